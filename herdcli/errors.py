@@ -1,0 +1,85 @@
+"""Everything that can go wrong by a user's hand, each with the exit code that scripts see.
+
+An error is raised where its cause is known and becomes one line on stderr at the one boundary,
+`herdcli.cli.main.main`:  `herd COMMAND: WHERE: MESSAGE`, then `hint: HINT` when there is one.
+"""
+
+from __future__ import annotations
+
+
+class HerdError(Exception):
+    """Base of all expected failures.
+
+    message  what is wrong, without the file's name.  where  file and place inside it, "digits.h5".
+    hint     what to do instead, one line.
+    """
+
+    exit_code = 70
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class NegativeResult(HerdError):
+    """The computation ran and its answer is "no": a bar missed, a self-test failed."""
+
+    exit_code = 1
+
+
+class NotConverged(NegativeResult):
+    """An iteration ended without reaching its tolerance, and the user asked for that to be an error."""
+
+
+class Diverged(NegativeResult):
+    """Parameters left the finite range."""
+
+
+class BadUsage(HerdError):
+    """Options that contradict each other or cannot apply to this input."""
+
+    exit_code = 2
+
+
+class DataError(HerdError):
+    """The input was read and cannot be accepted: damaged, wrong kind, wrong values."""
+
+    exit_code = 65
+
+
+class NoInput(HerdError):
+    """The input cannot be read at all: missing, a directory, an empty pipe."""
+
+    exit_code = 66
+
+
+class CannotCreate(HerdError):
+    """The output may not or cannot be created."""
+
+    exit_code = 73
+
+
+class WriteFailed(HerdError):
+    """The output was begun and could not be finished: disk full, closed stdout."""
+
+    exit_code = 74
+
+
+class Locked(HerdError):
+    """Another run holds the file."""
+
+    exit_code = 75
+
+
+class Interrupted(HerdError):
+    """A signal ended the run.  With a checkpoint saved the run can go on: 75; else 128 + signal."""
+
+    def __init__(self, signal_number: int, *, step: int | None = None, saved: bool = False) -> None:
+        done = "" if step is None else f" after step {step}"
+        super().__init__(f"interrupted{done}", hint="the checkpoint is saved: go on with --resume" if saved else None)
+        self.exit_code = 75 if saved else 128 + signal_number

@@ -1,0 +1,109 @@
+"""The restricted Boltzmann machine: energies, conditionals, and the artifact that carries a fit.
+
+E(v, h) = −(b·v + c·h + v'W h);  F(v) = −b·v − Σ_k A_k(c_k + (v'W)_k), so that p(v) ∝ e^{−F(v)}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.rbm.units import Family, family
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True)
+class Harmonium:
+    """One model in float64: W (D, K), b (D,), c (K,), and the families of its two layers."""
+
+    W: Array
+    b: Array
+    c: Array
+    visible: Family
+    hidden: Family
+
+    def free_energy(self, v: Array) -> Array:
+        """F(v) in nats for rows v (n, D); returns (n,) float64."""
+        v = np.asarray(v, dtype=np.float64)
+        return -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
+
+    def hidden_means(self, v: Array) -> Array:
+        """E[h | v] (n, K) for rows v (n, D)."""
+        return self.hidden.mean(np.asarray(v, dtype=np.float64) @ self.W + self.c)
+
+    def visible_means(self, h: Array) -> Array:
+        """E[v | h] (n, D) for rows h (n, K)."""
+        return self.visible.mean(np.asarray(h, dtype=np.float64) @ self.W.T + self.b)
+
+    def transposed(self) -> Harmonium:
+        """The same joint distribution with the two layers' roles exchanged."""
+        return Harmonium(self.W.T, self.c, self.b, self.hidden, self.visible)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows kept for evaluation, as the model sees them (units' values); split 1 valid, 2 test."""
+
+    X: Array = array("n D", "rows in the visible units' values", kind="iuf")
+    split: Array = array("n", "1 valid, 2 test", kind="iu")
+    y: Array | None = array("n", "index of the row's class in `classes`", kind="iu", optional=True)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Energies of rows under the model of each class, from which `eval` classifies.
+
+    Rows of split 0 are training rows whose energies come from models that did not see them
+    (cross-fitting); rows of split 1 and 2 have the final models' energies.
+    """
+
+    energy: Array = array("n C", "free energy of each row under each class's model", kind="f")
+    y: Array = array("n", "index of the row's class in `classes`", kind="iu")
+    split: Array = array("n", "0 train (cross-fitted), 1 valid, 2 test", kind="iu")
+    nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
+    majority: int = 0  # the class most frequent among the training rows
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What learning looked like, one entry per epoch and model."""
+
+    reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit", kind="f")
+
+
+@dataclass(frozen=True)
+class RBM:
+    """The `rbm` artifact: C models (one, or one per class) with what `eval` needs of their data."""
+
+    W: Array = array("C D K", "pair weights", kind="f")
+    b: Array = array("C D", "visible biases", kind="f")
+    c: Array = array("C K", "hidden biases", kind="f")
+    visible_units: str
+    hidden_units: str
+    algorithm: str
+    steps: int
+    epochs: int
+    batch_size: int  # 0: all rows
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    chains: int  # 0: as many as the batch
+    seed: int
+    trace: Trace | None = None
+    holdout: Rows | None = None
+    scores: Scores | None = None
+    classes: list[str] | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    threshold: float | None = None  # grey level, as a fraction of the value range, at which a pixel is on
+    value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+
+    @property
+    def count(self) -> int:
+        """C, the number of models."""
+        return len(self.W)
+
+    def harmonium(self, index: int = 0) -> Harmonium:
+        """Model `index` in float64."""
+        W, b, c = (np.asarray(part[index], dtype=np.float64) for part in (self.W, self.b, self.c))
+        return Harmonium(W, b, c, family(self.visible_units), family(self.hidden_units))

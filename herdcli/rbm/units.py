@@ -1,0 +1,77 @@
+"""Unit families of a harmonium layer: what a unit's natural parameter says about its value.
+
+A layer of units x with natural parameters a has the density  exp(a·x − Σ A(a))  with respect to
+the family's base measure; A is the log-partition and A' the mean.  Everything an RBM needs of a
+layer is here; a new family is one more class.
+Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (2003), sec. 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.special import expit
+
+from herdcli.errors import BadUsage
+from herdcli.schema import Array
+
+
+class Family(Protocol):
+    """One kind of unit.  `values` are the two states of a two-state unit, in order off, on."""
+
+    name: str
+    values: tuple[int, int]
+
+    def log_partition(self, natural: Array) -> Array:
+        """A(a) elementwise, in nats."""
+
+    def mean(self, natural: Array) -> Array:
+        """E[x | a] = A'(a) elementwise."""
+
+    def on_probability(self, natural: Array) -> Array:
+        """P(x = values[1] | a) elementwise."""
+
+
+class Binary:
+    """x in {0, 1}: A(a) = log(1 + e^a)."""
+
+    name = "binary"
+    values = (0, 1)
+
+    def log_partition(self, natural: Array) -> Array:
+        return np.logaddexp(0.0, natural)
+
+    def mean(self, natural: Array) -> Array:
+        return expit(natural)
+
+    def on_probability(self, natural: Array) -> Array:
+        return expit(natural)
+
+
+class Spin:
+    """x in {−1, +1}: A(a) = log(2 cosh a), written so that it cannot overflow."""
+
+    name = "spin"
+    values = (-1, 1)
+
+    def log_partition(self, natural: Array) -> Array:
+        size = np.abs(natural)
+        return size + np.log1p(np.exp(-2.0 * size))
+
+    def mean(self, natural: Array) -> Array:
+        return np.tanh(natural)
+
+    def on_probability(self, natural: Array) -> Array:
+        return expit(2.0 * natural)
+
+
+FAMILIES: dict[str, Family] = {"binary": Binary(), "spin": Spin()}
+
+
+def family(name: str) -> Family:
+    """The family of a name as stored in artifacts and written on the command line."""
+    try:
+        return FAMILIES[name]
+    except KeyError:
+        raise BadUsage(f"unknown units '{name}', expected one of {', '.join(FAMILIES)}") from None

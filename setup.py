@@ -1,0 +1,53 @@
+"""Build of the compiled inner loops; everything else is declared in pyproject.toml.
+
+HERD_REQUIRE_EXT=1   a loop that does not compile fails the build (releases, CI).
+HERD_PUREPYTHON=1    nothing is compiled; the NumPy loops are used.
+Otherwise a loop that does not compile is left out with a warning, and its NumPy twin is used.
+"""
+
+import os
+import sys
+from glob import glob
+
+from setuptools import Extension, find_packages, setup
+
+# No fast-math, no fused multiply-add: the compiled loops give the bits of their NumPy twins.
+# No -march=native: a wheel runs on every machine of its architecture.
+FLAGS = ["-O3", "-ffp-contract=off"]
+
+
+def extensions() -> list[Extension]:
+    """One extension for each herdcli/fast/*.pyx."""
+    required = os.environ.get("HERD_REQUIRE_EXT") == "1"
+    sources = sorted(glob("herdcli/fast/*.pyx"))
+    if os.environ.get("HERD_PUREPYTHON") == "1" or not sources:
+        return []
+    try:
+        import numpy
+        from Cython.Build import cythonize
+    except ImportError:
+        if required:
+            raise
+        print("herd: Cython and NumPy are needed to compile the inner loops; the NumPy loops will be used", file=sys.stderr)
+        return []
+    declared = [
+        Extension(
+            source.removesuffix(".pyx").replace("/", "."),
+            [source],
+            include_dirs=[numpy.get_include()],
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            extra_compile_args=FLAGS,
+        )
+        for source in sources
+    ]
+    built: list[Extension] = cythonize(declared, build_dir="build/cython", language_level=3)
+    for extension in built:
+        extension.optional = not required  # cythonize returns new objects: set on what it returns, or it is lost
+    return built
+
+
+setup(
+    packages=[*find_packages(include=["herdcli", "herdcli.*"]), "herdcli.data"],
+    package_dir={"herdcli.data": "data"},
+    ext_modules=extensions(),
+)

@@ -1,0 +1,29 @@
+"""herd check: verify seals, silent when all is well."""
+
+from __future__ import annotations
+
+import click
+
+from herdcli.cli.options import stage
+from herdcli.cli.session import Session
+
+
+@click.command("check")
+@click.argument("sources", metavar="FILE...", nargs=-1, required=True)
+@stage()
+def command(session: Session, sources: tuple[str, ...]) -> int:
+    """Verify the seals of artifacts; print nothing when all is well.
+
+    \b
+      herd data digits -o digits.h5
+      herd check digits.h5
+
+    A damaged file is named and the exit code is 65.  An unsealed data set is named and is no fault.
+    Of several files the worst code counts.
+    """
+    from herdcli.artifacts import seal
+
+    worst = 0
+    for path in sources:
+        worst = max(worst, seal.report(path, session.console.note))
+    return worst

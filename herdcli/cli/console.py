@@ -1,0 +1,101 @@
+"""What a person sees on stderr: remarks, warnings, progress.  stdout is for data and is not touched here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+SECONDS_BEFORE_BAR = 2.0
+SECONDS_BETWEEN_LINES = 60.0
+
+
+class Console:
+    """Messages of one command.
+
+    verbosity  −1 quiet (errors only), 0 default (notes, warnings, the closing line), 1 details too.
+    """
+
+    def __init__(self, command: str, verbosity: int = 0) -> None:
+        self.command = command
+        self.verbosity = verbosity
+        self.started = time.monotonic()
+
+    def elapsed(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.started
+
+    def note(self, message: str) -> None:
+        """One line a user should see by default."""
+        if self.verbosity >= 0:
+            self._print(message)
+
+    def warn(self, message: str) -> None:
+        """One line about something that is probably not what was meant."""
+        self.note(f"warning: {message}")
+
+    def detail(self, message: str) -> None:
+        """One line for -v."""
+        if self.verbosity >= 1:
+            self._print(message)
+
+    def _print(self, message: str) -> None:
+        if sys.stderr is not None:
+            print(f"{self.command}: {message}", file=sys.stderr, flush=True)
+
+    def progress(self, label: str) -> Progress:
+        """A progress display; use as a context manager and call it with (done, total)."""
+        return Progress(self, label)
+
+
+class Progress:
+    """A bar on a terminal once there are more than 2 s of work; in a log one line a minute."""
+
+    def __init__(self, console: Console, label: str) -> None:
+        self.console = console
+        self.label = label
+        self.started = time.monotonic()
+        self.next_look = self.started + SECONDS_BEFORE_BAR
+        self.bar: Any = None
+        self.task: Any = None
+        self.terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self.next_look or self.console.verbosity < 0:
+            return
+        if self.terminal:
+            self._draw(done, total, now)
+        elif now - self.started >= SECONDS_BETWEEN_LINES:
+            self.next_look = now + SECONDS_BETWEEN_LINES
+            left = (now - self.started) * (total - done) / max(done, 1)
+            self.console.note(f"{self.label}: {done} of {total} ({100 * done // max(total, 1)} %), about {left:.0f} s left")
+
+    def _draw(self, done: int, total: int, now: float) -> None:
+        self.next_look = now + 0.1
+        if self.bar is None:
+            elapsed = now - self.started
+            if elapsed * total / max(done, 1) < SECONDS_BEFORE_BAR:
+                return
+            from rich.console import Console as RichConsole
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as RichProgress
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self.bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task(f"{self.console.command}: {self.label}", total=total)
+        self.bar.update(self.task, completed=done)
+
+
+def megabytes(size: int) -> str:
+    """A size in words: 0.6 MB, 12 kB."""
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"

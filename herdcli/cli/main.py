@@ -1,0 +1,172 @@
+"""The one boundary: finds the command, runs it, turns what went wrong into a line and an exit code.
+
+Nothing numerical is imported here, so that `herd --help` stays instant.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from herdcli import __version__
+from herdcli.errors import HerdError, Interrupted, WriteFailed
+
+# name -> (module with a click command called `command`, one line for the listing)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "fit-rbm": ("herdcli.cli.fit_rbm", "Learn restricted Boltzmann machines by contrastive divergence."),
+    "eval": ("herdcli.cli.eval", "Say how good a result is: one row of figures per artifact."),
+    "apply": ("herdcli.cli.apply", "Run new rows through a model: features, energies, classes."),
+    "convert": ("herdcli.cli.convert", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),
+    "data": ("herdcli.cli.data", "Write a data set that ships with herd."),
+    "info": ("herdcli.cli.info", "Show what an artifact holds and how it was made."),
+    "check": ("herdcli.cli.check", "Verify seals; silent when all is well."),
+    "seal": ("herdcli.cli.seal", "Seal a file that was edited on purpose."),
+    "completion": ("herdcli.cli.completion", "Print the completion script of a shell."),
+}
+
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when that command runs, and none to list them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean 'herd {close[0]}'?" if close else "'herd --help' lists the commands"
+            raise click.UsageError(f"no command '{args[0]}'; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from herdcli import fast
+
+        click.echo(f"herd {__version__} ({fast.kernels()} kernels)")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
+def cli() -> None:
+    """Learning and inference by herding, contrastive divergence and Bethe free energies.
+
+    \b
+      herd data digits | herd fit-rbm | herd eval
+
+    Commands read an artifact or a data set from a file or stdin and write one artifact to -o FILE or
+    stdout; progress and messages go to stderr.
+    """
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+def _fail(label: str, message: str, hint: str | None, code: int) -> int:
+    try:
+        print(f"{label}: {message}" + (f"\nhint: {hint}" if hint else ""), file=sys.stderr, flush=True)
+    except (OSError, AttributeError):
+        pass  # stderr is gone too: the exit code still tells
+    return code
+
+
+def _report_bug(label: str, error: BaseException) -> int:
+    with tempfile.NamedTemporaryFile("w", prefix="herd-traceback-", suffix=".txt", delete=False) as log:
+        traceback.print_exception(error, file=log)
+    return _fail(label, f"internal error: {type(error).__name__}: {error}", f"the traceback is in {log.name}; please report it", 70)
+
+
+def _exit_code(label: str, error: BaseException) -> int:
+    """Print the one line for an exception and return its exit code."""
+    if isinstance(error, HerdError):
+        return _fail(label, str(error), error.hint, error.exit_code)
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else label
+        return _fail(command, error.format_message(), None if "--help" in error.format_message() else f"try '{command} --help'", 2)
+    if isinstance(error, click.ClickException):
+        return _fail(label, error.format_message(), None, 2)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return _fail(label, "interrupted", None, 128 + signal.SIGINT)
+    if isinstance(error, BrokenPipeError):
+        return 128 + signal.SIGPIPE
+    if isinstance(error, MemoryError):
+        return _fail(label, "not enough memory", "see --max-memory, or use fewer rows", 65)
+    return _report_bug(label, error)
+
+
+def _flush_stdout() -> None:
+    """Deliver what is buffered now, so that a full disk or a closed pipe is seen and not lost at exit."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            sys.stdout = None  # the interpreter would try again and complain
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise WriteFailed(f"cannot write: {error.strerror}", where="stdout") from error
+
+
+def _limit_blas() -> None:
+    """One BLAS thread, so that sums do not depend on the machine's cores; `--threads` runs our own workers."""
+    if "numpy" not in sys.modules:
+        os.environ.update(dict.fromkeys(BLAS_VARIABLES, "1"))
+        return
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1, user_api="blas")
+
+
+def _invoke(args: Sequence[str]) -> int:
+    result: Any = cli.main(args=list(args), prog_name="herd", standalone_mode=False)
+    _flush_stdout()
+    return result if isinstance(result, int) else 0
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run `herd` with these arguments (default: the process's own); always ends by SystemExit(code)."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    _limit_blas()
+    name = next((arg for arg in args if not arg.startswith("-")), "")
+    label = f"herd {name}" if name in COMMANDS else "herd"
+    previous = {number: signal.signal(number, _on_signal) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        code = _invoke(args)
+    except BaseException as error:
+        if "--debug" in args and not isinstance(error, click.exceptions.Exit):
+            traceback.print_exc()
+        code = _exit_code(label, error)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

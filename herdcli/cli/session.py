@@ -1,0 +1,95 @@
+"""One run of one command: its files, threads, checkpoint and record, so that commands only declare and call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from herdcli import iterate
+from herdcli.artifacts import Artifact, checkpoints, load, provenance, save, streams
+from herdcli.cli.console import Console, megabytes
+
+S = TypeVar("S", bound=iterate.Steppable)
+
+
+@dataclass
+class Session:
+    """What every command shares.  `parameters` are the options that can change the result; `given` those the user typed."""
+
+    command: str
+    console: Console
+    parameters: dict[str, Any]
+    given: set[str]
+    output: str
+    clobber: bool
+    format: str | None
+    threads: int
+    max_memory: int | None
+    checkpoint: str | None
+    every: int | None
+    resume: bool
+    inputs: dict[str, Artifact] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Session:
+        if self.checkpoint is None:
+            for option in ("every", "resume"):
+                self.ignored(option, "without --checkpoint")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def ignored(self, option: str, why: str) -> None:
+        """Warn about an option the user typed that does nothing here."""
+        if option in self.given:
+            self.console.warn(f"--{option.replace('_', '-')} has no effect {why}")
+
+    def check_output(self, format: str | None = None) -> None:
+        """Refuse an output that cannot be made before any work is done."""
+        streams.check_output(self.output, clobber=self.clobber)
+
+    def load(self, path: str, role: str, *, kinds: Collection[str], input_format: str | None = None, label: str | None = None) -> Artifact:
+        """Read an input and remember it for the record."""
+        artifact = load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=self.console.note)
+        self.inputs[role] = artifact
+        self.console.detail(f"{artifact.name}: {artifact.kind}, {megabytes(artifact.size)}, sha256 {artifact.sha256[:12]}")
+        return artifact
+
+    def record(self) -> dict[str, Any]:
+        """The provenance record of this stage: software, command, parameters, input digests."""
+        return provenance.record(self.command, self.parameters, self.inputs)
+
+    def save(self, value: Any, summary: str, *, history: Artifact | None = None) -> None:
+        """Write the one artifact, say so in the closing line, and drop the checkpoint."""
+        earlier = [] if history is None else list(history.history)
+        written = save(self.output, value, [*earlier, self.record()], format=self.format, clobber=self.clobber)
+        self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {megabytes(written.size)}")
+        if self.checkpoint:
+            checkpoints.remove_checkpoint(self.checkpoint)
+
+    def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
+        """`map` over our own workers, in order; plain `map` with one thread."""
+        if self.threads == 1:
+            return map(function, *iterables)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd")
+        return self._pool.map(function, *iterables)
+
+    def iterate(self, step: Callable[[S], S], init: Callable[[], S], *, steps: int, label: str) -> S:
+        """Run an algorithm from its start, or from the checkpoint under --resume, with progress."""
+        path, digest = self.checkpoint, provenance.digest(self.record())
+        state = init()
+        if path and self.resume:
+            saved = checkpoints.load_checkpoint(path, type(state), digest)
+            if saved is None:
+                self.console.note(f"no checkpoint at {path} yet: starting afresh")
+            else:
+                state = saved
+                self.console.note(f"going on from step {state.step} of {steps}")
+        keep = (lambda now: checkpoints.save_checkpoint(path, now, digest)) if path else None
+        with self.console.progress(label) as progress:
+            return iterate.run(step, state, steps=steps, checkpoint=keep, every=self.every, progress=progress)

@@ -1,0 +1,63 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx)
+
+.PHONY: help demo test verify lint bench digits lock clean
+
+help:  ## list what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+demo: $(VENV)/installed  ## install into .venv, learn an RBM of the digits and evaluate it
+	@$(BIN)/herd --version
+	$(BIN)/herd fit-rbm data/digits.h5 | $(BIN)/herd eval
+
+test: $(VENV)/installed-dev  ## the fast tests, once on the NumPy loops and once on the compiled ones
+	@for kernels in $$($(BIN)/python -c 'from herdcli import fast; print(*sorted({"python", fast.kernels()}, reverse=True))'); do \
+	  echo "== tests on the $$kernels kernels"; \
+	  HERD_KERNELS=$$kernels $(BIN)/pytest -q -n $(WORKERS); \
+	done
+
+verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
+	$(BIN)/pytest -q -n $(WORKERS) -m slow
+
+lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict herdcli
+
+bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
+	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
+	$(BIN)/pip install --quiet scikit-learn
+	$(BIN)/python scripts/make_digits.py data/digits.h5
+
+lock:  ## write requirements-ci.txt anew from the newest versions
+	scripts/lock.sh $(PYTHON) requirements-ci.txt
+
+clean:  ## remove what was built, .venv included
+	rm -rf $(VENV) build dist *.egg-info herdcli/fast/*.so
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "herd needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): try make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(BUILD_INPUTS) | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(BUILD_INPUTS) | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-bench: $(BUILD_INPUTS) | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,plot,bench]'
+	@touch $@ $(VENV)/installed $(VENV)/installed-dev

@@ -1,0 +1,33 @@
+"""What every test shares: one BLAS thread, the kernels in the header, and proof of which herdcli is tested."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent
+
+
+def pytest_report_header() -> str:
+    """Say which package and which kernels are under test."""
+    import herdcli
+    from herdcli import fast
+
+    return f"herdcli: {Path(herdcli.__file__).parent}, {fast.kernels()} kernels"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With HERD_TEST_INSTALLED=1 refuse to test the source folder; with HERD_KERNELS set refuse other kernels."""
+    import herdcli
+    from herdcli import fast
+
+    if os.environ.get("HERD_TEST_INSTALLED") == "1" and Path(herdcli.__file__).resolve().is_relative_to(SOURCE):
+        raise pytest.UsageError(f"herdcli comes from the source folder {SOURCE}, not from an installation")
+    wanted = os.environ.get("HERD_KERNELS")
+    if wanted and fast.kernels() != wanted:
+        raise pytest.UsageError(f"HERD_KERNELS={wanted}, but the {fast.kernels()} kernels are in use")

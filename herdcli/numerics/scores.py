@@ -1,0 +1,38 @@
+"""Energies made comparable: standardised by what training rows have, averaged along a run, aligned across folds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+
+def standardise(energy: Array, training: Array) -> Array:
+    """(energy − mean) / sd with mean and population sd of `training` over its first axis, per column.
+
+    energy (n, ...) and training (t, ...), integer or float; returns float64 like energy.  A column that
+    does not vary over the training rows is only centred.
+    """
+    centre = training.mean(axis=0, dtype=np.float64)
+    spread = training.std(axis=0, dtype=np.float64)
+    result: Array = (energy - centre) / np.where(spread > 0.0, spread, 1.0)
+    return result
+
+
+def accumulate(total: Array, energy: Array, training: Array) -> None:
+    """total += energy standardised by this iteration's training energies; divide by the iterations at the end.
+
+    total, energy (n,) or (n, C).  Source: Welling (2009), sec. 10: energies averaged over the second half of the run.
+    """
+    total += standardise(energy, training)
+
+
+def align(energy: Array, shared: Array, reference: Array) -> Array:
+    """Energies of one fold's models moved to the scale of the final models.
+
+    Free energies of two fits differ by an unknown constant (their log Z), which the rows both fits have not
+    seen reveal.  energy (n, C) under the fold's models; shared (r, C) energies of such rows under the same models;
+    reference (r, C) of the same rows under the final models.  Returns (n, C) float64.
+    """
+    result: Array = energy + (reference - shared).mean(axis=0, dtype=np.float64)
+    return result

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
@@ -23,6 +20,7 @@ def pytest_report_header() -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """With HERD_TEST_INSTALLED=1 refuse to test the source folder; with HERD_KERNELS set refuse other kernels."""
+    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"))  # before NumPy is imported
     import herdcli
     from herdcli import fast
 

@@ -1,0 +1,215 @@
+"""The rules of docs/design.md, held by walking the syntax trees: who may import whom, and what nobody may do.
+
+Every rule is also shown a source that breaks it, so that none of them passes by finding nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "herdcli"
+TOPICS = frozenset({"rbm", "herding", "quadrature", "markov", "online", "ica", "em"})
+GROUND = frozenset({"errors", "rng", "schema", "fast"})
+
+# part of the package -> the parts it may import besides itself
+ALLOWED: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "rng": frozenset(),
+    "schema": frozenset({"errors"}),
+    "fast": frozenset({"errors"}),
+    "iterate": frozenset({"errors"}),
+    "numerics": GROUND | {"iterate"},
+    "artifacts": GROUND,
+    "evaluation": GROUND | TOPICS | {"iterate", "numerics"},
+    "data": frozenset(),
+    **dict.fromkeys(TOPICS, GROUND | {"iterate", "numerics"}),
+}
+PURE = TOPICS | {"numerics", "iterate", "rng", "schema", "errors", "fast"}
+KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "subprocess", "tempfile", "shutil", "argparse", "logging"})
+KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
+MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|root|home|Users|mnt)/\w")
+
+
+def imports(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of each thing imported anywhere in a module, relative imports resolved."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(module.split(".")[: -node.level]) if node.level else ""
+            source = ".".join(filter(None, (base, node.module)))
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+
+
+def within(name: str, package: str) -> bool:
+    """Whether a dotted name is a package or something inside it."""
+    return name == package or name.startswith(package + ".")
+
+
+def part_of(dotted: str) -> str:
+    """herdcli.rbm.model -> rbm."""
+    return [*dotted.split("."), ""][1]
+
+
+def upward_imports(module: str, tree: ast.AST) -> list[str]:
+    """Imports between parts of the package that the layers do not allow."""
+    part = part_of(module)
+    if part not in ALLOWED:
+        return []
+    allowed = ALLOWED[part] | {part, "__version__"}
+    return [
+        f"line {line} imports {name}" for line, name in imports(tree, module) if within(name, "herdcli") and part_of(name) not in allowed
+    ]
+
+
+def foreign_imports(module: str, tree: ast.AST) -> list[str]:
+    """Libraries for files, terminals and processes inside the algorithms."""
+    if part_of(module) not in PURE:
+        return []
+    return [f"line {line} imports {name}" for line, name in imports(tree, module) if name.split(".")[0] in KEPT_FROM_PURE]
+
+
+def banned_imports(module: str, tree: ast.AST) -> list[str]:
+    """Imports that nobody in the package may make: slow ones, unsafe ones, those that are no dependencies."""
+    return [f"line {line} imports {name}" for line, name in imports(tree, module) if any(within(name, banned) for banned in KEPT_FROM_ALL)]
+
+
+def unsafe_calls(module: str, tree: ast.AST) -> list[str]:
+    """eval, exec, allow_pickle=…, shell=…."""
+    found = []
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec", "compile", "__import__"}:
+            found.append(f"line {node.lineno} calls {node.func.id}")
+        for keyword in node.keywords:
+            harmless = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            if keyword.arg in {"allow_pickle", "shell"} and not harmless:
+                found.append(f"line {node.lineno} passes {keyword.arg}")
+    return found
+
+
+def input_and_output(module: str, tree: ast.AST) -> list[str]:
+    """print and open inside the algorithms."""
+    if part_of(module) not in PURE | {"evaluation"}:
+        return []
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    return [f"line {node.lineno} calls {node.func.id}" for node in calls if node.func.id in {"print", "open", "input"}]
+
+
+def long_functions(module: str, tree: ast.AST) -> list[str]:
+    """Functions whose body has more than 80 lines."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    sized = ((node, (node.end_lineno or 0) - node.body[0].lineno + 1) for node in functions)
+    return [f"line {node.lineno}: {node.name} has {size} lines" for node, size in sized if size > 80]
+
+
+def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
+    """Numerical libraries imported by a command, which hands arrays on and computes nothing."""
+    if part_of(module) != "cli":
+        return []
+    return [f"line {line} imports {name}" for line, name in imports(tree, module) if name.split(".")[0] in {"scipy", "h5py", "pyarrow"}]
+
+
+RULES = {
+    upward_imports: [
+        ("herdcli.rbm.x", "from herdcli.artifacts import load"),
+        ("herdcli.rbm.x", "def f():\n    from ..herding import dynamics"),
+    ],
+    foreign_imports: [("herdcli.numerics.x", "import h5py"), ("herdcli.rbm.x", "from rich.console import Console")],
+    banned_imports: [("herdcli.cli.x", "from scipy import stats"), ("herdcli.rbm.x", "import pickle")],
+    unsafe_calls: [("herdcli.cli.x", "eval('1')"), ("herdcli.artifacts.x", "np.load(f, allow_pickle=True)")],
+    input_and_output: [("herdcli.rbm.x", "print(1)"), ("herdcli.evaluation.x", "open('f')")],
+    long_functions: [("herdcli.rbm.x", "def f():\n" + "    x = 1\n" * 81)],
+    mathematics_in_commands: [("herdcli.cli.x", "from scipy.special import expit")],
+}
+
+
+def module_name(path: Path) -> str:
+    """herdcli/rbm/model.py -> herdcli.rbm.model; an __init__ keeps its own name, so that relative imports resolve alike."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_package_keeps_the_rule(rule):
+    broken = {module_name(path): rule(module_name(path), ast.parse(path.read_text())) for path in MODULES}
+    assert len(MODULES) > 20
+    assert {name: lines for name, lines in broken.items() if lines} == {}
+
+
+@pytest.mark.parametrize(("rule", "module", "source"), [(rule, *case) for rule, cases in RULES.items() for case in cases])
+def test_rule_finds_what_breaks_it(rule, module, source):
+    assert rule(module, ast.parse(source)) != []
+
+
+def test_every_part_of_the_package_has_a_place_in_the_layers():
+    parts = {
+        path.stem if path.is_file() else path.name for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert parts - set(ALLOWED) == {"__init__", "__main__", "cli"}
+
+
+def test_only_commands_use_the_artifacts():
+    users = {
+        part_of(module_name(path))
+        for path in MODULES
+        for _, name in imports(ast.parse(path.read_text()), module_name(path))
+        if within(name, "herdcli.artifacts")
+    }
+    assert users == {"artifacts", "cli"}
+
+
+def test_no_file_is_longer_than_600_lines():
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in sources()
+        if path.suffix in {".py", ".pyx"} and (lines := len(path.read_text().splitlines())) > 600
+    }
+    assert long == {}
+
+
+def test_command_files_have_at_most_150_lines():
+    from herdcli.cli.main import COMMANDS
+
+    paths = [ROOT / Path(*module.split(".")).with_suffix(".py") for module, _ in COMMANDS.values()]
+    assert {path.name: lines for path in paths if (lines := len(path.read_text().splitlines())) > 150} == {}
+
+
+def sources() -> list[Path]:
+    """The repository's own text files."""
+    folders = ("herdcli", "tests", "scripts", "docs", "data", ".ci")
+    named = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".pyx", ".md", ".sh"} or path.name == "run"
+    ]
+    return (
+        named
+        + [path for path in ROOT.iterdir() if path.is_file() and path.suffix in {".py", ".md", ".toml", ".cff", ".in", ".txt"}]
+        + [ROOT / "Makefile"]
+    )
+
+
+def test_no_machine_paths():
+    found = {
+        f"{path.relative_to(ROOT)}:{number}": line.strip()
+        for path in sources()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if MACHINE_PATH.search(line)
+    }
+    assert found == {}
+    assert MACHINE_PATH.search("see " + "/wo" + "rk/notes")
+
+
+def test_unfinished_work_is_not_committed():
+    marks = re.compile(r"\bTO" + r"DO\b|\bFIX" + r"ME\b|NotImplemented" + r"Error|\bX{3}\b")
+    found = {f"{path.relative_to(ROOT)}: {match.group()}" for path in sources() if (match := marks.search(path.read_text()))}
+    assert found == set()

@@ -11,6 +11,7 @@ contribution is a constant.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     random = generator(problem.seed, Stream.ANNEALING, unit=m, step=state.step + 1)
     uniform_hidden, uniform_visible = np.empty((len(v), h.W.shape[1])), np.empty(v.shape)
     hidden = np.empty(uniform_hidden.shape)
-    for before, beta in zip(betas[:-1], betas[1:], strict=True):
+    for before, beta in pairwise(betas.tolist()):
         x = v @ h.W + h.c
         log_weights += (beta - before) * (v @ (h.b - a))
         log_weights += summed_log_partition(h.hidden, beta * x) - summed_log_partition(h.hidden, before * x)

@@ -26,7 +26,7 @@ BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
 
 def enumerable(h: Harmonium) -> bool:
     """Whether log Z can be had exactly: the smaller layer has at most 20 units."""
-    return min(h.W.shape) <= ENUMERABLE
+    return bool(min(h.W.shape) <= ENUMERABLE)
 
 
 def summed_log_partition(units: Family, natural: Array) -> Array:
@@ -72,7 +72,8 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
 def _states(units: Family, count: int) -> Array:
     """All states of `count` units, (2^count, count) float64."""
     bits = np.arange(1 << count)[:, None] >> np.arange(count) & 1
-    return np.asarray(units.values, dtype=np.float64)[bits]
+    states: Array = np.asarray(units.values, dtype=np.float64)[bits]
+    return states
 
 
 def _log_block(h: Harmonium, near: int, natural: Array, weight: Array, block: int) -> float:
@@ -100,7 +101,8 @@ def log_likelihood(h: Harmonium, v: Array, log_partition: float, *, map: Map = m
     """log p(v) = −F(v) − log Z of rows v (n, D) in unit values; (n,) float64, nats."""
 
     def block(rows: Array) -> Array:
-        return rows @ h.b + summed_log_partition(h.hidden, rows @ h.W + h.c) - log_partition
+        result: Array = rows @ h.b + summed_log_partition(h.hidden, rows @ h.W + h.c) - log_partition
+        return result
 
     return _by_rows(block, v, sum(h.W.shape), map)
 

@@ -1,0 +1,147 @@
+"""What `herd eval` says about an `rbm`: likelihoods of the test rows, reconstruction, classification.
+
+With one model per class, each test row counts under its own class's model, and figures are means over all test
+rows; so `log_likelihood` is that of the rows given their labels.  Test rows are never fitted: class energies are calibrated on
+validation rows (`valid`), or on these together with the training rows' energies under models that did not see them
+(`cross-fit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from herdcli import iterate
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import logistic
+from herdcli.numerics.scores import standardise
+from herdcli.rbm import annealing
+from herdcli.rbm.likelihood import Map, enumerable, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error
+from herdcli.rbm.model import RBM, Harmonium, Rows, Scores
+from herdcli.schema import Array
+
+TRAIN, VALID, TEST = 0, 1, 2
+COLUMNS = ("log_likelihood", "log_likelihood_se", "pseudo_likelihood", "reconstruction", "error", "error_1nn", "error_majority")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How figures are made.
+
+    calibrate    rows that the classifier is fitted on; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
+    mlr_penalty  L2 penalty of the multinomial logistic regression, `auto`: 5-fold cross-validation.
+    likelihood   `auto`: exact if the smaller layer has at most 20 units, else annealed importance sampling.
+    """
+
+    calibrate: Literal["auto", "valid", "cross-fit"] = "auto"
+    mlr_penalty: Literal["auto"] | float = "auto"
+    likelihood: Literal["auto", "exact", "ais"] = "auto"
+    chains: int = 100
+    temperatures: int = 1000
+    seed: int = 0
+
+
+def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, float | None]:
+    """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it.
+
+    log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
+                       spread of the test rows is not in it.
+    progress           called with (steps done, steps in all) while chains are annealed.
+    """
+    result: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    groups = _test_rows(value)
+    if groups:
+        result |= _likelihoods(value, groups, settings, map, progress)
+    if value.scores is not None:
+        result |= _classification(value.scores, settings)
+    return result
+
+
+def _test_rows(value: RBM) -> dict[int, Array]:
+    """Test rows (n_m, D) under each model m that has any."""
+    if value.holdout is None:
+        return {}
+    return _by_model(value.holdout, value.holdout.split == TEST, value.count)
+
+
+def _by_model(rows: Rows, chosen: Array, count: int) -> dict[int, Array]:
+    if count == 1:
+        groups = {0: rows.X[chosen]}
+    elif rows.y is None:
+        raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
+    else:
+        groups = {m: rows.X[chosen & (rows.y == m)] for m in range(count)}
+    return {m: part for m, part in groups.items() if len(part)}
+
+
+def _likelihoods(
+    value: RBM, groups: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Progress | None
+) -> dict[str, float | None]:
+    models = {m: value.harmonium(m) for m in groups}
+    log_partitions = _log_partitions(value, models, settings, map, progress)
+    total = sum(len(rows) for rows in groups.values())
+    sums = {"log_likelihood": 0.0, "pseudo_likelihood": 0.0, "reconstruction": 0.0}
+    variance = 0.0
+    for m, rows in groups.items():
+        log_z, error = log_partitions[m]
+        sums["log_likelihood"] += log_likelihood(models[m], rows, log_z, map=map).sum()
+        sums["pseudo_likelihood"] += pseudo_likelihood(models[m], rows, map=map).sum()
+        sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
+        variance += (len(rows) * error) ** 2
+    result: dict[str, float | None] = {name: float(figure / total) for name, figure in sums.items()}
+    result["log_likelihood_se"] = float(np.sqrt(variance) / total)
+    return result
+
+
+def _log_partitions(
+    value: RBM, models: dict[int, Harmonium], settings: EvaluationSettings, map: Map, progress: Progress | None
+) -> dict[int, tuple[float, float]]:
+    """(log Z, its standard error) of each model."""
+    exact = settings.likelihood == "exact" or (settings.likelihood == "auto" and all(enumerable(h) for h in models.values()))
+    if exact:
+        return {m: (log_partition_exact(h, map=map), 0.0) for m, h in models.items()}
+    # Annealing starts from the pixel means of validation rows; any start is unbiased, a good one has less variance.
+    known = _by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
+    bases = tuple(annealing.base_rate(known[m], h.visible) if m in known else h.b for m, h in models.items())
+    problem = annealing.Problem(tuple(models.values()), bases, settings.chains, settings.temperatures, settings.seed)
+    advance = partial(annealing.step, problem, map=map)
+    state = iterate.run(advance, annealing.init(problem), steps=annealing.total_steps(problem), progress=progress)
+    return {m: (found.log_partition, found.standard_error) for m, found in zip(models, annealing.estimates(problem, state), strict=True)}
+
+
+def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
+    """Error of the calibrated energies on test rows, beside the two baselines."""
+    test = scores.split == TEST
+    if not test.any():
+        return {}
+    y = scores.y[test]
+    fit, X = calibrated(scores, settings)
+    return {
+        "error": float(np.mean(fit.predict(X[test]) != y)),
+        "error_1nn": float(np.mean(scores.nearest[test] != y)),
+        "error_majority": float(np.mean(y != scores.majority)),
+    }
+
+
+def calibrated(scores: Scores, settings: EvaluationSettings) -> tuple[logistic.Fit, Array]:
+    """The regression of class on standardised energies, and the standardised energies (n, C) of all rows.
+
+    Raises BadUsage when the rows to calibrate on are not there.
+    """
+    crossed, valid = scores.split == TRAIN, scores.split == VALID
+    if settings.calibrate == "cross-fit" and not crossed.any():
+        hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"
+        raise BadUsage("no energies of training rows to cross-fit with", hint=hint)
+    fitted = valid if settings.calibrate == "valid" else valid | crossed
+    if not fitted.any():
+        hint = "give the split a validation part, as in `fit-rbm --split .6,.2,.2`"
+        raise BadUsage("no validation rows to calibrate class energies on", hint=hint)
+    X = standardise(scores.energy, scores.energy[fitted])
+    penalty = None if settings.mlr_penalty == "auto" else float(settings.mlr_penalty)
+    classes = scores.energy.shape[1]
+    return logistic.calibrate(X[fitted], scores.y[fitted], classes, penalty=penalty, seed=settings.seed), X

@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx)
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fast/*.h)
 
 .PHONY: help demo test verify lint bench digits lock clean
 

@@ -34,7 +34,8 @@ def extensions() -> list[Extension]:
         Extension(
             source.removesuffix(".pyx").replace("/", "."),
             [source],
-            include_dirs=[numpy.get_include()],
+            include_dirs=["herdcli/fast", numpy.get_include()],
+            depends=sorted(glob("herdcli/fast/*.h")),
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             extra_compile_args=FLAGS,
         )

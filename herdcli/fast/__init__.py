@@ -1,0 +1,61 @@
+"""Inner loops, compiled or in NumPy: the same signatures and, bit for bit, the same results.
+
+`from herdcli import fast; fast.logistic(x)`.  At import the compiled loops are taken if they were
+built, else the NumPy twins; HERD_KERNELS=cython|python decides instead.  A new loop `name` is a
+pair `_name.pyx`, `numpy_name.py` and one entry of TWINS; what the twin names in `__all__` appears here.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
+    from herdcli.fast.numpy_gibbs import logistic, momentum_step, two_state_means, two_state_sample
+
+TWINS = ("gibbs",)
+
+__all__ = ["kernels", "logistic", "momentum_step", "two_state_means", "two_state_sample", "use"]
+
+_used = ""
+
+
+def kernels() -> str:
+    """Which loops are in use: "cython" or "python"."""
+    return _used
+
+
+def use(name: str) -> None:
+    """Switch every loop to "cython" or "python".  Raises BadUsage if the loops of that name are not there."""
+    global _used
+    if name not in ("cython", "python"):
+        raise BadUsage(f"unknown kernels '{name}', expected cython or python", where="HERD_KERNELS")
+    for topic in TWINS:
+        twin = import_module(f"herdcli.fast.numpy_{topic}")
+        source = twin
+        if name == "cython":
+            try:
+                source = import_module(f"herdcli.fast._{topic}")
+            except ImportError as error:
+                raise BadUsage(f"the compiled loops are not built ({error})", where="HERD_KERNELS", hint="use python") from None
+        for function in twin.__all__:
+            globals()[function] = getattr(source, function)
+    _used = name
+
+
+def _choose() -> None:
+    """Take the loops HERD_KERNELS asks for, else the compiled ones, else NumPy's."""
+    wanted = os.environ.get("HERD_KERNELS")
+    if wanted:
+        use(wanted)
+        return
+    try:
+        use("cython")
+    except BadUsage:
+        use("python")
+
+
+_choose()

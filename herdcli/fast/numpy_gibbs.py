@@ -1,0 +1,90 @@
+"""Gibbs sampling of two-state units and the update of their weights, in NumPy.
+
+The twin of `_gibbs.pyx`.  Every operation is one float32 rounding, in the order written there, so
+that both give the same bits.  All arrays are C-contiguous; outputs are given by the caller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+__all__ = ["logistic", "momentum_step", "two_state_means", "two_state_sample"]
+
+F = np.float32
+
+# e^r on |r| ≤ ½ log 2, least relative error (1.9e-9) among polynomials of degree 6, highest power first.
+EXP = tuple(
+    F(c) for c in (0.0013836835278198123, 0.008374824188649654, 0.04166822507977486, 0.16666419804096222, 0.49999991059303284, 1.0, 1.0)
+)
+LOG2_E = F(1.4426950408889634)
+LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # log 2 = high + low; n·high is exact for |n| < 2^15
+MAGIC = F(12582912.0)  # 1.5·2^23: adding it rounds to an integer, which then stands in the low mantissa bits
+LIMIT = F(87.0)  # e^87 and its reciprocal are normal float32 numbers
+
+
+def logistic(x: Array) -> None:
+    """1 / (1 + e^{−x}) in place, x float32.
+
+    e^y = 2^n e^r with n = round(y / log 2), r = y − n log 2.  Relative error below 4e-7 for |x| ≤ 87;
+    beyond, the value at ±87.  NaN stays NaN.
+    Source: Cody & Waite (1980), the argument reduction; the polynomial is fitted here.
+    """
+    y = -np.minimum(np.maximum(x, -LIMIT), LIMIT)
+    shifted = y * LOG2_E + MAGIC
+    n = shifted - MAGIC
+    r = (y - n * LN2_HIGH) - n * LN2_LOW
+    power = r * EXP[0]
+    for c in EXP[1:-1]:
+        power += c
+        power *= r
+    power += EXP[-1]
+    scale = ((shifted.view(np.uint32) << np.uint32(23)) + np.uint32(0x3F800000)).view(F)  # 2^n
+    power *= scale
+    power += F(1)
+    np.divide(F(1), power, out=x)
+
+
+def two_state_means(natural: Array, bias: Array, gain: float, offset: float, slope: float) -> None:
+    """Turn natural parameters without bias into offset + slope·p, p = logistic(gain·(natural + bias)), in place.
+
+    natural  (n, u) float32.      bias  (u,) float32.
+    """
+    natural += bias
+    natural *= F(gain)
+    logistic(natural)
+    natural *= F(slope)
+    natural += F(offset)
+
+
+def two_state_sample(
+    natural: Array, bias: Array, gain: float, offset: float, slope: float, words: Array, low: float, high: float, states: Array
+) -> None:
+    """`two_state_means` in place of `natural`, and `states` sampled: high with probability p, else low.
+
+    natural, states  (n, u) float32.      bias  (u,) float32.
+    words            (n, u + 1) uint16, independent uniform.  Unit j of row i is on when
+                     words[i, j] + d_i < 2^16 p with d_i = words[i, u] / 2^16 in [0, 1).
+    words + d is uniform on [0, 2^16) to 2^-32, so p is met to float32 precision although a unit
+    takes 16 bits; two units of one row share d, which correlates them by less than 1e-10.
+    """
+    natural += bias
+    natural *= F(gain)
+    logistic(natural)
+    dither = words[:, -1:] * F(2.0**-16)
+    on = words[:, :-1] < natural * F(2.0**16) - dither
+    states[...] = np.where(on, F(high), F(low))
+    natural *= F(slope)
+    natural += F(offset)
+
+
+def momentum_step(weights: Array, velocity: Array, gradient: Array, rate: float, momentum: float, decay: float) -> float:
+    """velocity ← momentum·velocity + rate·(gradient − decay·weights); weights ← weights + velocity, in place.
+
+    All three have one shape, float32.  Returns max |weights| after it; NaN or inf if any weight is.
+    """
+    velocity *= F(momentum)
+    velocity += F(rate) * (gradient - F(decay) * weights)
+    weights += velocity
+    return float(np.abs(weights).max())

@@ -1,0 +1,287 @@
+"""Contrastive divergence (CD-k) and persistent contrastive divergence of M harmoniums side by side.
+
+A step is one minibatch of every model: with n rows v and m chain states (v~, h~) after k sweeps,
+
+    G_W = 1/n Σ v E[h|v]' − 1/m Σ v~ E[h|v~]',   Δ ← μ Δ + ε_t (G − λ W),   W ← W + Δ,
+
+and likewise the biases, without λ.  CD starts its chains at the rows of the minibatch, persistent
+CD where the last step left them.  Hidden units drive the chain by sampled states and enter the
+statistics by their means; visible units of the chain are sampled.  ε_t falls linearly to 0.
+Source: Hinton (2002); Tieleman (2008); Hinton (2010), "A practical guide", sec. 3, 4, 8, 9, 10.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.units import family
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+BLOCK = 1024  # rows that are in float32 at one time
+INITIAL_SCALE = 0.01  # standard deviation of the first weights; Hinton (2010), sec. 8.1
+LARGEST = 1e3  # parameters beyond it have diverged
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit depends on besides its rows."""
+
+    hidden: int = 100
+    algorithm: str = "cd"  # "cd" or "pcd"
+    steps: int = 1  # k, Gibbs sweeps per update
+    chains: int = 0  # persistent chains of pcd; 0: as many as the batch
+    epochs: int = 50
+    batch_size: int = 20  # 0: all rows
+    learning_rate: float = 0.05  # at the start; falls linearly to 0
+    momentum: float = 0.5
+    weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
+    visible_units: str = "binary"
+    hidden_units: str = "binary"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ("cd", "pcd"):
+            raise BadUsage(f"unknown algorithm '{self.algorithm}', expected cd or pcd")
+        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0)):
+            if getattr(self, name) < least:
+                raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
+            raise BadUsage("learning_rate must be above 0, momentum in [0, 1) and weight_decay at least 0")
+        family(self.visible_units), family(self.hidden_units)
+
+
+@dataclass
+class State:
+    """M models and all that their future depends on.  Float32 but for the trace."""
+
+    step: int
+    W: Array = array("M D K", "pair weights", kind="f")
+    b: Array = array("M D", "visible biases", kind="f")
+    c: Array = array("M K", "hidden biases", kind="f")
+    W_velocity: Array = array("M D K", "last update of W", kind="f")
+    b_velocity: Array = array("M D", "last update of b", kind="f")
+    c_velocity: Array = array("M K", "last update of c", kind="f")
+    trace: Array = array("E M", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
+    chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The rows (n_m, D) of each of M models, uint8 or int8 in unit values, and the settings.
+
+    Raises DataError unless every model has rows, all of one width, with values of the visible units.
+    """
+
+    rows: list[Array]
+    settings: Settings
+    _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        allowed = family(self.settings.visible_units).values
+        if not self.rows:
+            raise DataError("no models to learn")
+        for index, rows in enumerate(self.rows):
+            where = f"rows of model {index}"
+            if rows.ndim != 2 or rows.shape[1] != self.rows[0].shape[1] or rows.shape[1] == 0:
+                raise DataError(f"shape {rows.shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
+            if len(rows) == 0:
+                raise DataError("there are none", where=where)
+            if not np.isin((rows.min(), rows.max()), allowed).all() or (allowed[0] == -1 and not rows.all()):
+                raise DataError(f"values other than {allowed[0]} and {allowed[1]}", where=where)
+
+    def batches(self, model: int) -> int:
+        """Minibatches in an epoch of one model."""
+        n = len(self.rows[model])
+        return -(-n // (self.settings.batch_size or n))
+
+    @property
+    def chains(self) -> int:
+        """Persistent chains per model: as set, else as many as the largest minibatch."""
+        most = max(map(len, self.rows))
+        return self.settings.chains or min(self.settings.batch_size or most, most)
+
+    def order(self, model: int, epoch: int) -> Array:
+        """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""
+        held, order = self._orders.get(model, (-1, None))
+        if held != epoch or order is None:
+            order = generator(self.settings.seed, Stream.SHUFFLE, unit=model, step=epoch).permutation(len(self.rows[model]))
+            self._orders[model] = (epoch, order)
+        return order
+
+    def scratch(self) -> _Scratch:
+        """This thread's working arrays."""
+        if not hasattr(self._scratch, "arrays"):
+            self._scratch.arrays = _Scratch.of(self)
+        arrays: _Scratch = self._scratch.arrays
+        return arrays
+
+
+@dataclass(frozen=True)
+class _Scratch:
+    """Working arrays of one minibatch block, float32: rows of the data above rows of the chain."""
+
+    v: Array  # (2R, D) visible values
+    h: Array  # (2R, K) scaled hidden means
+    hidden: Array  # (R, K) sampled hidden states
+    visible: Array  # (R, D) visible means
+    gradient: Array  # (D, K)
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Scratch:
+        D, K = problem.rows[0].shape[1], problem.settings.hidden
+        batch = max(-(-len(rows) // problem.batches(m)) for m, rows in enumerate(problem.rows))
+        R = min(BLOCK, max(batch, problem.chains if problem.settings.algorithm == "pcd" else 0))
+        return cls(*(np.empty(shape, dtype=np.float32) for shape in ((2 * R, D), (2 * R, K), (R, K), (R, D), (D, K))))
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Statistics of the rows minus those of the chain, each divided by its number."""
+
+    W: Array
+    b: Array
+    c: Array
+    error: float  # summed squared reconstruction error of the rows
+
+
+def total_steps(problem: Problem) -> int:
+    """Steps until the model with most minibatches is done."""
+    return problem.settings.epochs * max(map(problem.batches, range(len(problem.rows))))
+
+
+def init(problem: Problem) -> State:
+    """W ~ N(0, 0.01²), b at the data's log-odds (one row of each value added), c = 0; chains at fair states."""
+    settings = problem.settings
+    M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
+    visible, hidden = layer(family(settings.visible_units)), layer(family(settings.hidden_units))
+    values = family(settings.visible_units).values
+    persistent = settings.algorithm == "pcd"
+    W, chain = np.empty((M, D, K), dtype=np.float32), np.empty((M, problem.chains if persistent else 0, K), dtype=np.float32)
+    b = np.empty((M, D), dtype=np.float32)
+    for m, rows in enumerate(problem.rows):
+        first = generator(settings.seed, Stream.INITIAL, unit=m)
+        W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(INITIAL_SCALE)
+        b[m] = visible.bias_for((rows.sum(axis=0, dtype=np.int64) + sum(values)) / (len(rows) + 2))
+        chain[m] = hidden.fair_states(chain[m].shape, first)
+    return State(
+        step=0,
+        W=W,
+        b=b,
+        c=np.zeros((M, K), dtype=np.float32),
+        W_velocity=np.zeros_like(W),
+        b_velocity=np.zeros_like(b),
+        c_velocity=np.zeros((M, K), dtype=np.float32),
+        trace=np.zeros((settings.epochs, M)),
+        chain=chain if persistent else None,
+    )
+
+
+def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
+    """One minibatch of every model that is not done yet; `state` is updated in place.
+
+    map  runs the models of the step, which touch disjoint parts of the state; it may use threads.
+    Raises Diverged if a parameter is not finite or beyond 1e3.
+    """
+    active = [m for m in range(len(problem.rows)) if state.step < problem.settings.epochs * problem.batches(m)]
+    list(map(lambda model: _update(problem, state, model), active))
+    state.step += 1
+    return state
+
+
+def _update(problem: Problem, state: State, m: int) -> None:
+    """One minibatch of model m."""
+    settings, batches = problem.settings, problem.batches(m)
+    epoch, batch = divmod(state.step, batches)
+    n = len(problem.rows[m])
+    order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
+    sums = _statistics(problem, state, m, order, reconstruct=settings.algorithm == "cd" or batch == 0)
+    state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if settings.algorithm == "cd" else len(order)))
+    rate = settings.learning_rate * (1.0 - state.step / (settings.epochs * batches))
+    largest = [
+        fast.momentum_step(state.W[m], state.W_velocity[m], sums.W, rate, settings.momentum, settings.weight_decay),
+        fast.momentum_step(state.b[m], state.b_velocity[m], sums.b, rate, settings.momentum, 0.0),
+        fast.momentum_step(state.c[m], state.c_velocity[m], sums.c, rate, settings.momentum, 0.0),
+    ]
+    if not np.max(largest) <= LARGEST:
+        which = f"model {m}" if len(problem.rows) > 1 else "the model"
+        raise Diverged(
+            f"{which} diverged in epoch {epoch + 1}: parameters beyond {LARGEST:g} or not finite",
+            hint=f"lower the learning rate (it is {settings.learning_rate:g})",
+        )
+
+
+def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> _Sums:
+    """Statistics of the rows in `order` minus those of model m's chains, summed over blocks of BLOCK rows."""
+    settings, scratch = problem.settings, problem.scratch()
+    draws = generator(settings.seed, Stream.GIBBS, unit=m, step=state.step)
+    visible, hidden = (layer(family(units)) for units in (settings.visible_units, settings.hidden_units))
+    sweeper = Sweeper(state.W[m], state.b[m], state.c[m], visible, hidden, draws)
+    n = len(order)
+    chains = n if state.chain is None else problem.chains
+    b, c, error = np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0
+    for start in range(0, max(n, chains), BLOCK):
+        rows = problem.rows[m][order[start : start + BLOCK]]
+        chain = None if state.chain is None else state.chain[m, start : start + BLOCK]
+        split = len(rows)
+        total = split + len(rows if chain is None else chain)
+        v, h = scratch.v[:total], scratch.h[:total]
+        v[:split] = rows
+        error += _phases(sweeper, scratch, v, h, split, chain, settings.steps, (1.0 / n, -1.0 / chains), reconstruct)
+        if start == 0:
+            np.matmul(v.T, h, out=scratch.gradient)
+        else:
+            np.add(scratch.gradient, v.T @ h, out=scratch.gradient)
+        signs = np.full(total, -1.0 / chains, dtype=np.float32)
+        signs[:split] = 1.0 / n
+        b += signs @ v
+        c += h.sum(axis=0)
+    return _Sums(scratch.gradient, b, c, error)
+
+
+def _phases(
+    sweeper: Sweeper,
+    scratch: _Scratch,
+    v: Array,
+    h: Array,
+    split: int,
+    chain: Array | None,
+    steps: int,
+    scales: tuple[float, float],
+    reconstruct: bool,
+) -> float:
+    """Fill h[:split] from the data rows v[:split], and v[split:], h[split:] from the chain; the hidden means are scaled.
+
+    chain  hidden states, moved on in place; None: the chain starts at the data rows (CD).
+    Returns the squared distance of the rows from E[v | h], h sampled given them; 0 without `reconstruct`.
+    """
+    data, fantasy = v[:split], v[split:]
+    states, means = scratch.hidden[:split], scratch.visible
+    sweeper.up(data, h[:split], states if reconstruct or chain is None else None, scale=scales[0])
+    error = 0.0
+    if chain is not None and reconstruct:
+        sweeper.down(states, means[:split])
+        error = _squared_distance(means[:split], data)
+    persistent, states = chain is not None, states if chain is None else chain
+    for sweep in range(steps):
+        sweeper.down(states, means[: len(states)], fantasy)
+        if sweep == 0 and not persistent:
+            error = _squared_distance(means[:split], data)
+        last = sweep == steps - 1 and not persistent
+        sweeper.up(fantasy, h[split:], None if last else states, scale=scales[1])
+    return error
+
+
+def _squared_distance(means: Array, rows: Array) -> float:
+    """Σ (means − rows)²; overwrites `means`."""
+    means -= rows
+    return float(np.vdot(means, means))

@@ -1,0 +1,85 @@
+/* Gibbs sampling of two-state units and the update of their weights: the loops of _gibbs.pyx.
+ *
+ * Every operation is one float32 rounding in the order of numpy_gibbs.py; compiled with
+ * -ffp-contract=off and without fast-math, both give the same bits whatever the vector width.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define HERD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HERD_CLONES
+#endif
+#if defined(__GNUC__)
+#define HERD_INLINE static inline __attribute__((always_inline))
+#else
+#define HERD_INLINE static inline
+#endif
+
+/* 1 / (1 + e^-x); the constants and the argument reduction are explained in numpy_gibbs.py. */
+HERD_INLINE float herd_logistic(float x)
+{
+    float y, shifted, n, r, power, scale;
+    uint32_t bits;
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 87.0f ? 87.0f : x;
+    y = -x;
+    shifted = y * 1.4426950408889634f + 12582912.0f;
+    n = shifted - 12582912.0f;
+    r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
+    power = r * 0.0013836835278198123f;
+    power = (power + 0.008374824188649654f) * r;
+    power = (power + 0.04166822507977486f) * r;
+    power = (power + 0.16666419804096222f) * r;
+    power = (power + 0.49999991059303284f) * r;
+    power = (power + 1.0f) * r;
+    power = power + 1.0f;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 23) + 0x3F800000u; /* 2^n */
+    memcpy(&scale, &bits, sizeof scale);
+    power = power * scale;
+    return 1.0f / (power + 1.0f);
+}
+
+HERD_CLONES static void herd_logistic_each(float *restrict x, ptrdiff_t count)
+{
+    for (ptrdiff_t i = 0; i < count; i++)
+        x[i] = herd_logistic(x[i]);
+}
+
+HERD_CLONES static void herd_means_row(float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope)
+{
+    for (ptrdiff_t j = 0; j < units; j++)
+        natural[j] = herd_logistic((natural[j] + bias[j]) * gain) * slope + offset;
+}
+
+HERD_CLONES static void herd_sample_row(float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope,
+                                        const uint16_t *restrict words, float low, float high, float *restrict states)
+{
+    const float dither = (float)words[units] * 0x1p-16f;
+    for (ptrdiff_t j = 0; j < units; j++) {
+        const float p = herd_logistic((natural[j] + bias[j]) * gain);
+        states[j] = (float)words[j] < p * 65536.0f - dither ? high : low;
+        natural[j] = p * slope + offset;
+    }
+}
+
+/* The largest |weight| as a bit pattern: ordered like the numbers, inf and NaN above them, and a reduction that vectorises. */
+HERD_CLONES static uint32_t herd_momentum(float *restrict weights, float *restrict velocity, const float *restrict gradient, ptrdiff_t count, float rate,
+                                          float momentum, float decay)
+{
+    uint32_t largest = 0;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const float v = velocity[i] * momentum + rate * (gradient[i] - decay * weights[i]);
+        const float w = weights[i] + v;
+        uint32_t bits;
+        velocity[i] = v;
+        weights[i] = w;
+        memcpy(&bits, &w, sizeof bits);
+        bits &= 0x7FFFFFFFu;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest;
+}

@@ -18,17 +18,22 @@
 #define HERD_INLINE static inline
 #endif
 
-/* 1 / (1 + e^-x); the constants and the argument reduction are explained in numpy_gibbs.py. */
+/* x within ±87; NaN stays NaN.  In a loop of its own: together with what follows gcc makes branches of it. */
+HERD_INLINE float herd_clamp(float x)
+{
+    x = x < -87.0f ? -87.0f : x;
+    return x > 87.0f ? 87.0f : x;
+}
+
+/* 1 / (1 + e^-x) for |x| <= 87; the constants and the argument reduction are explained in numpy_gibbs.py. */
 HERD_INLINE float herd_logistic(float x)
 {
-    float y, shifted, n, r, power, scale;
+    const float y = -x;
+    const float shifted = y * 1.4426950408889634f + 12582912.0f;
+    const float n = shifted - 12582912.0f;
+    const float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
+    float power, scale;
     uint32_t bits;
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 87.0f ? 87.0f : x;
-    y = -x;
-    shifted = y * 1.4426950408889634f + 12582912.0f;
-    n = shifted - 12582912.0f;
-    r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
     power = r * 0.0013836835278198123f;
     power = (power + 0.008374824188649654f) * r;
     power = (power + 0.04166822507977486f) * r;
@@ -39,12 +44,13 @@ HERD_INLINE float herd_logistic(float x)
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits << 23) + 0x3F800000u; /* 2^n */
     memcpy(&scale, &bits, sizeof scale);
-    power = power * scale;
-    return 1.0f / (power + 1.0f);
+    return 1.0f / (power * scale + 1.0f);
 }
 
 HERD_CLONES static void herd_logistic_each(float *restrict x, ptrdiff_t count)
 {
+    for (ptrdiff_t i = 0; i < count; i++)
+        x[i] = herd_clamp(x[i]);
     for (ptrdiff_t i = 0; i < count; i++)
         x[i] = herd_logistic(x[i]);
 }
@@ -52,16 +58,23 @@ HERD_CLONES static void herd_logistic_each(float *restrict x, ptrdiff_t count)
 HERD_CLONES static void herd_means_row(float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope)
 {
     for (ptrdiff_t j = 0; j < units; j++)
-        natural[j] = herd_logistic((natural[j] + bias[j]) * gain) * slope + offset;
+        natural[j] = herd_clamp((natural[j] + bias[j]) * gain);
+    for (ptrdiff_t j = 0; j < units; j++)
+        natural[j] = herd_logistic(natural[j]) * slope + offset;
 }
 
+/* `states` holds the words as float32 in between, so that one vector width serves the second loop. */
 HERD_CLONES static void herd_sample_row(float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope,
                                         const uint16_t *restrict words, float low, float high, float *restrict states)
 {
     const float dither = (float)words[units] * 0x1p-16f;
     for (ptrdiff_t j = 0; j < units; j++) {
-        const float p = herd_logistic((natural[j] + bias[j]) * gain);
-        states[j] = (float)words[j] < p * 65536.0f - dither ? high : low;
+        natural[j] = herd_clamp((natural[j] + bias[j]) * gain);
+        states[j] = (float)words[j];
+    }
+    for (ptrdiff_t j = 0; j < units; j++) {
+        const float p = herd_logistic(natural[j]);
+        states[j] = states[j] < p * 65536.0f - dither ? high : low;
         natural[j] = p * slope + offset;
     }
 }

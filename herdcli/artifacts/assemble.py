@@ -1,0 +1,93 @@
+"""Arrays found in any format -> `Dataset`: labels become integers, splits and ranges take their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import TEST, TRAIN, VALID, Dataset, check_finite
+from herdcli.artifacts.seal import grouped
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+SPLIT_NAMES = {"train": TRAIN, "training": TRAIN, "valid": VALID, "validation": VALID, "dev": VALID, "test": TEST}
+
+
+def assemble(X: Any, parts: Mapping[str, Array], attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None]) -> Dataset:
+    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, and of attributes."""
+    for name in ("y", "split", "weight"):
+        if name in parts and _column(parts[name]).ndim == 1 and X.ndim == 2 and _column(parts[name]).size != X.shape[0]:
+            raise DataError(f"/{name} has {grouped(_column(parts[name]).size)} rows, /X has {grouped(X.shape[0])}", where=where)
+    names = {name: [str(text) for text in np.asarray(parts[name]).ravel()] for name in ("feature_names", "class_names") if name in parts}
+    classes = names.get("class_names")
+    y = None
+    if "y" in parts:
+        y, classes = labels(_column(parts["y"]), classes, where=where)
+    split = _split(_column(parts["split"]), where, note) if "split" in parts else None
+    weight = _column(parts["weight"]).astype(np.float64) if "weight" in parts else None
+    return Dataset(
+        X=X,
+        y=y,
+        split=split,
+        weight=weight,
+        feature_names=names.get("feature_names"),
+        class_names=classes,
+        units=str(attributes.get("units", "real")),
+        value_range=_pair(attributes, "value_range", "fiu", where),
+        image_shape=_pair(attributes, "image_shape", "iu", where),
+        source=_maybe_text(attributes.get("source")),
+        licence=_maybe_text(attributes.get("licence")),
+    )
+
+
+def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Array, list[str] | None]:
+    """Labels as integers: strings by their place among the class names, whole floats as int64."""
+    if y.dtype.kind in "UTO":
+        texts = [str(text) for text in y]
+        names = class_names or sorted(set(texts))
+        place = {name: index for index, name in enumerate(names)}
+        unknown = next((row for row, text in enumerate(texts) if text not in place), None)
+        if unknown is not None:
+            raise DataError(f"/y has label '{texts[unknown]}' in row {unknown}, which is not among /class_names", where=where)
+        return np.array([place[text] for text in texts], dtype=np.int32), names
+    if y.dtype.kind == "f":
+        check_finite("/y", y, where)
+        if (y != np.round(y)).any() or np.abs(y).max(initial=0) > 2**53:
+            row = int(np.argmax(y != np.round(y)))
+            raise DataError(f"/y has {y[row]:g} in row {row}; labels are whole numbers or text", where=where)
+        return y.astype(np.int64), class_names
+    return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
+
+
+def _split(split: Array, where: str, note: Callable[[str], None]) -> Array:
+    """0 train, 1 valid, 2 test; a split of 0 and 1 alone means train and test, as people write it."""
+    if split.dtype.kind in "UTO":
+        unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
+        if unknown:
+            raise DataError(f"/split has '{unknown[0]}'; known are {', '.join(SPLIT_NAMES)}", where=where)
+        return np.array([SPLIT_NAMES[str(text)] for text in split], dtype=np.uint8)
+    split, _ = labels(split, None, where=where)
+    if split.size and split.min() == TRAIN and split.max() == VALID:
+        note(f"{where}: split has only 0 and 1, read as train and test")
+        return (split * TEST).astype(np.uint8)
+    return split
+
+
+def _column(values: Array) -> Array:
+    """One value a row: a matrix of one column or one row is flattened."""
+    return values.ravel() if values.ndim == 2 and 1 in values.shape else values
+
+
+def _pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
+    if attributes.get(name) is None:
+        return None
+    pair = np.asarray(attributes[name]).ravel()
+    if pair.shape != (2,) or pair.dtype.kind not in "fiu" or (kinds == "iu" and (pair != np.round(pair)).any()):
+        raise DataError(f"attribute {name} is {attributes[name]}, expected two numbers", where=where)
+    return pair.astype(np.int64) if kinds == "iu" else pair
+
+
+def _maybe_text(value: Any) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,69 @@
+"""Checkpoints: a sealed `State` that only the run it belongs to can go on from."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+from herdcli.artifacts import codec, guard, hdf5, memory, seal
+from herdcli.artifacts.inputs import open_source
+from herdcli.artifacts.kinds import CHECKPOINT
+from herdcli.artifacts.streams import publish
+from herdcli.errors import BadUsage, CannotCreate, DataError
+
+State = TypeVar("State")
+VERSION = 1
+
+
+def save_checkpoint(path: str, state: Any, digest: str) -> None:
+    """Save a state, whole or not at all.  digest: of the configuration, `provenance.digest(record)`."""
+    _refuse_foreign(path)
+    with publish(path) as temporary:
+        hdf5.write(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
+
+
+def load_checkpoint(path: str, state_type: type[State], digest: str) -> State | None:
+    """The state saved at `path`, None if there is no file.
+
+    Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
+    or no checkpoint.
+    """
+    if not os.path.exists(path):
+        return None
+    with open_source(path, limit=0) as source:
+        stated = seal.parse(source.head, where=path)
+        if stated is None or stated.kind != CHECKPOINT:
+            what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, no checkpoint"
+            raise DataError(f"is {what}", where=path, hint="name the file given to --checkpoint")
+        with source.file() as name:
+            seal.verify(stated, source.size, source.sha256, where=path)
+            with guard.opened(name, where=path) as file:
+                attributes = hdf5.root_attributes(file, CHECKPOINT, where=path)
+                if int(attributes["kind-version"]) > VERSION or attributes.get("configuration") != digest:
+                    hint = "repeat the options and inputs it began with, or start afresh without --resume"
+                    raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
+                guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
+                state: State = codec.read(file, state_type, where=path)
+                return state
+
+
+def remove_checkpoint(path: str) -> None:
+    """Remove a checkpoint once its run has succeeded; no error if it is gone."""
+    _refuse_foreign(path)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _refuse_foreign(path: str) -> None:
+    """Never write over or remove a file that is no checkpoint."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(seal.BLOCK)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotCreate(f"cannot be used for checkpoints ({error.strerror})", where=path) from error
+    if head and not head.startswith(f"herd-artifact 1 kind={CHECKPOINT} ".encode()):
+        raise CannotCreate("exists and is no checkpoint", where=path, hint="name another file with --checkpoint")

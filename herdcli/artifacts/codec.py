@@ -1,0 +1,218 @@
+"""Dataclasses <-> HDF5 groups, driven by the type hints of the fields.  No kind writes its own file code.
+
+| field                                   | in the file                                             |
+|-----------------------------------------|---------------------------------------------------------|
+| array (`schema.array` or an NDArray)    | dataset, little-endian, contiguous; strings UTF-8       |
+| scipy CSR matrix in an array's place    | group `data`, `indices`, `indptr`, attributes `format`, `shape` |
+| bool, int, float, str                   | attribute                                               |
+| list or tuple of str, int, float, bool  | dataset                                                 |
+| dataclass                               | group                                                   |
+| other lists and tuples                  | group with members `0`, `1`, …, attribute `length`      |
+| dict with str keys                      | group with members `0`, `1`, … and a dataset `keys`     |
+| None                                    | absent                                                  |
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import h5py
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+SCALARS = (bool, int, float, str)
+_TEXT = h5py.string_dtype("utf-8")
+
+
+def write(group: Any, value: Any) -> None:
+    """Write every field of a dataclass into an HDF5 group."""
+    for declared in fields(value):
+        item = getattr(value, declared.name)
+        if item is not None:
+            _write_item(group, declared.name, item)
+
+
+def read(group: Any, cls: type[Any], *, where: str) -> Any:
+    """The dataclass `cls` from an HDF5 group.  Raises DataError for what is missing or of another type."""
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for declared in fields(cls):
+        try:
+            item = _read_item(group, declared.name, hints[declared.name], where)
+        except (KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
+            raise DataError(f"{_place(group, declared.name)} cannot be read ({error})", where=where) from error
+        if item is None and declared.default is MISSING and declared.default_factory is MISSING and not _admits_none(hints[declared.name]):
+            raise DataError(f"{_place(group, declared.name)} is missing", where=where)
+        if item is not None or declared.default is MISSING or _admits_none(hints[declared.name]):
+            values[declared.name] = item
+    return cls(**values)
+
+
+def _write_item(group: Any, name: str, item: Any) -> None:
+    if isinstance(item, SCALARS) or (isinstance(item, np.generic) and not isinstance(item, np.void)):
+        write_attribute(group, name, item)
+    elif isinstance(item, np.ndarray):
+        _write_array(group, name, item)
+    elif hasattr(item, "indptr"):
+        _write_csr(group, name, item)
+    elif is_dataclass(item):
+        write(_subgroup(group, name), item)
+    elif isinstance(item, dict):
+        inner = _subgroup(group, name)
+        _write_array(inner, "keys", np.array(list(item), dtype=object))
+        for index, part in enumerate(item.values()):
+            _write_item(inner, str(index), part)
+    elif isinstance(item, (list, tuple)) and _is_plain(item):
+        _write_array(group, name, np.array(item, dtype=object if item and isinstance(item[0], str) else None))
+    elif isinstance(item, (list, tuple)):
+        inner = _subgroup(group, name)
+        inner.attrs["length"] = np.int64(len(item))
+        for index, part in enumerate(item):
+            if part is not None:
+                _write_item(inner, str(index), part)
+    else:
+        raise TypeError(f"field '{name}' holds a {type(item).__name__}, which artifacts cannot carry")
+
+
+def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
+    """Do all entries share one of the scalar types, so that one dataset holds them?"""
+    return bool(items) and type(items[0]) in SCALARS and all(type(item) is type(items[0]) for item in items)
+
+
+def _subgroup(group: Any, name: str) -> Any:
+    return group.create_group(name, track_times=False)
+
+
+def write_attribute(group: Any, name: str, item: Any) -> None:
+    if isinstance(item, str):
+        group.attrs.create(name, _checked_text(item), dtype=_TEXT)
+    elif isinstance(item, (bool, np.bool_)):
+        group.attrs[name] = np.bool_(item)
+    elif isinstance(item, (int, np.integer)):
+        group.attrs[name] = np.uint64(item) if item >= 1 << 63 else np.int64(item)
+    else:
+        group.attrs[name] = np.float64(item)
+
+
+def _checked_text(text: str) -> str:
+    """HDF5 strings end at a NUL and are UTF-8: refuse what would come back different."""
+    if "\0" in text:
+        raise DataError(f"the text {text[:40]!r} holds a NUL character")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"the text {text[:40]!r} is not valid Unicode") from error
+    return text
+
+
+def _write_array(group: Any, name: str, item: Array) -> None:
+    if item.dtype.kind in "OU":
+        texts = np.array([_checked_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
+        group.create_dataset(name, data=texts, dtype=_TEXT, track_times=False)
+    elif item.dtype.kind in "fiub":
+        group.create_dataset(name, data=item, dtype=item.dtype.newbyteorder("<"), track_times=False)
+    else:
+        raise TypeError(f"field '{name}' holds {item.dtype}, which artifacts cannot carry")
+
+
+def _write_csr(group: Any, name: str, item: Any) -> None:
+    inner = _subgroup(group, name)
+    write_attribute(inner, "format", "csr")
+    inner.attrs["shape"] = np.array(item.shape, dtype=np.int64)
+    for part in ("data", "indices", "indptr"):
+        _write_array(inner, part, getattr(item, part))
+
+
+def _read_item(group: Any, name: str, hint: Any, where: str) -> Any:
+    """The item of a name, None if there is none.  What stands in the file decides among a hint's alternatives."""
+    if name in group.attrs:
+        return _read_attribute(group.attrs[name], hint)
+    if name not in group:
+        return None
+    item = group[name]
+    if isinstance(item, h5py.Dataset):
+        return _read_dataset(item, hint)
+    if item.attrs.get("format") == "csr":
+        return read_csr(item, tuple(int(length) for length in item.attrs["shape"]))
+    return _read_group(item, hint, where)
+
+
+def _read_attribute(stored: Any, hint: Any) -> Any:
+    value = stored.item() if isinstance(stored, np.generic) else stored
+    if isinstance(value, bytes):
+        value = value.decode("utf-8")
+    allowed = _alternatives(hint)
+    if float in allowed and type(value) is int and int not in allowed:
+        value = float(value)
+    if Any not in allowed and not any(type(value) is kind for kind in allowed if kind in SCALARS):
+        names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in allowed)
+        raise TypeError(f"is a {type(value).__name__}, expected {names}")
+    return value
+
+
+def _read_dataset(item: Any, hint: Any) -> Any:
+    values = read_array(item)
+    for kind in _alternatives(hint):
+        origin = get_origin(kind)
+        if origin in (list, tuple):
+            if values.ndim != 1:
+                raise ValueError(f"has {values.ndim} dimensions, expected 1")
+            return origin(values.tolist())
+        if is_dataclass(kind) or kind in SCALARS:
+            raise TypeError("is a dataset, expected something else")
+    return values
+
+
+def read_array(item: Any) -> Array:
+    """A whole HDF5 dataset as a NumPy array in native byte order; strings as an array of str."""
+    if item.dtype.kind in "OS":
+        texts = item.asstr("utf-8")[()]
+        return np.array(texts.tolist(), dtype=str).reshape(item.shape)
+    out = np.empty(item.shape, dtype=item.dtype.newbyteorder("="))
+    if item.size:
+        item.read_direct(out)
+    return out
+
+
+def read_csr(group: Any, shape: tuple[int, ...]) -> Any:
+    """A CSR matrix of a group `data`, `indices`, `indptr`; its index arrays are checked by the caller."""
+    from scipy.sparse import csr_matrix
+
+    matrix = csr_matrix(shape, dtype=group["data"].dtype.newbyteorder("="))
+    matrix.data, matrix.indices, matrix.indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
+    return matrix
+
+
+def _read_group(item: Any, hint: Any, where: str) -> Any:
+    for kind in _alternatives(hint):
+        origin, inner = get_origin(kind), get_args(kind)
+        if is_dataclass(kind) and isinstance(kind, type):
+            return read(item, kind, where=where)
+        if origin is dict:
+            keys = read_array(item["keys"]).tolist()
+            return {key: _read_item(item, str(index), inner[1], where) for index, key in enumerate(keys)}
+        if origin in (list, tuple):
+            length = int(item.attrs["length"])
+            if length > len(item) + len(item.attrs):
+                raise ValueError(f"says it has {length} members and has {len(item)}")
+            kinds = inner if origin is tuple and inner[1:] != (Ellipsis,) else inner[:1] * length
+            return origin(_read_item(item, str(index), kinds[index], where) for index in range(length))
+    raise TypeError("is a group, expected something else")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """The members of a union without None; a lone hint as a tuple of one."""
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return tuple(member for member in members if member is not type(None))
+
+
+def _admits_none(hint: Any) -> bool:
+    return type(None) in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else hint is Any
+
+
+def _place(group: Any, name: str) -> str:
+    return f"{group.name.rstrip('/')}/{name}"

@@ -1,0 +1,155 @@
+"""Rows to learn from: the `dataset` artifact, and what must hold of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.seal import grouped
+from herdcli.errors import DataError
+from herdcli.schema import Array, array, check, spec_of
+
+UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
+TRAIN, VALID, TEST = 0, 1, 2
+BLOCK_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """n rows of d numbers with what is known of them.  X may be a scipy CSR matrix."""
+
+    X: Any = array("n d", "rows, dense or CSR", kind="fiub", sparse=True)
+    y: Array | None = array("n", "label of each row, an index into `class_names` if those are given", kind="iu", optional=True)
+    split: Array | None = array("n", "0 train, 1 valid, 2 test", kind="iu", optional=True)
+    weight: Array | None = array("n", "weight of each row", kind="f", optional=True)
+    feature_names: list[str] | None = None
+    class_names: list[str] | None = None
+    units: str = "real"  # real, binary (0, 1) or spin (−1, +1)
+    value_range: Array | None = array("2", "lowest and highest value an entry can take", kind="fiu", optional=True)
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    source: str | None = None
+    licence: str | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Is X a CSR matrix?"""
+        return hasattr(self.X, "indptr")
+
+
+def validate(data: Dataset, *, where: str | None = None) -> None:
+    """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid."""
+    _check_lengths(data, where)
+    check(data, where=where)
+    rows, columns = data.X.shape
+    if not rows or not columns:
+        raise DataError(f"/X has {grouped(rows)} rows and {grouped(columns)} columns: there is nothing to read", where=where)
+    if data.is_sparse:
+        _check_sparse(data.X, where)
+    check_finite("/X", data.X, where)
+    _check_units(data, where)
+    _check_labels(data, where)
+    if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
+        row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
+        raise DataError(f"/split has {data.split[row]} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
+    if data.weight is not None:
+        check_finite("/weight", data.weight, where)
+        if data.weight.min() < 0 or not data.weight.any():
+            raise DataError("/weight must be non-negative and not all zero", where=where)
+    _check_attributes(data, where)
+
+
+def _check_lengths(data: Dataset, where: str | None) -> None:
+    """The commonest mistake gets the plainest words: arrays over rows whose lengths differ."""
+    if getattr(data.X, "ndim", None) != 2:
+        return
+    rows = data.X.shape[0]
+    for declared in fields(data):
+        spec, item = spec_of(declared), getattr(data, declared.name)
+        if spec and spec.dims == ("n",) and getattr(item, "ndim", 0) == 1 and len(item) != rows:
+            raise DataError(f"/{declared.name} has {grouped(len(item))} rows, /X has {grouped(rows)}", where=where)
+
+
+def _check_sparse(X: Any, where: str | None) -> None:
+    """A CSR matrix whose index arrays could send compiled code outside its memory is refused."""
+    rows, columns = X.shape
+    pointer, column = X.indptr, X.indices
+    if (
+        len(pointer) != rows + 1
+        or pointer[0] != 0
+        or pointer[-1] != len(X.data)
+        or len(column) != len(X.data)
+        or (np.diff(pointer) < 0).any()
+    ):
+        raise DataError("/X/indptr does not describe the rows of /X/data", where=where)
+    if len(column) and (column.min() < 0 or column.max() >= columns):
+        raise DataError(f"/X/indices must lie in 0 … {columns - 1}", where=where)
+    if not X.has_sorted_indices or not X.has_canonical_format:
+        raise DataError(
+            "/X has unsorted or repeated columns within a row", where=where, hint="sum_duplicates() of scipy sorts and adds them"
+        )
+
+
+def check_finite(name: str, values: Any, where: str | None) -> None:
+    """Raise DataError with the count and the first row if entries are NaN or infinite."""
+    dense = values.data if hasattr(values, "indptr") else values
+    if dense.dtype.kind != "f":
+        return
+    step = max(1, BLOCK_ELEMENTS // max(1, dense[0].size if dense.ndim > 1 and len(dense) else 1))
+    if all(np.isfinite(dense[start : start + step]).all() for start in range(0, len(dense), step)):
+        return
+    bad, nans = _bad_rows(values, dense)
+    kind = "NaN" if nans else "infinite"
+    noun = "row" if len(bad) == 1 else "rows"
+    raise DataError(
+        f"{name} has {grouped(len(bad))} {kind} {noun} (first: row {bad[0]})", where=where, hint="remove the rows or fill them in"
+    )
+
+
+def _bad_rows(values: Any, dense: Array) -> tuple[Array, bool]:
+    """Indices of the rows with an entry that is not finite; whether any of those is a NaN."""
+    wrong = ~np.isfinite(dense)
+    if hasattr(values, "indptr"):
+        rows = np.unique(np.searchsorted(values.indptr, np.flatnonzero(wrong), side="right") - 1)
+    else:
+        rows = np.flatnonzero(wrong.any(axis=1) if dense.ndim > 1 else wrong)
+    return rows, bool(np.isnan(dense).any())
+
+
+def _check_units(data: Dataset, where: str | None) -> None:
+    if data.units not in UNITS:
+        raise DataError(f"units are '{data.units}', expected one of {', '.join(UNITS)}", where=where)
+    allowed = UNITS[data.units]
+    entries = data.X.data if data.is_sparse else data.X
+    if allowed is None or (data.is_sparse and 0 not in allowed):
+        return
+    step = max(1, BLOCK_ELEMENTS // max(1, data.X.shape[1]))
+    for start in range(0, len(entries), step):
+        block = entries[start : start + step]
+        if not ((block == allowed[0]) | (block == allowed[1])).all():
+            raise DataError(f"/X has values other than {allowed[0]} and {allowed[1]}, but its units are '{data.units}'", where=where)
+
+
+def _check_labels(data: Dataset, where: str | None) -> None:
+    if data.y is None or data.class_names is None:
+        return
+    count = len(data.class_names)
+    if data.y.min() < 0 or data.y.max() >= count:
+        row = int(np.argmax((data.y < 0) | (data.y >= count)))
+        raise DataError(f"/y has label {data.y[row]} in row {row}, /class_names has {count} names (0 … {count - 1})", where=where)
+
+
+def _check_attributes(data: Dataset, where: str | None) -> None:
+    columns = data.X.shape[1]
+    if data.feature_names is not None and len(data.feature_names) != columns:
+        raise DataError(f"/feature_names has {grouped(len(data.feature_names))} names, /X has {grouped(columns)} columns", where=where)
+    if data.image_shape is not None and int(np.prod(data.image_shape.astype(object))) != columns:
+        height, width = data.image_shape
+        raise DataError(f"image_shape {height}×{width} does not match the {grouped(columns)} columns of /X", where=where)
+    if data.value_range is not None:
+        low, high = (float(end) for end in data.value_range)
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise DataError(
+                f"value_range {low:g}, {high:g} is no range", where=where, hint="it is the lowest and the highest value, in this order"
+            )

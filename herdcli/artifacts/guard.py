@@ -1,0 +1,148 @@
+"""What an HDF5 file may contain before any of it is read: plain data in hard-linked groups, nothing else.
+
+HDF5 can point to other files, to sources that read as zeros when missing, to plug-ins, and can
+declare more than any memory holds.  A file is walked link by link, without following those that
+lead elsewhere, before a dataset is touched; what will be read is then checked once more.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+os.environ["HDF5_PLUGIN_PRELOAD"] = "::"  # no filter plug-ins; must be set before libhdf5 is loaded
+
+import h5py
+
+from herdcli.artifacts import memory
+from herdcli.errors import DataError, HerdError
+
+FILTERS = {
+    h5py.h5z.FILTER_DEFLATE,
+    h5py.h5z.FILTER_SHUFFLE,
+    h5py.h5z.FILTER_FLETCHER32,
+    h5py.h5z.FILTER_LZF,
+    h5py.h5z.FILTER_SCALEOFFSET,
+    h5py.h5z.FILTER_NBIT,
+}
+CONVERT = "copy the data into a plain file, for instance with h5repack or h5py"
+MAX_OBJECTS = 1_000_000
+
+
+@contextmanager
+def opened(path: str, *, where: str) -> Iterator[Any]:
+    """The file opened for reading and walked; whatever HDF5 raises becomes one DataError."""
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            walk(file, where=where)
+            yield file
+    except (HerdError, MemoryError):
+        raise
+    except BlockingIOError as error:
+        raise DataError("another program is writing this file", where=where, hint="wait until it is closed") from error
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(
+            f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again"
+        ) from error
+
+
+def walk(file: Any, *, where: str) -> dict[str, Any]:
+    """Every dataset of the file by its full name, reached over hard links only, each object once."""
+    datasets: dict[str, Any] = {}
+    seen = {_identity(file.id)}
+    waiting = [("", file.id)]
+    while waiting:
+        prefix, group = waiting.pop()
+        for raw in group:
+            name = f"{prefix}/{raw.decode('utf-8', 'replace')}"
+            _check_link(group, raw, name, where)
+            item = h5py.h5o.open(group, raw)
+            identity = _identity(item)
+            if identity in seen:
+                raise DataError(f"{name} is an object the file links twice", where=where, hint=CONVERT)
+            seen.add(identity)
+            if len(seen) > MAX_OBJECTS:
+                raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
+            if isinstance(item, h5py.h5g.GroupID):
+                waiting.append((name, item))
+            elif isinstance(item, h5py.h5d.DatasetID):
+                _check_storage(item, name, where)
+                datasets[name] = h5py.Dataset(item)
+    return datasets
+
+
+def _identity(item: Any) -> tuple[int, int]:
+    info = h5py.h5o.get_info(item)
+    return info.fileno, info.addr
+
+
+def _check_link(group: Any, raw: bytes, name: str, where: str) -> None:
+    kind = group.links.get_info(raw).type
+    if kind != h5py.h5l.TYPE_HARD:
+        word = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "a link to another file"}.get(kind, "a link of an unknown type")
+        raise DataError(f"{name} is {word}, which is not followed", where=where, hint=CONVERT)
+
+
+def _check_storage(dataset: Any, name: str, where: str) -> None:
+    properties = dataset.get_create_plist()
+    if properties.get_external_count():
+        raise DataError(f"{name} keeps its data in another file, which is not opened", where=where, hint=CONVERT)
+    if properties.get_layout() == h5py.h5d.VIRTUAL:
+        raise DataError(f"{name} is a virtual dataset, which is not followed", where=where, hint=CONVERT)
+
+
+def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
+    """Raise DataError unless these datasets have plain types, known filters, data, and fit `limit` bytes together."""
+    total = 0
+    for name, dataset in datasets.items():
+        _check_type(dataset, name, where)
+        _check_filters(dataset, name, where)
+        total += _declared_bytes(dataset)
+        if total > limit:
+            memory.require(total, limit, where=f"{where}: {name}")
+        _check_written(dataset, name, where)
+
+
+def _check_type(dataset: Any, name: str, where: str) -> None:
+    dtype = dataset.dtype
+    text = h5py.check_string_dtype(dtype)
+    if not (text or (dtype.kind in "fiub" and dtype.itemsize <= 8)):
+        named = {"c": "complex numbers", "V": "compound values", "O": "references or ragged arrays"}.get(dtype.kind, f"type {dtype}")
+        raise DataError(f"{name} holds {named}; numbers, booleans and strings are read", where=where)
+    if h5py.check_enum_dtype(dtype) and dtype.kind != "b":
+        raise DataError(f"{name} holds an enumeration; numbers, booleans and strings are read", where=where)
+
+
+def _check_filters(dataset: Any, name: str, where: str) -> None:
+    properties = dataset.id.get_create_plist()
+    for index in range(properties.get_nfilters()):
+        code, _, _, label = properties.get_filter(index)
+        if code not in FILTERS:
+            shown = label.decode("utf-8", "replace") or str(code)
+            raise DataError(
+                f"{name} is compressed with the filter {shown}, which herd does not load", where=where, hint="h5repack -f GZIP=4"
+            )
+
+
+def _declared_bytes(dataset: Any) -> int:
+    """What reading takes: all elements, or one chunk if that is larger; text counts 64 bytes apiece at least."""
+    item: int = max(dataset.dtype.itemsize, 64) if dataset.dtype.kind in "OS" else dataset.dtype.itemsize
+    return item * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
+
+
+def _check_written(dataset: Any, name: str, where: str) -> None:
+    if dataset.shape is None:
+        raise DataError(f"{name} is empty (a null dataspace)", where=where)
+    if not dataset.size:
+        return
+    if dataset.chunks:
+        expected = math.prod(-(-length // chunk) for length, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+        missing = expected - dataset.id.get_num_chunks()
+        if missing:
+            raise DataError(f"{name} was declared and never fully written ({missing} of {expected} chunks are missing)", where=where)
+    elif dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED:
+        raise DataError(f"{name} was declared and never written", where=where)

@@ -1,0 +1,77 @@
+"""Sealed HDF5: a dataclass behind a seal, with its kind, version and history as root attributes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields
+from typing import Any
+
+from herdcli import __version__
+from herdcli.artifacts import codec, guard, kinds, seal
+from herdcli.errors import DataError
+from herdcli.schema import check
+
+import h5py  # isort: skip  (after guard, which closes the door to plug-ins)
+
+RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "generated-by", "provenance", "configuration"})
+FORMAT_VERSION = 1
+
+
+def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, history: list[dict[str, Any]], **extra: str) -> seal.Seal:
+    """Write a sealed artifact to a temporary file.  extra: further root attributes."""
+    check(value)
+    clash = RESERVED & {declared.name for declared in fields(value)}
+    if clash:
+        raise TypeError(f"{type(value).__name__} has fields with the names of root attributes: {', '.join(sorted(clash))}")
+    attributes = {
+        "format": "herd",
+        "format-version": FORMAT_VERSION,
+        "kind": kind,
+        "kind-version": version,
+        "generated-by": f"herdcli {__version__}",
+        "provenance": json.dumps(history, ensure_ascii=False, allow_nan=False),
+        **extra,
+    }
+    with h5py.File(path, "w", libver=("v110", "v110"), userblock_size=seal.BLOCK, locking=False, track_times=False) as file:
+        for name, item in attributes.items():
+            codec.write_attribute(file, name, item)
+        codec.write(file, value)
+    return seal.seal_file(path, kind)
+
+
+def read(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]]]:
+    """The value and the history of a verified artifact, upgraded to the newest version of its kind."""
+    attributes = root_attributes(file, sealed_kind, where=where)
+    kind = kinds.lookup(sealed_kind, where=where)
+    version = int(attributes["kind-version"])
+    cls = kind.type_of(version, where=where)
+    guard.check_readable(guard.walk(file, where=where), limit=limit, where=where)
+    value = codec.read(file, cls, where=where)
+    check(value, where=where)
+    return kinds.upgrade(value, kind, version), attributes["history"]
+
+
+def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:
+    """The reserved attributes, checked against the seal; `history` is the provenance, parsed."""
+    attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED) if name in file.attrs}
+    if attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
+        raise DataError(
+            "the root attributes do not say what the seal says", where=where, hint="was it edited? herd seal FILE writes a new seal"
+        )
+    if int(attributes.get("format-version", 1)) > FORMAT_VERSION:
+        hint = "update with: pip install --upgrade herdcli"
+        raise DataError(f"is written in format {attributes['format-version']}, this herd reads {FORMAT_VERSION}", where=where, hint=hint)
+    attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)
+    return attributes
+
+
+def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
+    """The provenance list of an artifact from its JSON text."""
+    try:
+        history = json.loads(text)
+    except ValueError:
+        history = None
+    if not isinstance(history, list) or not all(isinstance(stage, dict) for stage in history):
+        raise DataError("the provenance is not a JSON list of records", where=where)
+    return history

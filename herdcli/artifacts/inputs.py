@@ -1,0 +1,232 @@
+"""Where bytes come from: a file, standard input, a FIFO, or a compressed wrapping of any of them.
+
+A regular file is read where it lies.  Anything else is a stream: text is parsed as it arrives,
+binary is drained once into a named temporary file while its digest is taken, and opened from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from herdcli.artifacts import memory, seal
+from herdcli.artifacts.streams import own_descriptor, scratch_file, widen
+from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
+
+HEAD = 1 << 16
+EMPTY_STDIN = "nothing arrived on stdin: did the command before the pipe fail?"
+
+
+class Source:
+    """Bytes of an input, not yet told apart.
+
+    name  for messages.  head  up to 64 kB of its beginning.  size and sha256 are known once the
+    bytes have passed (`regular` files: size at once).
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, *, regular: bool, limit: int | None = None) -> None:
+        self.name = name
+        self.regular = regular
+        self._stream = stream
+        self._limit = limit
+        self._descriptor = stream.fileno() if regular else -1
+        self.head = os.pread(self._descriptor, HEAD, 0) if regular else _read_up_to(stream, HEAD, name)
+        self.size = os.fstat(self._descriptor).st_size if regular else 0
+        self._hash: seal.Hash | None = None
+        self._skip = 0
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the bytes; for a sealed file the one its seal is about."""
+        if self._hash is None:
+            self._hash = self._begin_hash()
+            for piece in seal.blocks(self._descriptor, self._skip):
+                self._hash.update(piece)
+        return self._hash.hexdigest()
+
+    def _begin_hash(self) -> seal.Hash:
+        stated = seal.parse(self.head, where=self.name)
+        self._skip = seal.BLOCK if stated else 0
+        return stated.hasher() if stated else hashlib.sha256()
+
+    def reader(self) -> BinaryIO:
+        """The bytes from the beginning as a buffered stream; the digest is complete when it ends."""
+        if self.regular:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            return open(os.dup(self._descriptor), "rb")
+        return io.BufferedReader(_Tap(self), 1 << 18)
+
+    @contextlib.contextmanager
+    def file(self) -> Iterator[str]:
+        """The bytes as a file that can be opened by name; a stream is drained into a temporary one."""
+        if self.regular:
+            yield _name_of(self._descriptor, self.name)
+            return
+        with scratch_file() as path:
+            try:
+                with open(path, "wb", buffering=0) as out:
+                    for piece in self.pieces():
+                        out.write(piece)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
+                hint = "set TMPDIR to a folder with room"
+                raise WriteFailed(f"no room for the bytes of {self.name} ({error.strerror})", where=str(path), hint=hint) from error
+            yield str(path)
+
+    def pieces(self) -> Iterator[memoryview]:
+        """The bytes of a stream, once, hashed as they pass; pieces share one buffer."""
+        self._hash = running = self._begin_hash()
+        running.update(memoryview(self.head)[self._skip :])
+        self.size = len(self.head)
+        yield memoryview(self.head)
+        buffer = bytearray(seal.CHUNK)
+        view = memoryview(buffer)
+        while count := _read_into(self._stream, buffer, self.name):
+            piece = view[:count]
+            running.update(piece)
+            self.size += count
+            if self._limit is not None and self.size > self._limit:
+                memory.require(self.size, self._limit, where=self.name)
+            yield piece
+
+
+class _Tap(io.RawIOBase):
+    """A stream's pieces as a raw reader."""
+
+    def __init__(self, source: Source) -> None:
+        self._pieces = source.pieces()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        if not len(self._rest):
+            self._rest = next(self._pieces, memoryview(b""))
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+@contextlib.contextmanager
+def open_source(path: str, *, limit: int) -> Iterator[Source]:
+    """Open a path, or stdin for "-", unwrapping gzip and zstd.
+
+    limit  bytes a compressed input may unfold to.  Raises NoInput (66) for what is missing, a
+    directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
+    """
+    with _open(path) as (name, stream, regular):
+        source = Source(name, stream, regular=regular)
+        if not source.head:
+            if path == "-":
+                raise NoInput(EMPTY_STDIN, where="stdin")
+            raise DataError("the file is empty", where=name, hint="was the command that wrote it interrupted?")
+        unfold = _unfolder(source)
+        if unfold is None:
+            yield source
+            return
+        inner = Source(name, unfold, regular=False, limit=limit)
+        if _unfolder(inner) is not None:
+            raise DataError("is compressed twice", where=name, hint="unpack it once")
+        if not inner.head:
+            raise DataError("the compressed file holds nothing", where=name)
+        yield inner
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
+    """Name, unbuffered stream, and whether it is a regular file read from its beginning."""
+    descriptor = 0 if path == "-" else own_descriptor(path)
+    name = "stdin" if path == "-" else path
+    if descriptor is not None:
+        stream = _standard(descriptor, name)
+    else:
+        try:
+            stream = open(path, "rb", buffering=0)  # noqa: SIM115  (closed below)
+        except IsADirectoryError:
+            raise NoInput("is a directory", where=name, hint="name a file in it") from None
+        except FileNotFoundError:
+            raise NoInput("there is no such file", where=name) from None
+        except (OSError, ValueError) as error:
+            raise NoInput(f"cannot be opened ({getattr(error, 'strerror', None) or error})", where=name) from error
+    with stream:
+        yield name, stream, _is_regular(stream)
+
+
+def _standard(descriptor: int, name: str) -> BinaryIO:
+    """A descriptor the process was started with; stdin may be an in-memory stand-in."""
+    if descriptor == 0:
+        if sys.stdin is None or sys.stdin.closed:
+            raise NoInput("stdin is closed", where="stdin", hint="name a file, or pipe one in")
+        try:
+            descriptor = sys.stdin.fileno()
+        except (OSError, ValueError):
+            return io.BytesIO(sys.stdin.buffer.read())
+        if os.isatty(descriptor):
+            raise BadUsage("stdin is a terminal", where="stdin", hint="name a file, or pipe one in: herd data digits | herd COMMAND")
+    try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise NoInput("is a directory", where=name, hint="name a file in it")
+        widen(descriptor)
+        return open(os.dup(descriptor), "rb", buffering=0)
+    except OSError as error:
+        raise NoInput(f"cannot be read ({error.strerror})", where=name) from error
+
+
+def _is_regular(stream: BinaryIO) -> bool:
+    """Is it a file on disk, not yet read from, so that it can be opened again by its descriptor?"""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and stream.tell() == 0
+    except (OSError, ValueError):
+        return False
+
+
+def _name_of(descriptor: int, name: str) -> str:
+    """A name that opens this very file even if its own name has been given to another meanwhile."""
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        if os.path.exists(f"{folder}/{descriptor}"):
+            return f"{folder}/{descriptor}"
+    return name
+
+
+def _read_into(stream: BinaryIO, buffer: bytearray, name: str) -> int:
+    try:
+        return int(stream.readinto(buffer) or 0)  # type: ignore[attr-defined]
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"the compressed file is cut short or damaged ({error})", where=name) from error
+    except OSError as error:
+        raise DataError(f"reading failed ({error.strerror or error})", where=name) from error
+
+
+def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:
+    """The first `count` bytes, fewer only at the end of the stream."""
+    pieces = bytearray()
+    while len(pieces) < count:
+        buffer = bytearray(count - len(pieces))
+        got = _read_into(stream, buffer, name)
+        if not got:
+            break
+        pieces += buffer[:got]
+    return bytes(pieces)
+
+
+def _unfolder(source: Source) -> BinaryIO | None:
+    """A stream of the bytes inside a gzip or zstd wrapping, None if there is none."""
+    if source.head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=source.reader())  # type: ignore[return-value]
+    if source.head.startswith(b"\x28\xb5\x2f\xfd"):
+        import pyarrow as pa
+
+        return pa.CompressedInputStream(pa.PythonFile(source.reader(), mode="r"), "zstd")  # type: ignore[no-any-return]
+    return None

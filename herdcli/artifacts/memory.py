@@ -1,0 +1,59 @@
+"""How much memory an input may take: half of what is available, unless the user says otherwise."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from herdcli.errors import DataError
+
+FALLBACK = 1 << 30
+
+
+def default_limit() -> int:
+    """Half of the memory this process can still have, in bytes."""
+    return available() // 2
+
+
+def available() -> int:
+    """The smallest of: the machine's free memory, the control group's rest, the address-space limit."""
+    return min(_bounds(), default=FALLBACK)
+
+
+def _bounds() -> Iterator[int]:
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        bounds = [line.strip() for name in (limit, used) for line in _lines(f"/sys/fs/cgroup/{name}")]
+        if len(bounds) == 2 and all(bound.isdigit() for bound in bounds):
+            yield max(0, int(bounds[0]) - int(bounds[1]))
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        yield soft
+    if hasattr(os, "sysconf") and not Path("/proc/meminfo").exists():
+        yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def require(declared: int, limit: int, *, where: str) -> None:
+    """Raise DataError if an input that declares so many bytes may not be read."""
+    if declared > limit:
+        hint = "raise --max-memory if the machine has it"
+        raise DataError(f"declares {readable(declared)}, more than the {readable(limit)} allowed", where=where, hint=hint)
+
+
+def readable(size: int) -> str:
+    """1536 → '1.5 kB' (decimal units)."""
+    number, units = float(size), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while number >= 999.5 and len(units) > 1:
+        number, _ = number / 1000, units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{number:.3g} {units[0]}"

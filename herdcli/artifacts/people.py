@@ -1,0 +1,77 @@
+"""Data sets as people keep them in HDF5: `X` beside `y`, without our seal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+
+from herdcli.artifacts import codec, guard
+from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts.dataset import Dataset
+from herdcli.errors import BadUsage, DataError
+
+LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")
+NAMES = ("feature_names", "class_names")
+
+
+def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label: str | None) -> Dataset:
+    """The data set of a guarded file.  Datasets that are no part of one are ignored with one note."""
+    datasets = guard.walk(file, where=name)
+    matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})
+    sparse = _is_csr(file)
+    rows = [f"/X/{part}" for part in ("data", "indices", "indptr")] if sparse else ["/X"]
+    if not set(rows) <= set(datasets):
+        found = ", ".join(sorted(datasets)[:8]) or "nothing"
+        raise DataError(
+            f"has no dataset /X (it has {found})", where=name, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
+        )
+    labels = _label_name(datasets, label, name)
+    columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
+    if labels:
+        columns["y"] = labels
+    used = {path: datasets[path] for path in [*rows, *columns.values()]}
+    guard.check_readable(used, limit=limit, where=name)
+    ignored = sorted(path for path in datasets if path not in used)
+    if ignored:
+        note(f"{name}: ignored {', '.join(ignored)}")
+    X = _read_csr(file) if sparse else codec.read_array(datasets["/X"])
+    parts = {role: codec.read_array(datasets[path]) for role, path in columns.items()}
+    if matlab:
+        X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
+    return assemble(X, parts, _attributes(file), where=name, note=note)
+
+
+def _label_name(datasets: dict[str, Any], label: str | None, name: str) -> str | None:
+    if label is not None:
+        wanted = f"/{label.lstrip('/')}"
+        if wanted not in datasets:
+            raise BadUsage(f"has no dataset {wanted} for the labels", where=name, hint=f"it has {', '.join(sorted(datasets))}")
+        return wanted
+    return next((f"/{candidate}" for candidate in LABELS if f"/{candidate}" in datasets), None)
+
+
+def _is_csr(file: Any) -> bool:
+    return isinstance(file.get("X"), h5py.Group) and "csr" in (_text(file["X"].attrs.get("format")), _text(file.attrs.get("format")))
+
+
+def _read_csr(file: Any) -> Any:
+    shape = file["X"].attrs.get("shape", file.attrs.get("shape"))
+    if shape is None or len(shape) != 2:
+        raise DataError("the CSR group /X has no attribute shape (n, d)")
+    return codec.read_csr(file["X"], (int(shape[0]), int(shape[1])))
+
+
+def _attributes(file: Any) -> dict[str, Any]:
+    """What is declared of the rows, on /X or on the root."""
+    found: dict[str, Any] = {}
+    for holder in (file, file["X"]):
+        for name in ("value_range", "image_shape", "units", "source", "licence"):
+            if name in holder.attrs:
+                found[name] = _text(holder.attrs[name])
+    return found
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,135 @@
+"""What commands do to a data set before they learn: choose the splits, turn grey levels into on and off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import BLOCK_ELEMENTS, TEST, TRAIN, VALID, Dataset
+from herdcli.artifacts.seal import grouped
+from herdcli.errors import BadUsage, DataError
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+UNUSED = 3  # a row in none of the three parts
+DEFAULT_SPLIT = (0.6, 0.2, 0.2)
+
+
+def split_rows(data: Dataset, spec: str | None, seed: int) -> Array:
+    """The part of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
+
+    spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of every class; None: the
+    data set's own split, else fractions .6, .2, .2.  Rows are drawn from the seed, class by class;
+    without labels all rows are one class.
+    """
+    if spec is None and data.split is not None:
+        return data.split.astype(np.uint8)
+    parts = _parse(spec) if spec is not None else DEFAULT_SPLIT
+    rows = data.X.shape[0]
+    split = np.full(rows, UNUSED, dtype=np.uint8)
+    for unit, (label, members) in enumerate(_classes(data)):
+        sizes = _sizes(parts, len(members), label)
+        order = generator(seed, Stream.SPLIT, unit=unit).permutation(members)
+        for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes), strict=True):
+            split[order[start:stop]] = part
+    return split
+
+
+def _classes(data: Dataset) -> Iterator[tuple[str | None, Array]]:
+    """Each class's name and rows, in order of its label."""
+    if data.y is None:
+        yield None, np.arange(data.X.shape[0])
+        return
+    for label in np.unique(data.y):
+        yield data.class_names[label] if data.class_names else str(label), np.flatnonzero(data.y == label)
+
+
+def _parse(spec: str) -> tuple[float, ...]:
+    hint = "three counts per class, 700,300,100, or three fractions, .6,.2,.2"
+    try:
+        parts = tuple(float(part) for part in spec.split(","))
+    except ValueError:
+        raise BadUsage(f"'{spec}' is no split", where="--split", hint=hint) from None
+    if len(parts) != 3 or not all(math.isfinite(part) and part >= 0 for part in parts) or not parts[0]:
+        raise BadUsage(f"'{spec}' is no split", where="--split", hint=hint)
+    if not _are_fractions(parts) and any(part != int(part) for part in parts):
+        raise BadUsage(f"'{spec}' is neither fractions that sum to at most 1 nor whole numbers", where="--split", hint=hint)
+    return parts
+
+
+def _are_fractions(parts: tuple[float, ...]) -> bool:
+    return all(part <= 1 for part in parts) and sum(parts) <= 1 + 1e-9
+
+
+def _sizes(parts: tuple[float, ...], available: int, label: str | None) -> list[int]:
+    """How many rows of one class go into each part; fractions by largest remainder."""
+    if not _are_fractions(parts):
+        sizes = [int(part) for part in parts]
+        if sum(sizes) > available:
+            owner = "the data set" if label is None else f"class {label}"
+            hint = f"ask for at most {available} per class in all"
+            raise DataError(f"asks for {grouped(sum(sizes))} rows, {owner} has {grouped(available)}", where="--split", hint=hint)
+        return sizes
+    total = round(available * min(1.0, sum(parts)))
+    exact = [available * part for part in parts]
+    sizes = [math.floor(size + 1e-9) for size in exact]
+    for index in sorted(range(3), key=lambda part: sizes[part] - exact[part])[: total - sum(sizes)]:
+        sizes[index] += 1
+    return sizes
+
+
+def binarise(
+    data: Dataset, threshold: float | None, default: float, value_range: tuple[float, float] | None = None
+) -> tuple[Array, float | None]:
+    """Which entries are on, (n, d) bool, and the threshold used (None where the data decide by themselves).
+
+    threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
+    values need none: the larger one is on (a lone value is on iff it is positive).  Others take
+    `default`.  value_range  replaces the data set's declared range.
+    Raises BadUsage when a threshold is needed and no range is known.
+    """
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise BadUsage(f"{threshold:g} is no fraction of the value range", where="--threshold", hint="a number from 0 to 1")
+    levels = _two_levels(data)
+    if threshold is None and levels:
+        low, high = levels
+        return _at_least(data.X, high if high > low or high > 0 else math.nextafter(high, math.inf)), None
+    declared = value_range if value_range is not None else data.value_range
+    if declared is None and levels and levels[0] < levels[1]:
+        declared = levels
+    if declared is None:
+        hint = "declare the range of the values: --range LO,HI"
+        raise BadUsage("/X has more than two values and no value_range, so no threshold can be set", hint=hint)
+    low, high = (float(end) for end in declared)
+    if not low < high:
+        raise BadUsage(f"{low:g},{high:g} is no range", where="--range", hint="the lowest and the highest value")
+    used = default if threshold is None else threshold
+    return _at_least(data.X, low + used * (high - low)), used
+
+
+def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
+    """X block by block, dense, about a million entries each."""
+    step = max(1, BLOCK_ELEMENTS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
+        yield rows, X[rows].toarray() if hasattr(X, "indptr") else X[rows]
+
+
+def _two_levels(data: Dataset) -> tuple[float, float] | None:
+    """The lowest and the highest value if there are no others."""
+    low = min(block.min() for _, block in _row_blocks(data.X))
+    high = max(block.max() for _, block in _row_blocks(data.X))
+    if all(((block == low) | (block == high)).all() for _, block in _row_blocks(data.X)):
+        return float(low), float(high)
+    return None
+
+
+def _at_least(X: Any, cut: float) -> Array:
+    """X ≥ cut as bool, compared in double precision."""
+    on = np.empty(X.shape, dtype=bool)
+    for rows, block in _row_blocks(X):
+        np.greater_equal(block, np.float64(cut), out=on[rows])
+    return on

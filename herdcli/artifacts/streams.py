@@ -1,0 +1,300 @@
+"""Output that appears whole or not at all, wherever it goes.
+
+A file is built beside its destination, in `.NAME.herd-tmp` (locked; one left by a killed run is
+used again), synced, and renamed over it.  Standard output, devices and FIFOs are fed from a
+finished temporary file, so that a failing command writes nothing into a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import select
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from herdcli.errors import BadUsage, CannotCreate, HerdError, Locked, WriteFailed
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+PIPE_BYTES = 1 << 20
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_OWN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_ANOTHERS = re.compile(r"/proc/\d+/fd/\d+")
+
+
+def check_destination(path: str, *, clobber: bool = True) -> None:
+    """Raise now what `publish` would raise when the work is done: for use before the work.
+
+    A terminal or closed stdout, a missing or unwritable folder, a folder as target, no-clobber.
+    """
+    if path == "-":
+        _check_stdout()
+        return
+    target = _follow(path)
+    if not _is_stream(target):
+        _check_target(target, path, clobber)
+
+
+@contextlib.contextmanager
+def publish(path: str, *, clobber: bool = True) -> Iterator[Path]:
+    """A temporary file that becomes `path` if the body succeeds and vanishes if it fails.
+
+    "-" is stdout; what exists and is no regular file is written like stdout.
+    Raises CannotCreate (73), WriteFailed (74), Locked (75), BadUsage (2) for a terminal; lets
+    BrokenPipeError through.
+    """
+    target = path if path == "-" else _follow(path)
+    shown = "stdout" if path == "-" else path
+    if path == "-":
+        _check_stdout()
+    if path == "-" or _is_stream(target):
+        with _naming_failures(shown), scratch_file() as temporary:
+            yield temporary
+            _pour(temporary, target)
+        return
+    _check_target(target, path, clobber)
+    temporary, descriptor = _lock_temporary(target, path)
+    try:
+        with _naming_failures(shown):
+            yield temporary
+            _finish(temporary, descriptor, target, path, clobber)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def scratch_file() -> Iterator[Path]:
+    """An empty named file in $TMPDIR, gone when the body ends."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="herd-")
+    except OSError as error:
+        hint = "set TMPDIR to a folder with room"
+        raise WriteFailed(f"no temporary file can be made ({_reason(error)})", where=tempfile.gettempdir(), hint=hint) from error
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _check_stdout() -> None:
+    if sys.stdout is None or sys.stdout.closed:
+        raise WriteFailed("stdout is closed", where="stdout", hint="write to a file: -o FILE")
+    if sys.stdout.isatty():
+        hint = "name a file with -o FILE, redirect with > FILE, or pipe into another command: | herd eval"
+        raise BadUsage("the output is binary and stdout is a terminal", where="stdout", hint=hint)
+
+
+def _follow(path: str) -> str:
+    """The path behind symbolic links, stopping at names of open descriptors."""
+    seen: set[str] = set()
+    while os.path.islink(path) and not _names_descriptor(path):
+        if path in seen:
+            raise CannotCreate("the symbolic link leads to itself", where=path)
+        seen.add(path)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return path
+
+
+def own_descriptor(path: str) -> int | None:
+    """N for /dev/fd/N, /proc/self/fd/N, /dev/stdin and the like; None for other paths."""
+    normal = os.path.normpath(path)
+    match = _OWN.fullmatch(normal)
+    return int(match[1]) if match else _STANDARD.get(normal)
+
+
+def _names_descriptor(path: str) -> bool:
+    return own_descriptor(path) is not None or bool(_ANOTHERS.fullmatch(os.path.normpath(path)))
+
+
+def _is_stream(target: str) -> bool:
+    """Is there something that a rename would destroy: a device, a FIFO, an open descriptor?"""
+    if _names_descriptor(target):
+        return True
+    try:
+        mode = os.stat(target).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _check_target(target: str, path: str, clobber: bool) -> None:
+    folder = os.path.dirname(target) or "."
+    if "\0" in path or not path:
+        raise CannotCreate("is no file name", where=repr(path))
+    if os.path.isdir(target):
+        raise CannotCreate("is a directory", where=path, hint="name a file in it")
+    if not os.path.isdir(folder):
+        raise CannotCreate(f"the folder {folder} does not exist", where=path, hint=f"mkdir -p {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CannotCreate(f"the folder {folder} cannot be written to", where=path, hint="choose another folder, or change its permissions")
+    if not clobber and os.path.exists(target):
+        raise _exists(path)
+
+
+def _exists(path: str) -> CannotCreate:
+    return CannotCreate("exists already, and --no-clobber is set", where=path, hint="remove it, choose another name, or drop --no-clobber")
+
+
+def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
+    """Open and lock `.NAME.herd-tmp` beside the target, empty."""
+    folder, name = os.path.split(target)
+    stem = name if len(os.fsencode(name)) <= 240 else os.fsencode(name)[:200].decode("utf-8", "ignore")
+    temporary = Path(folder or ".", f".{stem}.herd-tmp")
+    while True:
+        try:
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise CannotCreate(f"cannot be created ({_reason(error)})", where=path) from error
+        try:
+            _lock(descriptor, path)
+            if _same_file(temporary, descriptor):
+                os.ftruncate(descriptor, 0)
+                return temporary, descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Locked("another run is writing this file", where=path, hint="wait for it, or choose another name") from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+
+
+def _same_file(path: Path, descriptor: int) -> bool:
+    """Is the locked file still the one of that name?  (The run before may have renamed it away.)"""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:
+    """Sync the finished file, give it its mode and its name, sync the folder."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    os.fchmod(descriptor, 0o666 & ~umask)
+    os.fsync(descriptor)
+    if clobber:
+        os.replace(temporary, target)
+    else:
+        _link_new(temporary, target, path)
+    folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _link_new(temporary: Path, target: str, path: str) -> None:
+    """Give the file its name only if nobody has it: a hard link does not replace."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError:  # a file system without hard links
+        if os.path.exists(target):
+            raise _exists(path) from None
+        os.replace(temporary, target)
+        return
+    os.unlink(temporary)
+
+
+def _pour(source: Path, target: str) -> None:
+    """Copy a finished file into stdout, a descriptor, a device or a FIFO."""
+    descriptor = _stdout_descriptor() if target == "-" else own_descriptor(target)
+    with open(source, "rb") as finished:
+        if target == "-" and descriptor is None:
+            shutil.copyfileobj(finished, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        elif descriptor is not None:
+            send(finished, descriptor)
+        else:
+            with open(target, "wb", buffering=0) as device:
+                send(finished, device.fileno())
+
+
+def _stdout_descriptor() -> int | None:
+    """The descriptor under sys.stdout, flushed; None for one that lives in memory."""
+    sys.stdout.flush()
+    try:
+        return sys.stdout.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+def send(source: BinaryIO, descriptor: int) -> None:
+    """Copy an open file to a descriptor inside the kernel where it can, else through a buffer."""
+    widen(descriptor)
+    size, sent = os.fstat(source.fileno()).st_size, 0
+    while sent < size:
+        try:
+            count = os.sendfile(descriptor, source.fileno(), sent, min(size - sent, 1 << 30))
+            if count == 0:
+                raise OSError(errno.EIO, "the temporary file shrank while it was copied")
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+            continue
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP):
+                raise
+            count = _write_some(descriptor, os.pread(source.fileno(), 1 << 18, sent))
+        sent += count
+
+
+def _write_some(descriptor: int, piece: bytes) -> int:
+    try:
+        return os.write(descriptor, piece)
+    except BlockingIOError:
+        select.select([], [descriptor], [])
+        return 0
+
+
+def widen(descriptor: int) -> None:
+    """Give a pipe a megabyte of buffer: fewer switches between the two processes."""
+    with contextlib.suppress(OSError, AttributeError):
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+@contextlib.contextmanager
+def _naming_failures(shown: str) -> Iterator[None]:
+    """Turn a full disk and its kin into WriteFailed; libhdf5 hides the number in its text."""
+    try:
+        yield
+    except (HerdError, BrokenPipeError):
+        raise
+    except (OSError, RuntimeError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        buried = re.search(r"errno = (\d+)", str(error))
+        number = int(buried[1]) if number is None and buried else number
+        if number in FULL or number == errno.EBADF:
+            raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown, hint=_room_hint(number)) from error
+        raise
+
+
+def _room_hint(number: int | None) -> str | None:
+    return "make room, or write elsewhere; TMPDIR names the folder for temporary files" if number in (errno.ENOSPC, errno.EDQUOT) else None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any
 
+from herdcli.errors import WriteFailed
+
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -42,7 +44,8 @@ class Console:
 
     def _print(self, message: str) -> None:
         if sys.stderr is not None:
-            print(f"{self.command}: {message}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{self.command}: {message}\n")
+            sys.stderr.flush()
 
     def progress(self, label: str) -> Progress:
         """A progress display; use as a context manager and call it with (done, total)."""
@@ -99,3 +102,18 @@ class Progress:
 def megabytes(size: int) -> str:
     """A size in words: 0.6 MB, 12 kB."""
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
+
+
+def write_stdout(text: str) -> None:
+    """Text to stdout, delivered before the command ends.  Raises WriteFailed where stdout is closed or full."""
+    if sys.stdout is None:
+        raise WriteFailed("it is closed", where="stdout")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = None  # the interpreter would flush it again at exit
+        raise
+    except OSError as error:
+        sys.stdout = None
+        raise WriteFailed(f"cannot write: {error.strerror}", where="stdout") from error

@@ -5,6 +5,7 @@ Nothing numerical is imported here, so that `herd --help` stays instant.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from herdcli import __version__
-from herdcli.errors import HerdError, Interrupted, WriteFailed
+from herdcli.errors import HerdError, Interrupted
 
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -71,7 +72,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use."
+)
 def cli() -> None:
     """Learning and inference by herding, contrastive divergence and Bethe free energies.
 
@@ -88,10 +91,9 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def _fail(label: str, message: str, hint: str | None, code: int) -> int:
-    try:
-        print(f"{label}: {message}" + (f"\nhint: {hint}" if hint else ""), file=sys.stderr, flush=True)
-    except (OSError, AttributeError):
-        pass  # stderr is gone too: the exit code still tells
+    with contextlib.suppress(OSError, AttributeError):  # stderr may be gone too: the exit code still tells
+        sys.stderr.write(f"{label}: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+        sys.stderr.flush()
     return code
 
 
@@ -121,18 +123,6 @@ def _exit_code(label: str, error: BaseException) -> int:
     return _report_bug(label, error)
 
 
-def _flush_stdout() -> None:
-    """Deliver what is buffered now, so that a full disk or a closed pipe is seen and not lost at exit."""
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except OSError as error:
-            sys.stdout = None  # the interpreter would try again and complain
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise WriteFailed(f"cannot write: {error.strerror}", where="stdout") from error
-
-
 def _limit_blas() -> None:
     """One BLAS thread, so that sums do not depend on the machine's cores; `--threads` runs our own workers."""
     if "numpy" not in sys.modules:
@@ -145,7 +135,6 @@ def _limit_blas() -> None:
 
 def _invoke(args: Sequence[str]) -> int:
     result: Any = cli.main(args=list(args), prog_name="herd", standalone_mode=False)
-    _flush_stdout()
     return result if isinstance(result, int) else 0
 
 

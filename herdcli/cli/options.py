@@ -24,39 +24,47 @@ from herdcli.cli.session import Session
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-# Where things go and how they are run: they cannot change a result, so provenance leaves them out.
-VOLATILE = {"source", "sources", "output", "no_clobber", "format", "quiet", "verbose", "debug", "dry_run", "max_memory", "threads", "checkpoint", "every", "resume"}
 
+class Parsed(click.ParamType):  # type: ignore[type-arg]
+    """An option type made of a function: text to value, raising ValueError with what is wrong."""
 
-class Size(click.ParamType):
-    """Bytes, with an optional unit: 500M, 2G, 1.5GiB."""
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self.parse = parse
 
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
             return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", str(value).strip())
-        if not match:
-            self.fail(f"'{value}' is not a size such as 500M or 2G", param, ctx)
-        number, unit, binary = match.groups()
-        size = int(float(number) * (1024 if binary else 1000) ** " kMGT".index(unit or " "))
-        return size if size > 0 else self.fail("must be above 0", param, ctx)
-
-
-class Interval(click.ParamType):
-    """Two numbers LO,HI with LO < HI."""
-
-    name = "lo,hi"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
         try:
-            low, high = (float(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"'{value}' is not of the form LO,HI", param, ctx)
-        if not low < high:
-            self.fail(f"'{value}': the first number must be the smaller one", param, ctx)
-        return low, high
+            return self.parse(value)
+        except ValueError as error:
+            raise click.BadParameter(f"'{value}' {error}", ctx, param) from None
+
+
+def _parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match:
+        raise ValueError("is not a size such as 500M or 2G")
+    number, unit, binary = match.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " kMGT".index(unit or " "))
+    if size == 0:
+        raise ValueError("must be above 0")
+    return size
+
+
+def _parse_interval(text: str) -> tuple[float, float]:
+    low, comma, high = text.partition(",")
+    try:
+        limits = float(low), float(high)
+    except ValueError:
+        raise ValueError("is not of the form LO,HI") from None
+    if not (comma and limits[0] < limits[1]):
+        raise ValueError("must be two numbers LO,HI, the smaller one first")
+    return limits
+
+
+SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
+INTERVAL = Parsed("lo,hi", _parse_interval)
 
 
 def input_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,20 +74,35 @@ def input_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """--seed, stored with the result."""
-    return click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Seed of every random number.")(command)
+    return click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Seed of every random number.")(
+        command
+    )
 
 
 def threads_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """-j/--threads: workers; the result does not depend on it."""
-    return click.option("-j", "--threads", type=click.IntRange(1), default=None, help="Workers; any number gives the same bytes.  [default: HERD_THREADS, SLURM_CPUS_PER_TASK, or the cores this process may use]")(command)
+    return click.option(
+        "-j",
+        "--threads",
+        type=click.IntRange(1),
+        default=None,
+        help="Workers; any number gives the same bytes.  [default: HERD_THREADS, SLURM_CPUS_PER_TASK, or the cores this process may use]",
+    )(command)
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How a data set is read: its format, its labels, its split, and grey values made two-valued."""
     for option in (
-        click.option("--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows per class, as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]"),
-        click.option("--threshold", type=click.FloatRange(0, 1), default=None, help="A pixel is on from this fraction of the value range upwards."),
-        click.option("--range", "value_range", type=Interval(), default=None, metavar="LO,HI", help="Declare the data's value range."),
+        click.option(
+            "--split",
+            metavar="TRAIN,VALID,TEST",
+            default=None,
+            help="Rows per class, as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
+        ),
+        click.option(
+            "--threshold", type=click.FloatRange(0, 1), default=None, help="A pixel is on from this fraction of the value range upwards."
+        ),
+        click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
         click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]"),
         input_format_option,
     ):
@@ -90,7 +113,9 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def input_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """--input-format, where content and suffix do not tell."""
     choices = click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight"])
-    return click.option("--input-format", type=choices, default=None, help="Read the input as this.  [default: told by its content]")(command)
+    return click.option("--input-format", type=choices, default=None, help="Read the input as this.  [default: told by its content]")(
+        command
+    )
 
 
 def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +123,13 @@ def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it is there."),
         click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
-        click.option("--checkpoint", type=click.Path(dir_okay=False), default=None, metavar="FILE", help="Save the state here now and then, and when interrupted."),
+        click.option(
+            "--checkpoint",
+            type=click.Path(dir_okay=False),
+            default=None,
+            metavar="FILE",
+            help="Save the state here now and then, and when interrupted.",
+        ),
     ):
         command = option(command)
     return command
@@ -108,7 +139,9 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """-o and -n."""
     for option in (
         click.option("-n", "--no-clobber", is_flag=True, help="Refuse to replace an existing output (exit 73)."),
-        click.option("-o", "--output", default="-", metavar="FILE", help="Where the result goes; appears whole or not at all.  [default: stdout]"),
+        click.option(
+            "-o", "--output", default="-", metavar="FILE", help="Where the result goes; appears whole or not at all.  [default: stdout]"
+        ),
     ):
         command = option(command)
     return command
@@ -117,7 +150,13 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """-q, -v, --debug, --max-memory."""
     for option in (
-        click.option("--max-memory", type=Size(), default=None, metavar="SIZE", help="Refuse inputs that declare more, as 2G.  [default: half of what is free]"),
+        click.option(
+            "--max-memory",
+            type=SIZE,
+            default=None,
+            metavar="SIZE",
+            help="Refuse inputs that declare more, as 2G.  [default: half of what is free]",
+        ),
         click.option("--debug", is_flag=True, help="Show a traceback with an error."),
         click.option("-v", "--verbose", is_flag=True, help="Tell more on stderr."),
         click.option("-q", "--quiet", is_flag=True, help="Tell nothing but errors."),
@@ -145,11 +184,14 @@ def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
     return Session(
         command=command,
         console=Console(command, verbosity),
-        parameters={name: value for name, value in sorted(ctx.params.items()) if name not in VOLATILE},
+        parameters={
+            param.name: ctx.params[param.name]
+            for param in ctx.command.params
+            if isinstance(param, click.Option) and param.name in ctx.params
+        },
         given=given,
         output=options.pop("output", "-"),
         clobber=not options.pop("no_clobber", False),
-        format=options.get("format"),
         threads=options.pop("threads", None) or default_threads(),
         max_memory=options.pop("max_memory"),
         checkpoint=options.pop("checkpoint", None),
@@ -162,9 +204,9 @@ def stage(*groups: Decorator) -> Decorator:
     """Add option groups and the common options to a command, which then gets a `Session` first."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @click.pass_context
         @functools.wraps(function)
-        def wrapped(ctx: click.Context, **options: Any) -> Any:
+        def wrapped(**options: Any) -> Any:
+            ctx = click.get_current_context()
             session = _make_session(ctx, options)
             with session:
                 return function(session, **options)

@@ -24,7 +24,6 @@ class Session:
     given: set[str]
     output: str
     clobber: bool
-    format: str | None
     threads: int
     max_memory: int | None
     checkpoint: str | None
@@ -48,11 +47,13 @@ class Session:
         if option in self.given:
             self.console.warn(f"--{option.replace('_', '-')} has no effect {why}")
 
-    def check_output(self, format: str | None = None) -> None:
-        """Refuse an output that cannot be made before any work is done."""
-        streams.check_output(self.output, clobber=self.clobber)
+    def check_output(self) -> None:
+        """Refuse an output that cannot be made, before any work is done."""
+        streams.check_destination(self.output, clobber=self.clobber)
 
-    def load(self, path: str, role: str, *, kinds: Collection[str], input_format: str | None = None, label: str | None = None) -> Artifact:
+    def load(
+        self, path: str, role: str, *, kinds: Collection[str] | None, input_format: str | None = None, label: str | None = None
+    ) -> Artifact:
         """Read an input and remember it for the record."""
         artifact = load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=self.console.note)
         self.inputs[role] = artifact
@@ -63,10 +64,10 @@ class Session:
         """The provenance record of this stage: software, command, parameters, input digests."""
         return provenance.record(self.command, self.parameters, self.inputs)
 
-    def save(self, value: Any, summary: str, *, history: Artifact | None = None) -> None:
+    def save(self, value: Any, summary: str, *, history: Artifact | None = None, format: str | None = None) -> None:
         """Write the one artifact, say so in the closing line, and drop the checkpoint."""
         earlier = [] if history is None else list(history.history)
-        written = save(self.output, value, [*earlier, self.record()], format=self.format, clobber=self.clobber)
+        written = save(self.output, value, [*earlier, self.record()], format=format, clobber=self.clobber)
         self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {megabytes(written.size)}")
         if self.checkpoint:
             checkpoints.remove_checkpoint(self.checkpoint)

@@ -26,7 +26,8 @@ class Harmonium:
     def free_energy(self, v: Array) -> Array:
         """F(v) in nats for rows v (n, D); returns (n,) float64."""
         v = np.asarray(v, dtype=np.float64)
-        return -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
+        result: Array = -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
+        return result
 
     def hidden_means(self, v: Array) -> Array:
         """E[h | v] (n, K) for rows v (n, D)."""
@@ -72,7 +73,7 @@ class Trace:
     reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit", kind="f")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RBM:
     """The `rbm` artifact: C models (one, or one per class) with what `eval` needs of their data."""
 

@@ -40,13 +40,16 @@ class Binary:
     values = (0, 1)
 
     def log_partition(self, natural: Array) -> Array:
-        return np.logaddexp(0.0, natural)
+        result: Array = np.logaddexp(0.0, natural)
+        return result
 
     def mean(self, natural: Array) -> Array:
-        return expit(natural)
+        result: Array = expit(natural)
+        return result
 
     def on_probability(self, natural: Array) -> Array:
-        return expit(natural)
+        result: Array = expit(natural)
+        return result
 
 
 class Spin:
@@ -57,13 +60,16 @@ class Spin:
 
     def log_partition(self, natural: Array) -> Array:
         size = np.abs(natural)
-        return size + np.log1p(np.exp(-2.0 * size))
+        result: Array = size + np.log1p(np.exp(-2.0 * size))
+        return result
 
     def mean(self, natural: Array) -> Array:
-        return np.tanh(natural)
+        result: Array = np.tanh(natural)
+        return result
 
     def on_probability(self, natural: Array) -> Array:
-        return expit(2.0 * natural)
+        result: Array = expit(2.0 * natural)
+        return result
 
 
 FAMILIES: dict[str, Family] = {"binary": Binary(), "spin": Spin()}

@@ -1,0 +1,118 @@
+"""herd eval: one row of figures per artifact; the figures are made in herdcli.evaluation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from herdcli.cli.console import write_stdout
+from herdcli.cli.options import Parsed, output_options, seed_option, stage, threads_option
+from herdcli.cli.session import Session
+from herdcli.errors import NegativeResult
+
+TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex"}
+
+
+def _parse_penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        penalty = float(text)
+    except ValueError:
+        penalty = -1.0
+    if not 0 <= penalty < float("inf"):
+        raise ValueError("is neither 'auto' nor a number from 0 upwards")
+    return penalty
+
+
+PENALTY = Parsed("auto|float", _parse_penalty)
+
+
+@click.command("eval")
+@click.argument("sources", metavar="[ARTIFACT]...", nargs=-1)
+@click.option(
+    "--format",
+    type=click.Choice(["tsv", "aligned", "json", "csv", "markdown", "latex"]),
+    default=None,
+    help="How the table is written.  [default: aligned on a terminal, tsv in a pipe]",
+)
+@click.option(
+    "--require",
+    "requirements",
+    multiple=True,
+    metavar="COLUMN<NUMBER",
+    help="A bar, as error<0.05; exit 1 when a row misses it.  May be repeated.",
+)
+@click.option(
+    "--calibrate",
+    type=click.Choice(["auto", "valid", "cross-fit"]),
+    default="auto",
+    show_default=True,
+    help="Rows that class energies are calibrated on; cross-fit needs fit-rbm --folds.",
+)
+@click.option(
+    "--mlr-penalty",
+    type=PENALTY,
+    default="auto",
+    show_default=True,
+    help="L2 penalty of the logistic regression on class energies; auto: 5-fold cross-validation.",
+)
+@click.option(
+    "--likelihood",
+    type=click.Choice(["auto", "exact", "ais"]),
+    default="auto",
+    show_default=True,
+    help="How log Z is had; auto: exact up to 20 units in the smaller layer.",
+)
+@click.option("--chains", type=click.IntRange(2), default=100, show_default=True, help="Chains of annealed importance sampling.")
+@click.option(
+    "--temperatures", type=click.IntRange(1), default=1000, show_default=True, help="Temperatures of annealed importance sampling."
+)
+@stage(seed_option, threads_option, output_options)
+def command(session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, **options: Any) -> None:
+    """Say how good results are: one row per artifact.
+
+    \b
+      herd data digits | herd fit-rbm | herd eval
+      herd data digits | herd fit-rbm --per-class | herd eval --require 'error<0.10' --format json
+
+    rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard
+    error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
+    beside nearest neighbour and the majority.  -o FILE.h5 stores the table as a `report` artifact.
+    """
+    from herdcli.evaluation import table
+    from herdcli.evaluation.rbm import EvaluationSettings
+
+    bars = [table.requirement(text) for text in requirements]
+    settings = EvaluationSettings(**options)
+    rows: list[table.Row] = []
+    for number, path in enumerate(sources or ("-",)):
+        artifact = session.load(path, f"artifact {number + 1}", kinds=set(table.METRICS))
+        with session.console.progress(f"evaluating {artifact.name}") as progress:
+            figures = table.metrics_of(artifact.kind)(artifact.value, settings, map=session.map, progress=progress)
+        rows.append({"file": artifact.name, "kind": artifact.kind, **figures})
+    _write(session, rows, format)
+    missed = [message for bar in bars for message in bar.missed(rows)]
+    if missed:
+        raise NegativeResult("; ".join(missed))
+
+
+def _write(session: Session, rows: list[Any], format: str | None) -> None:
+    """The table as text to stdout or a text file, or as a `report` artifact to a file of artifacts."""
+    from herdcli.artifacts import publish
+    from herdcli.evaluation import table
+
+    suffix = Path(session.output).suffix.lower()
+    if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
+        session.save(table.report(rows), f"{len(rows)} rows")
+        return
+    on_terminal = session.output == "-" and sys.stdout is not None and sys.stdout.isatty()
+    text = table.FORMATS[format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")](rows)
+    if session.output == "-":
+        write_stdout(text)
+        return
+    with publish(session.output, clobber=session.clobber) as target:
+        target.write_text(text, encoding="utf-8")

@@ -1,0 +1,101 @@
+"""herd fit-rbm: options of RBM learning; the learning is in herdcli.rbm."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
+from herdcli.cli.session import Session
+
+if TYPE_CHECKING:
+    from herdcli.rbm.learning import Settings
+
+UNITS = click.Choice(["binary", "spin"])
+DEFAULT_THRESHOLD = 0.4
+
+
+def _parse_batch_size(text: str) -> int:
+    """A number of rows, or `all`, which is 0."""
+    if text == "all":
+        return 0
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError("is neither a number of rows nor 'all'")
+    return int(text)
+
+
+BATCH_SIZE = Parsed("n|all", _parse_batch_size)
+
+
+@click.command("fit-rbm")
+@input_argument
+@click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="Hidden units.")
+@click.option(
+    "--algorithm", type=click.Choice(["cd", "pcd"]), default="cd", show_default=True, help="Contrastive divergence, or its persistent form."
+)
+@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k).")
+@click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd.  [default: the batch size]")
+@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Passes over the training rows.")
+@click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
+@click.option(
+    "--learning-rate",
+    type=click.FloatRange(0, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="Rate at the start; falls linearly to 0.",
+)
+@click.option(
+    "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.5, show_default=True, help="Share of the last update that is kept."
+)
+@click.option("--weight-decay", type=click.FloatRange(0), default=1e-4, show_default=True, help="L2 penalty on the weights.")
+@click.option("--per-class", is_flag=True, help="One model per label, and class scores for eval.")
+@click.option(
+    "--folds", type=click.IntRange(2), default=None, help="With --per-class: score training rows too, by models that did not see them."
+)
+@click.option("--units", type=UNITS, default="binary", show_default=True, help="Values of all units: {0,1} or {−1,+1}.")
+@click.option("--visible-units", type=UNITS, default=None, help="Values of the visible units.  [default: --units]")
+@click.option("--hidden-units", type=UNITS, default=None, help="Values of the hidden units.  [default: --units]")
+@stage(data_options, seed_option, threads_option, checkpoint_options, output_options)
+def command(session: Session, source: str, **options: Any) -> None:
+    """Learn restricted Boltzmann machines by CD-k or persistent CD.
+
+    \b
+      herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
+      herd data digits | herd fit-rbm --per-class | herd eval
+
+    INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
+    of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
+    """
+    from herdcli.cli.prepare import two_state
+    from herdcli.rbm import classes, learning
+    from herdcli.rbm.units import family
+
+    settings = _settings(session, options)
+    session.check_output()
+    data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
+    rows = two_state(session, data, family(settings.visible_units).values, options, default=DEFAULT_THRESHOLD)
+    y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
+    groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
+    problem = learning.Problem(groups.training_rows(), settings)
+    steps = learning.total_steps(problem)
+    state = session.iterate(
+        lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"
+    )
+    model = classes.assemble(groups, state, settings, scored=options["per_class"], map=session.map)
+    model = replace(model, image_shape=rows.image_shape, threshold=rows.threshold, value_range=rows.value_range)
+    models = f"{model.count} models × " if model.count > 1 else ""
+    session.save(model, f"{models}{settings.hidden} hidden, {settings.epochs} epochs", history=data)
+
+
+def _settings(session: Session, options: dict[str, Any]) -> Settings:
+    """The learning settings of the options, with warnings for those that do nothing."""
+    from herdcli.rbm.learning import Settings
+
+    if options["algorithm"] == "cd":
+        session.ignored("chains", "with --algorithm cd")
+    if not options["per_class"]:
+        session.ignored("folds", "without --per-class")
+    chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
+    return Settings(**chosen | {name: options[name] or options["units"] for name in ("visible_units", "hidden_units")})

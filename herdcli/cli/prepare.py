@@ -1,0 +1,73 @@
+"""A data set as two-state models see it: the same reading of thresholds, splits and labels in every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, preparation
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.session import Session
+from herdcli.errors import DataError, HerdError
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows X (n, D) int8 in unit values, split (n,), labels y (n,) as indices into `names`, and how grey became two-valued."""
+
+    X: Array
+    split: Array
+    y: Array | None
+    names: list[str] | None
+    threshold: float | None
+    value_range: Array | None
+    image_shape: Array | None
+
+    def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
+        """Labels and class names.  Raises DataError where the rows carry none."""
+        if self.y is None or self.names is None:
+            raise DataError(f"no labels 'y', which {option} needs", where=where, hint="--label COLUMN names the labels of a table")
+        return self.y, self.names
+
+    def unlabelled(self) -> tuple[Array, list[str]]:
+        """All rows as one class."""
+        return np.zeros(len(self.X), dtype=np.int64), ["all rows"]
+
+
+def two_state(session: Session, artifact: Artifact, values: tuple[int, int], options: dict[str, Any], *, default: float) -> Prepared:
+    """Rows of a data set in the two values of a unit family, thresholded where the data are grey.
+
+    values   the unit's off and on value.  default  the threshold used, and said, where the data set declares its
+    value range and no --threshold is given.
+    """
+    data = artifact.value
+    try:
+        split = preparation.split_rows(data, options["split"], options["seed"])
+        on, threshold = preparation.binarise(data, options["threshold"], default, options["value_range"])
+    except HerdError as error:
+        error.where = error.where or artifact.name
+        raise
+    if threshold is not None and options["threshold"] is None:
+        session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")
+    declared = data.value_range if options["value_range"] is None else options["value_range"]
+    return Prepared(
+        X=np.where(on, np.int8(values[1]), np.int8(values[0])),
+        split=split,
+        **_labels(data),
+        threshold=threshold,
+        value_range=None if threshold is None or declared is None else np.asarray(declared, dtype=np.float64),
+        image_shape=data.image_shape,
+    )
+
+
+def _labels(data: Dataset) -> dict[str, Any]:
+    """Labels as indices into the names of the classes; both None where the data have none."""
+    if data.y is None:
+        return {"y": None, "names": None}
+    if data.class_names:
+        return {"y": data.y.astype(np.int64), "names": data.class_names}
+    labels, y = np.unique(data.y, return_inverse=True)
+    return {"y": y, "names": [str(label) for label in labels]}

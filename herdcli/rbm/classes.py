@@ -1,0 +1,107 @@
+"""One model per class: which rows each model learns from, and the energies that classify new rows.
+
+With folds, every class also gets F models that each leave one fold of its training rows out; a
+training row is then scored by models that did not see it, so that a calibration may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics.logistic import folds as assign_folds
+from herdcli.numerics.neighbours import nearest
+from herdcli.numerics.scores import align
+from herdcli.rbm.learning import Settings, State
+from herdcli.rbm.model import RBM, Harmonium, Rows, Scores, Trace
+from herdcli.schema import Array
+
+TRAIN, VALID, TEST = 0, 1, 2  # rows of any other split take no part
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows X (n, D) in unit values, class y (n,) in 0…C−1, split (n,), and the fold (n,) of training rows, −1 elsewhere."""
+
+    X: Array
+    y: Array
+    split: Array
+    fold: Array
+    names: list[str]
+    folds: int
+
+    def training_rows(self) -> list[Array]:
+        """The rows of each model: C class models, then for each fold the C models that leave it out."""
+        training = self.split == TRAIN
+        inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
+        return [self.X[chosen & (self.y == label)] for chosen in inside for label in range(len(self.names))]
+
+
+def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
+    """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
+    training = np.flatnonzero(split == TRAIN)
+    for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
+        if count < max(1, folds):
+            need = "no training rows" if count == 0 else f"{count} training rows, fewer than {folds} folds"
+            raise DataError(f"class '{name}' has {need}", hint="--split sets how many rows of each class train")
+    fold = np.full(len(y), -1, dtype=np.int64)
+    if folds:
+        fold[training] = assign_folds(y[training], folds, seed)
+    return Groups(X, y, split, fold, names, folds)
+
+
+def assemble(groups: Groups, state: State, settings: Settings, *, scored: bool, map: Callable[..., Any] = map) -> RBM:
+    """The artifact of a finished fit: the models of all training rows, the held-out rows, and with `scored` their energies.
+
+    state  of the models in the order of `Groups.training_rows`; those of the folds serve the scores and are dropped.
+    """
+    count, held = len(groups.names), np.isin(groups.split, (VALID, TEST))
+    chosen = asdict(settings)
+    del chosen["hidden"]
+    every = RBM(W=state.W, b=state.b, c=state.c, **chosen)
+    return replace(
+        every,
+        W=state.W[:count],
+        b=state.b[:count],
+        c=state.c[:count],
+        trace=Trace(state.trace[:, :count]),
+        holdout=Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None),
+        scores=scores(groups, [every.harmonium(m) for m in range(every.count)], map) if scored else None,
+        classes=groups.names if scored else None,
+    )
+
+
+def scores(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any] = map) -> Scores:
+    """Free energies of held-out rows (and, with folds, of training rows) under every class's model.
+
+    models  in the order of `Groups.training_rows`.  A fold's energies are moved to the scale of the final models by
+    the validation rows; a row's nearest training row is searched among those that its models learned from.
+    """
+    count, training = len(groups.names), groups.split == TRAIN
+    final = list(models[:count])
+
+    def energies(rows: Array, scored_by: Sequence[Harmonium]) -> Array:
+        return np.stack(list(map(lambda model: model.free_energy(groups.X[rows]), scored_by)), axis=1)
+
+    held, valid = np.flatnonzero(np.isin(groups.split, (VALID, TEST))), np.flatnonzero(groups.split == VALID)
+    parts = [(held, np.flatnonzero(training), energies(held, final))]
+    reference = energies(valid, final)
+    for fold in range(groups.folds):
+        inside, own = np.flatnonzero(groups.fold == fold), models[count * (fold + 1) : count * (fold + 2)]
+        found = energies(inside, own)
+        if len(valid):
+            found = align(found, energies(valid, own), reference)
+        parts.append((inside, np.flatnonzero(training & (groups.fold != fold)), found))
+    order = np.concatenate([rows for rows, _, _ in parts])
+    neighbours = [groups.y[seen[nearest(groups.X[rows], groups.X[seen])]] for rows, seen, _ in parts]
+    return Scores(
+        energy=np.concatenate([energy for _, _, energy in parts]),
+        y=groups.y[order],
+        split=groups.split[order],
+        nearest=np.concatenate(neighbours),
+        majority=int(np.bincount(groups.y[training], minlength=count).argmax()),
+    )

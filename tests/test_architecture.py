@@ -22,7 +22,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "rng": frozenset(),
     "schema": frozenset({"errors"}),
-    "fast": frozenset({"errors"}),
+    "fast": frozenset({"errors", "schema"}),
     "iterate": frozenset({"errors"}),
     "numerics": GROUND | {"iterate"},
     "artifacts": GROUND,

@@ -1,0 +1,197 @@
+"""The real `herd` in real processes: how to start it, and the small inputs it is given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+HERD = Path(sys.executable).with_name("herd")
+SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a process left: exit code, stdout as bytes, stderr as text."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+def environment(scratch: Path, **changes: str) -> dict[str, str]:
+    """The caller's environment without what would change herd, and its own folder for temporary files."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "HERD_KERNELS" or not name.startswith(("HERD_", "SLURM_", "NO_COLOR", "FORCE_COLOR", "COLUMNS"))
+    }
+    return kept | {"TMPDIR": str(scratch), "PATH": f"{HERD.parent}:{os.environ['PATH']}", "TERM": "xterm"} | changes
+
+
+@pytest.fixture
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """$TMPDIR of the processes of one test."""
+    return tmp_path_factory.mktemp("scratch")
+
+
+def leftovers(scratch: Path, folder: Path) -> dict[str, str]:
+    """Temporary files still there, and the traceback when one of them is the report of a bug."""
+    files = [*scratch.iterdir(), *folder.rglob("*herd-tmp*")]
+    return {path.name: path.read_text() if "traceback" in path.name else "" for path in files}
+
+
+@pytest.fixture
+def herd(tmp_path: Path, scratch: Path) -> Callable[..., Ended]:
+    """herd(*arguments, stdin=b"", env={}) runs in tmp_path, and leaves no temporary file anywhere."""
+
+    def run(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ended:
+        command = [HERD, *map(str, arguments)]
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, cwd=tmp_path, env=environment(scratch, **(env or {})), timeout=SECONDS, check=False
+        )
+        assert leftovers(scratch, tmp_path) == {}
+        return Ended(done.returncode, done.stdout, done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def shell(tmp_path: Path, scratch: Path) -> Callable[..., Ended]:
+    """shell("herd … | herd …") runs in bash with pipefail, in tmp_path."""
+
+    def run(line: str, **env: str) -> Ended:
+        command = ["bash", "-c", f"set -o pipefail; {line}"]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment(scratch, **env),
+            timeout=SECONDS,
+            check=False,
+        )
+        assert leftovers(scratch, tmp_path) == {}
+        return Ended(done.returncode, done.stdout, done.stderr.decode())
+
+    return run
+
+
+def rows(count: int = 40, width: int = 6) -> dict[str, np.ndarray]:
+    """Two noisy binary prototypes and their labels; the first rows of each class train."""
+    random = np.random.default_rng(7)
+    y = np.arange(count) % 2
+    X = np.where(random.random((count, width)) < 0.1, 1 - y[:, None], y[:, None])
+    return {"X": X.astype(np.uint8), "y": y.astype(np.int64), "split": np.repeat([0, 1, 2], [count - 20, 10, 10]).astype(np.uint8)}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """small.h5: an unsealed data set of 40 binary rows of 6 with labels and a split."""
+    return write_hdf5(tmp_path / "small.h5", rows())
+
+
+def write_hdf5(path: Path, arrays: dict[str, np.ndarray]) -> Path:
+    """A plain HDF5 file with these arrays at its root."""
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return path
+
+
+@pytest.fixture(scope="session")
+def digits_bytes() -> bytes:
+    """The sealed data set that ships with herd."""
+    return (files("herdcli.data") / "digits.h5").read_bytes()
+
+
+@pytest.fixture
+def digits(tmp_path: Path, digits_bytes: bytes) -> Path:
+    """digits.h5 in tmp_path."""
+    path = tmp_path / "digits.h5"
+    path.write_bytes(digits_bytes)
+    return path
+
+
+@pytest.fixture(name="rows")
+def rows_fixture() -> dict[str, np.ndarray]:
+    """The arrays of small.h5."""
+    return rows()
+
+
+@pytest.fixture
+def write() -> Callable[[Path, dict[str, np.ndarray]], Path]:
+    """write(path, arrays) makes a plain HDF5 file."""
+    return write_hdf5
+
+
+def quick(*more: object) -> list[str]:
+    """A fit of a few milliseconds."""
+    return ["fit-rbm", "--hidden", "4", "--epochs", "2", *map(str, more)]
+
+
+@pytest.fixture(name="quick")
+def quick_fixture() -> Callable[..., list[str]]:
+    """quick(*arguments) is the command line of a fit of a few milliseconds."""
+    return quick
+
+
+@pytest.fixture
+def model(herd: Callable[..., Ended], small: Path, tmp_path: Path) -> Path:
+    """model.h5: a tiny sealed RBM of small.h5."""
+    ended = herd(*quick(small.name, "-o", "model.h5"))
+    assert ended.code == 0, ended.err
+    return tmp_path / "model.h5"
+
+
+@pytest.fixture
+def start_process(tmp_path: Path, scratch: Path) -> Callable[..., subprocess.Popen[bytes]]:
+    """start_process(*arguments) begins a herd in tmp_path and does not wait for it."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: object) -> subprocess.Popen[bytes]:
+        command = [HERD, *map(str, arguments)]
+        pipe = subprocess.PIPE
+        started.append(
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=tmp_path, env=environment(scratch))
+        )
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.kill()
+        running.communicate()
+
+
+@pytest.fixture(scope="module")
+def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
+    """run_plain(folder, *arguments) is the stdout of a herd that must succeed."""
+
+    def run(folder: Path, *arguments: object) -> bytes:
+        command = [HERD, *map(str, arguments)]
+        env = environment(tmp_path_factory.mktemp("plain"))
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=folder, env=env, timeout=SECONDS, check=True
+        ).stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def herd_command() -> Path:
+    """The console script."""
+    return HERD
+
+
+@pytest.fixture
+def herd_environment(scratch: Path) -> Callable[..., dict[str, str]]:
+    """herd_environment(NAME="value") for processes that a test starts itself."""
+    return lambda **changes: environment(scratch, **changes)

@@ -1,0 +1,321 @@
+"""Bad input: one line that names file, place and remedy, the right exit code, and no output file."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+# name -> (changes to the arrays of small.h5, further options, what stderr says)
+ARRAYS = {
+    "nan": (lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.nan, rows["X"])}, [], ""),
+    "infinity": (lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.inf, rows["X"])}, [], ""),
+    "no labels": (lambda rows: {"y": None}, ["--per-class"], ""),
+    "class without training rows": (lambda rows: {"split": np.where(rows["y"] == 1, 2, 0).astype(np.uint8)}, ["--per-class"], ""),
+    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], ""),
+    "no rows": (lambda rows: {"X": rows["X"][:0], "y": rows["y"][:0], "split": rows["split"][:0]}, [], ""),
+    "no training rows": (lambda rows: {"split": np.full(40, 2, np.uint8)}, [], ""),
+    "no columns": (lambda rows: {"X": rows["X"][:, :0]}, [], ""),
+    "scalar": (lambda rows: {"X": np.float64(1), "y": None, "split": None}, [], ""),
+    "cube": (lambda rows: {"X": np.zeros((40, 2, 3))}, [], ""),
+    "complex": (lambda rows: {"X": rows["X"] * 1j}, [], ""),
+    "strings": (lambda rows: {"X": np.full((40, 6), b"on")}, [], ""),
+    "compound": (lambda rows: {"X": np.zeros(40, dtype=[("a", "f4"), ("b", "f4")])}, [], ""),
+    "grey without range": (lambda rows: {"X": rows["X"] * np.arange(1, 7)}, [], ""),
+    "outside declared range": (lambda rows: {"X": rows["X"] * np.arange(1, 7)}, ["--range", "0,5"], ""),
+    "split code": (lambda rows: {"split": np.full(40, 7, np.uint8)}, [], ""),
+    "fractional labels": (lambda rows: {"y": rows["y"] + 0.5}, ["--per-class"], ""),
+    "no X": (lambda rows: {"X": None}, [], ""),
+    "empty file": (lambda rows: {"X": None, "y": None, "split": None}, [], ""),
+    "impossible split": (lambda rows: {}, ["--split", "30,5,5"], ""),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays(herd, quick, rows, write, tmp_path, name):
+    changes, options, message = ARRAYS[name]
+    arrays = {key: values for key, values in (rows | changes(rows)).items() if values is not None}
+    write(tmp_path / "bad.h5", arrays)
+    refused(herd, tmp_path, quick("bad.h5", *options), 65, message)
+
+
+def refused(herd, folder: Path, arguments: list, code: int, message: str, stdin: bytes = b"") -> None:
+    """The command ends with this code, says exactly this, and makes no file."""
+    before = sorted(folder.iterdir())
+    ended = herd(*arguments, "-o", "out.h5", stdin=stdin)
+    assert ended.err == message
+    assert (ended.code, ended.out) == (code, b"")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_empty_stdin(herd, quick, tmp_path):
+    message = "herd fit-rbm: stdin: nothing arrived on stdin: did the command before the pipe fail?\n"
+    refused(herd, tmp_path, quick(), 66, message)
+
+
+def test_missing_file(herd, quick, tmp_path):
+    refused(herd, tmp_path, quick("missing.h5"), 66, "herd fit-rbm: missing.h5: there is no such file\n")
+
+
+def test_directory(herd, quick, tmp_path):
+    (tmp_path / "folder").mkdir()
+    refused(herd, tmp_path, quick("folder"), 66, "herd fit-rbm: folder: is a directory\n")
+
+
+def test_empty_file(herd, quick, tmp_path):
+    (tmp_path / "empty.h5").touch()
+    refused(herd, tmp_path, quick("empty.h5"), 66, "herd fit-rbm: empty.h5: the file is empty\n")
+
+
+def test_neither_format(herd, quick, tmp_path):
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
+    refused(herd, tmp_path, quick("noise"), 65, "")
+
+
+# name -> (command line, code, what stderr says)
+WRONG_KIND = {
+    "a model to learn from": (["fit-rbm", "model.h5"], ""),
+    "data to evaluate": (["eval", "small.h5"], ""),
+    "data as model": (["apply", "small.h5", "small.h5"], ""),
+    "model as data": (["apply", "model.h5", "model.h5"], ""),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KIND)
+def test_wrong_kind(herd, model, tmp_path, name):
+    arguments, message = WRONG_KIND[name]
+    refused(herd, tmp_path, arguments, 65, message)
+
+
+# ---- damage ----
+
+
+def spread(size: int, count: int) -> list[int]:
+    """Places all over a file, the first and last bytes and both sides of the seal's end among them."""
+    random = np.random.default_rng(size)
+    return sorted({0, 1, 13, 14, 100, 510, 511, 512, 513, 519, 520, size - 2, size - 1, *random.integers(0, size, count).tolist()})
+
+
+def damaged_files(folder: Path, whole: bytes) -> list[str]:
+    """Copies of a file cut anywhere, and copies with one bit turned."""
+    cuts = {f"cut{place}": whole[:place] for place in spread(len(whole), 60) if place}
+    turned = {
+        f"bit{place}": whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :] for place in spread(len(whole), 120)
+    }
+    longer = {"longer": whole + b"\0"}
+    for name, contents in (cuts | turned | longer).items():
+        (folder / name).write_bytes(contents)
+    return [*cuts, *turned, *longer]
+
+
+@pytest.mark.parametrize("suffix", ["h5", "parquet"])
+def test_check_names_every_cut_and_every_turned_bit(herd, model, tmp_path, suffix):
+    source = model
+    if suffix == "parquet":
+        assert herd("convert", "small.h5", "-o", "whole.parquet").code == 0
+        source = tmp_path / "whole.parquet"
+    assert herd("check", source.name).err == ""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    names = damaged_files(folder, source.read_bytes())
+    ended = herd("check", source.name, *(f"damaged/{name}" for name in names))
+    accused = [line.split(": ")[1] for line in ended.err.splitlines() if not line.startswith("hint: ")]
+    assert ended.code == 65
+    assert ended.out == b""
+    assert accused == [f"damaged/{name}" for name in names]
+
+
+@pytest.mark.parametrize("place", [5, 600, -5])
+def test_damaged_input_is_not_used(herd, quick, digits_bytes, tmp_path, place):
+    bad = bytearray(digits_bytes)
+    bad[place] ^= 4
+    (tmp_path / "bad.h5").write_bytes(bad)
+    for arguments, stdin in ((["bad.h5"], b""), ([], bytes(bad))):
+        ended = herd(*quick(*arguments, "-o", "out.h5"), stdin=stdin)
+        assert ended.code == 65
+        assert ended.err.startswith(f"herd fit-rbm: {arguments[0] if arguments else 'stdin'}: ")
+        assert "\nhint: " in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.h5"]
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
+def test_truncated_pipe(herd, quick, digits_bytes, tmp_path, share):
+    cut = digits_bytes[: int(len(digits_bytes) * share)]
+    ended = herd(*quick("-o", "out.h5"), stdin=cut)
+    assert ended.code == 65
+    assert ended.err.startswith("herd fit-rbm: stdin: the file ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_seal_broken_on_purpose_and_sealed_again(herd, model, tmp_path):
+    with h5py.File(model, "r+") as file:
+        file["W"][0, 0, 0] = 1.5
+    ended = herd("eval", "model.h5")
+    assert ended.code == 65
+    assert ended.err.splitlines()[-1].endswith("herd seal FILE")
+    assert herd("seal", "model.h5").code == 0
+    assert herd("check", "model.h5").code == 0
+    assert herd("eval", "model.h5").code == 0
+
+
+def test_check_of_an_unsealed_data_set(herd, small):
+    ended = herd("check", "small.h5")
+    assert (ended.code, ended.out) == (0, b"")
+    assert len(ended.err.splitlines()) == 1
+    assert "small.h5" in ended.err
+
+
+def test_check_of_several_takes_the_worst_code(herd, small, model, tmp_path):
+    (tmp_path / "bad.h5").write_bytes(model.read_bytes()[:-1])
+    assert herd("check", "model.h5", "bad.h5", "small.h5").code == 65
+    assert herd("check", "model.h5", "missing.h5").code == 66
+
+
+# ---- HDF5 files that somebody else made ----
+
+
+def external_link(path: Path) -> None:
+    with h5py.File(path.with_name("other.h5"), "w") as file:
+        file["X"] = np.zeros((4, 2))
+    with h5py.File(path, "w") as file:
+        file["X"] = h5py.ExternalLink("other.h5", "/X")
+
+
+def soft_link(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["real"] = np.zeros((4, 2))
+        file["X"] = h5py.SoftLink("/real")
+
+
+def external_storage(path: Path) -> None:
+    secret = path.with_name("secret")
+    secret.write_bytes(bytes(8))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", shape=(4, 2), dtype="u1", external=[(str(secret), 0, 8)])
+
+
+def virtual(path: Path) -> None:
+    layout = h5py.VirtualLayout(shape=(4, 2), dtype="f8")
+    layout[:] = h5py.VirtualSource("missing.h5", "X", shape=(4, 2))
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("X", layout)
+
+
+def bomb(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", shape=(10**7, 10**7), dtype="f8", chunks=(100, 100))
+
+
+def unwritten(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", shape=(100, 4), dtype="f8")
+
+
+def zeros_bomb(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=np.zeros((3000, 1000)), compression="gzip", compression_opts=9)
+
+
+def hard_link_twice(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["X"] = np.zeros((4, 2))
+        file["again"] = file["X"]
+
+
+def references(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["X"] = np.zeros((4, 2))
+        file.create_dataset("to", data=file["X"].ref, dtype=h5py.ref_dtype)
+
+
+GUARD = {
+    external_link: ([], ""),
+    soft_link: ([], ""),
+    external_storage: ([], ""),
+    virtual: ([], ""),
+    bomb: ([], ""),
+    unwritten: ([], ""),
+    zeros_bomb: (["--max-memory", "10M"], ""),
+    hard_link_twice: ([], ""),
+}
+
+
+@pytest.mark.parametrize("make", GUARD, ids=lambda make: make.__name__)
+def test_guard(herd, quick, tmp_path, make):
+    options, message = GUARD[make]
+    make(tmp_path / "bad.h5")
+    refused(herd, tmp_path, quick("bad.h5", *options), 65, message)
+
+
+# ---- text and NumPy files ----
+
+# name -> (file name, contents, further options, what stderr says)
+TEXTS = {
+    "csv with a word": ("bad.csv", "a,b,y\n1,0,0\n1,one,1\n", [], ""),
+    "csv with a missing cell": ("bad.csv", "a,b,y\n1,0,0\n1,,1\n", [], ""),
+    "csv with a short row": ("bad.csv", "a,b,y\n1,0,0\n1,0\n", [], ""),
+    "csv with nan": ("bad.csv", "a,b,y\n1,0,0\nnan,0,1\n", [], ""),
+    "csv without rows": ("bad.csv", "a,b,y\n", [], ""),
+    "csv without that label": ("bad.csv", "a,b,y\n1,0,0\n1,1,1\n", ["--label", "class"], ""),
+    "svmlight with index zero": ("bad.svm", "1 0:1 2:1\n", [], ""),
+    "svmlight out of order": ("bad.svm", "1 2:1 1:1\n", [], ""),
+    "svmlight with a word": ("bad.svm", "1 1:1 2:x\n", [], ""),
+    "svmlight with a huge index": ("bad.svm", "1 1:1 99999999999:1\n", [], ""),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text(herd, quick, tmp_path, name):
+    file, contents, options, message = TEXTS[name]
+    (tmp_path / file).write_text(contents)
+    refused(herd, tmp_path, quick(file, *options), 65, message)
+
+
+def test_pickled_npz(herd, quick, tmp_path):
+    with (tmp_path / "bad.npz").open("wb") as file:
+        np.savez(file, X=np.array([{"a": 1}], dtype=object))
+    refused(herd, tmp_path, quick("bad.npz"), 65, "")
+
+
+def test_npz_that_runs_code_runs_none(herd, quick, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "ran",))
+
+    with (tmp_path / "bad.npz").open("wb") as file:
+        np.savez(file, X=np.array([Evil()], dtype=object))
+    assert herd(*quick("bad.npz", "-o", "out.h5")).code == 65
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
+
+
+def test_npz_that_declares_more_than_it_holds(herd, quick, tmp_path):
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000000), }"
+    header += b" " * (64 - (10 + len(header) + 1) % 64) + b"\n"
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
+        archive.writestr("X.npy", array)
+    refused(herd, tmp_path, quick("bad.npz"), 65, "")
+
+
+def test_gzip_bomb(herd, quick, tmp_path):
+    import gzip
+
+    (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,0\n" * 5_000_000, 9))
+    refused(herd, tmp_path, quick("bad.csv.gz", "--max-memory", "1M"), 65, "")
+
+
+def test_cut_gzip(herd, quick, tmp_path):
+    import gzip
+
+    (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,0\n0,1\n" * 500)[:-9])
+    refused(herd, tmp_path, quick("bad.csv.gz"), 65, "")
+
+
+def test_stdin_named_twice(herd, digits_bytes, tmp_path):
+    ended = herd("apply", "-", "-", stdin=digits_bytes)
+    assert ended.code == 2
+    assert "stdin" in ended.err

@@ -1,0 +1,137 @@
+"""Stopped runs: SIGTERM, SIGINT, SIGUSR1 and SIGKILL, with a checkpoint and without, and what --resume makes of it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+FIT = ["fit-rbm", "digits.h5", "--hidden", "40", "--epochs", "40"]  # 2 160 steps
+SAVING = ["--checkpoint", "state.h5", "--every", "25"]
+WAIT = 60.0
+
+
+@pytest.fixture
+def start(start_process, digits):
+    """start(*options) begins the fit; returns the running process."""
+    return lambda *options: start_process(*FIT, *options)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory, run_plain, digits_bytes) -> bytes:
+    """The artifact of the fit when nothing stops it."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    (folder / "digits.h5").write_bytes(digits_bytes)
+    return run_plain(folder, *FIT)
+
+
+def wait_for(path: Path, running: subprocess.Popen) -> None:
+    """Until the file is there."""
+    until = time.monotonic() + WAIT
+    while not path.exists():
+        assert running.poll() is None, "the run ended before it saved a checkpoint"
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def stop(running: subprocess.Popen, number: int) -> tuple[int, bytes, str]:
+    """Send the signal; the exit code, stdout and stderr."""
+    running.send_signal(number)
+    out, err = running.communicate(timeout=WAIT)
+    return running.returncode, out, err.decode()
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1], ids=lambda number: number.name)
+def test_signal_with_checkpoint_then_resume(start, tmp_path, scratch, uninterrupted, number):
+    running = start(*SAVING, "-o", "out.h5")
+    wait_for(tmp_path / "state.h5", running)
+    code, out, err = stop(running, number)
+    assert (code, out) == (75, b"")
+    message, hint = err.splitlines()[-2:]
+    assert re.fullmatch(r"herd fit-rbm: interrupted after step \d+", message)
+    assert hint == "hint: the checkpoint is saved: go on with --resume"
+    assert names(tmp_path) == {"digits.h5", "state.h5"}
+    assert list(scratch.iterdir()) == []
+
+    resumed = start(*SAVING, "--resume", "-o", "out.h5")
+    _, err = resumed.communicate(timeout=WAIT)
+    assert resumed.returncode == 0
+    assert b"going on from step" in err
+    assert (tmp_path / "out.h5").read_bytes() == uninterrupted
+    assert names(tmp_path) == {"digits.h5", "out.h5"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_signal_without_checkpoint(start, tmp_path, scratch, number):
+    running = start("-v", "-o", "out.h5", "--epochs", "4000")
+    assert b"digits.h5" in running.stderr.readline()
+    time.sleep(0.3)
+    code, out, err = stop(running, number)
+    assert (code, out) == (128 + number, b"")
+    assert re.fullmatch(r"herd fit-rbm: interrupted( after step \d+)?", err.splitlines()[-1])
+    assert names(tmp_path) == {"digits.h5"}
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.15, 0.3])
+def test_killed_run_resumes_to_the_same_bytes(start, tmp_path, uninterrupted, delay):
+    running = start(*SAVING, "-o", "out.h5")
+    wait_for(tmp_path / "state.h5", running)
+    time.sleep(delay)
+    stop(running, signal.SIGKILL)
+    resumed = start(*SAVING, "--resume", "-o", "out.h5")
+    resumed.communicate(timeout=WAIT)
+    assert resumed.returncode == 0
+    assert (tmp_path / "out.h5").read_bytes() == uninterrupted
+    assert names(tmp_path) == {"digits.h5", "out.h5"}
+
+
+def test_resumed_again_and_again(start, tmp_path, uninterrupted):
+    for _ in range(4):
+        running = start("--checkpoint", "state.h5", "--every", "100", "--resume", "-o", "out.h5")
+        wait_for(tmp_path / "state.h5", running)
+        time.sleep(0.2)
+        if running.poll() is None:
+            stop(running, signal.SIGUSR1)
+    last = start("--checkpoint", "state.h5", "--resume", "-o", "out.h5")
+    last.communicate(timeout=WAIT)
+    assert last.returncode == 0
+    assert (tmp_path / "out.h5").read_bytes() == uninterrupted
+    assert names(tmp_path) == {"digits.h5", "out.h5"}
+
+
+def test_resume_without_a_checkpoint_starts_afresh_and_says_so(herd, small, quick):
+    ended = herd(*quick("small.h5", "--checkpoint", "state.h5", "--resume", "-o", "out.h5"))
+    assert ended.code == 0
+    assert "fit-rbm: no checkpoint at state.h5 yet: starting afresh\n" in ended.err
+
+
+def test_resume_with_other_options_or_data_is_refused(start, tmp_path):
+    running = start(*SAVING, "-o", "out.h5")
+    wait_for(tmp_path / "state.h5", running)
+    stop(running, signal.SIGTERM)
+    other = start(*SAVING, "--resume", "--seed", "1", "-o", "out.h5")
+    _, err = other.communicate(timeout=WAIT)
+    assert other.returncode == 2
+    message, hint = err.decode().splitlines()[-2:]
+    assert message.startswith("herd fit-rbm: state.h5: the checkpoint belongs to a run with other options or inputs")
+    assert hint.startswith("hint: ")
+    assert names(tmp_path) == {"digits.h5", "state.h5"}
+
+
+def test_second_signal_stops_at_once(start, tmp_path):
+    running = start("--batch-size", "all", "--epochs", "1000000", "--hidden", "2000", "-o", "out.h5")
+    time.sleep(2)
+    running.send_signal(signal.SIGTERM)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=WAIT)
+    assert running.returncode in {130, 143}
+    assert names(tmp_path) == {"digits.h5"}

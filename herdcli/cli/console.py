@@ -99,11 +99,6 @@ class Progress:
         self.bar.update(self.task, completed=done)
 
 
-def megabytes(size: int) -> str:
-    """A size in words: 0.6 MB, 12 kB."""
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
-
-
 def write_stdout(text: str) -> None:
     """Text to stdout, delivered before the command ends.  Raises WriteFailed where stdout is closed or full."""
     if sys.stdout is None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from herdcli.cli.console import megabytes, write_stdout
+from herdcli.artifacts.memory import readable
+from herdcli.cli.console import write_stdout
 from herdcli.cli.options import stage
 from herdcli.cli.session import Session
 
@@ -65,7 +66,7 @@ def _content(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def _as_text(item: dict[str, Any]) -> str:
     seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
-    lines = [f"{item['file']}: {item['kind']}, {megabytes(item['bytes'])}, {seal}"]
+    lines = [f"{item['file']}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
     width = max(map(len, item["content"]), default=0)
     lines += [f"  {name:{width}}  {_short(value)}" for name, value in item["content"].items()]
     for number, record in enumerate(item["history"], 1):

@@ -6,6 +6,7 @@ Nothing numerical is imported here, so that `herd --help` stays instant.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from herdcli import __version__
-from herdcli.errors import HerdError, Interrupted
+from herdcli.errors import HerdError, Interrupted, WriteFailed
 
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -118,6 +119,9 @@ def _exit_code(label: str, error: BaseException) -> int:
         return _fail(label, "interrupted", None, 128 + signal.SIGINT)
     if isinstance(error, BrokenPipeError):
         return 128 + signal.SIGPIPE
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        sys.stdout = None  # what is still buffered cannot be written either
+        return _fail(label, f"stdout: cannot write: {error.strerror}", None, WriteFailed.exit_code)
     if isinstance(error, MemoryError):
         return _fail(label, "not enough memory", "see --max-memory, or use fewer rows", 65)
     return _report_bug(label, error)

@@ -119,8 +119,9 @@ def input_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--checkpoint, --every, --resume: a killed run goes on to the same bytes."""
+    """For long work: --checkpoint, --every, --resume (a killed run goes on to the same bytes), --dry-run."""
     for option in (
+        click.option("--dry-run", is_flag=True, help="Check the input, say what the run would take, and stop."),
         click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it is there."),
         click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
         click.option(
@@ -197,6 +198,7 @@ def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
         checkpoint=options.pop("checkpoint", None),
         every=options.pop("every", None),
         resume=options.pop("resume", False),
+        dry_run=options.pop("dry_run", False),
     )
 
 

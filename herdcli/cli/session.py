@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import resource
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from herdcli import iterate
-from herdcli.artifacts import Artifact, checkpoints, load, provenance, save, streams
-from herdcli.cli.console import Console, megabytes
+import click
+
+from herdcli import artifacts, iterate
+from herdcli.artifacts import Artifact, memory, provenance
+from herdcli.cli.console import Console, write_stdout
+from herdcli.errors import BadUsage, DataError
 
 S = TypeVar("S", bound=iterate.Steppable)
+TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
 @dataclass
@@ -29,6 +35,7 @@ class Session:
     checkpoint: str | None
     every: int | None
     resume: bool
+    dry_run: bool
     inputs: dict[str, Artifact] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
 
@@ -49,15 +56,26 @@ class Session:
 
     def check_output(self) -> None:
         """Refuse an output that cannot be made, before any work is done."""
-        streams.check_destination(self.output, clobber=self.clobber)
+        if not self.dry_run:
+            artifacts.check_destination(self.output, clobber=self.clobber)
+
+    def require_memory(self, size: int, what: str) -> None:
+        """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
+        limit = self.max_memory or memory.default_limit()
+        if size > limit:
+            needed, allowed = memory.readable(size), memory.readable(limit)
+            raise DataError(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
 
     def load(
         self, path: str, role: str, *, kinds: Collection[str] | None, input_format: str | None = None, label: str | None = None
     ) -> Artifact:
         """Read an input and remember it for the record."""
-        artifact = load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=self.console.note)
+        if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
+            raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
+        note = self.console.note
+        artifact = artifacts.load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=note)
         self.inputs[role] = artifact
-        self.console.detail(f"{artifact.name}: {artifact.kind}, {megabytes(artifact.size)}, sha256 {artifact.sha256[:12]}")
+        self.console.detail(f"{artifact.name}: {artifact.kind}, {memory.readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 
     def record(self) -> dict[str, Any]:
@@ -67,10 +85,10 @@ class Session:
     def save(self, value: Any, summary: str, *, history: Artifact | None = None, format: str | None = None) -> None:
         """Write the one artifact, say so in the closing line, and drop the checkpoint."""
         earlier = [] if history is None else list(history.history)
-        written = save(self.output, value, [*earlier, self.record()], format=format, clobber=self.clobber)
-        self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {megabytes(written.size)}")
+        written = artifacts.save(self.output, value, [*earlier, self.record()], format=format, clobber=self.clobber)
+        self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {memory.readable(written.size)}")
         if self.checkpoint:
-            checkpoints.remove_checkpoint(self.checkpoint)
+            artifacts.remove_checkpoint(self.checkpoint)
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
         """`map` over our own workers, in order; plain `map` with one thread."""
@@ -82,15 +100,27 @@ class Session:
 
     def iterate(self, step: Callable[[S], S], init: Callable[[], S], *, steps: int, label: str) -> S:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress."""
+        if self.dry_run:
+            self._print_plan(step, init(), steps, label)
         path, digest = self.checkpoint, provenance.digest(self.record())
         state = init()
         if path and self.resume:
-            saved = checkpoints.load_checkpoint(path, type(state), digest)
+            saved = artifacts.load_checkpoint(path, type(state), digest)
             if saved is None:
                 self.console.note(f"no checkpoint at {path} yet: starting afresh")
             else:
                 state = saved
                 self.console.note(f"going on from step {state.step} of {steps}")
-        keep = (lambda now: checkpoints.save_checkpoint(path, now, digest)) if path else None
+        keep = (lambda now: artifacts.save_checkpoint(path, now, digest)) if path else None
         with self.console.progress(label) as progress:
             return iterate.run(step, state, steps=steps, checkpoint=keep, every=self.every, progress=progress)
+
+    def _print_plan(self, step: Callable[[S], S], state: S, steps: int, label: str) -> NoReturn:
+        """Try the first steps, say what the whole would take, and end the command."""
+        started, first = time.monotonic(), state.step
+        while state.step < steps and time.monotonic() - started < TRIAL_SECONDS:
+            state = step(state)
+        seconds = (time.monotonic() - started) * (steps - first) / max(1, state.step - first)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        write_stdout(f"{label}: {steps} steps, about {seconds:.3g} s and {memory.readable(peak)} of memory\n")
+        raise click.exceptions.Exit(0)

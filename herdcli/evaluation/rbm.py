@@ -114,25 +114,20 @@ def _log_partitions(
     return {m: (found.log_partition, found.standard_error) for m, found in zip(models, annealing.estimates(problem, state), strict=True)}
 
 
-def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
-    """Error of the calibrated energies on test rows, beside the two baselines."""
-    test = scores.split == TEST
-    if not test.any():
-        return {}
-    y = scores.y[test]
-    fit, X = calibrated(scores, settings)
-    return {
-        "error": float(np.mean(fit.predict(X[test]) != y)),
-        "error_1nn": float(np.mean(scores.nearest[test] != y)),
-        "error_majority": float(np.mean(y != scores.majority)),
-    }
+@dataclass(frozen=True)
+class Calibration:
+    """A regression of the class on energies, standardised by the rows it was fitted on."""
+
+    fit: logistic.Fit
+    reference: Array  # (n, C) energies of the rows fitted
+
+    def probabilities(self, energy: Array) -> Array:
+        """P(class | energies) (n, C) for energies (n, C) under the models of the classes."""
+        return self.fit.probabilities(standardise(energy, self.reference))
 
 
-def calibrated(scores: Scores, settings: EvaluationSettings) -> tuple[logistic.Fit, Array]:
-    """The regression of class on standardised energies, and the standardised energies (n, C) of all rows.
-
-    Raises BadUsage when the rows to calibrate on are not there.
-    """
+def calibrate(scores: Scores, settings: EvaluationSettings) -> Calibration:
+    """Fit the regression on the rows that `settings.calibrate` names.  Raises BadUsage when there are none."""
     crossed, valid = scores.split == TRAIN, scores.split == VALID
     if settings.calibrate == "cross-fit" and not crossed.any():
         hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"
@@ -141,7 +136,26 @@ def calibrated(scores: Scores, settings: EvaluationSettings) -> tuple[logistic.F
     if not fitted.any():
         hint = "give the split a validation part, as in `fit-rbm --split .6,.2,.2`"
         raise BadUsage("no validation rows to calibrate class energies on", hint=hint)
-    X = standardise(scores.energy, scores.energy[fitted])
+    energy = scores.energy[fitted]
+    X, y = standardise(energy, energy), scores.y[fitted]
     penalty = None if settings.mlr_penalty == "auto" else float(settings.mlr_penalty)
-    classes = scores.energy.shape[1]
-    return logistic.calibrate(X[fitted], scores.y[fitted], classes, penalty=penalty, seed=settings.seed), X
+    return Calibration(logistic.calibrate(X, y, energy.shape[1], penalty=penalty, seed=settings.seed), energy)
+
+
+def class_probabilities(scores: Scores, energy: Array, settings: EvaluationSettings) -> Array:
+    """P(class | row) (n, C) of rows with energies (n, C) under the class models, calibrated on the artifact's scores."""
+    return calibrate(scores, settings).probabilities(energy)
+
+
+def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
+    """Error of the calibrated energies on test rows, beside the two baselines."""
+    test = scores.split == TEST
+    if not test.any():
+        return {}
+    y = scores.y[test]
+    predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
+    return {
+        "error": float(np.mean(predicted != y)),
+        "error_1nn": float(np.mean(scores.nearest[test] != y)),
+        "error_majority": float(np.mean(y != scores.majority)),
+    }

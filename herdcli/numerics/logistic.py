@@ -40,9 +40,9 @@ class Fit:
         result: Array = X @ self.W.T + self.intercept
         return result
 
-    def predict(self, X: Array) -> Array:
-        """(n,) index of the most probable class, the lowest on ties."""
-        result: Array = self.logits(X).argmax(axis=1)
+    def probabilities(self, X: Array) -> Array:
+        """p(y | x) (n, C) for rows X (n, d)."""
+        result: Array = np.exp(_log_probabilities(self.logits(X)))
         return result
 
     def log_loss(self, X: Array, y: Array) -> float:

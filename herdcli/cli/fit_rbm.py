@@ -76,6 +76,7 @@ def command(session: Session, source: str, **options: Any) -> None:
     session.check_output()
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
     rows = two_state(session, data, family(settings.visible_units).values, options, default=DEFAULT_THRESHOLD)
+    data = replace(data, value=None)  # two-state rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
     groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
     problem = learning.Problem(groups.training_rows(), settings)

@@ -179,12 +179,12 @@ def default_threads() -> int:
 
 def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
     command = ctx.info_name or ""
-    verbosity = -1 if options.pop("quiet") else int(options.pop("verbose"))
+    quiet, verbose = options.pop("quiet"), options.pop("verbose")
     options.pop("debug")
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
     return Session(
         command=command,
-        console=Console(command, verbosity),
+        console=Console(command, -1 if quiet else int(verbose)),
         parameters={
             param.name: ctx.params[param.name]
             for param in ctx.command.params

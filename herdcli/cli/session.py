@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -74,7 +74,7 @@ class Session:
             raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
         note = self.console.note
         artifact = artifacts.load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=note)
-        self.inputs[role] = artifact
+        self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {memory.readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.dataset import TEST, TRAIN, VALID, Dataset, check_finite
-from herdcli.artifacts.seal import grouped
+from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
@@ -91,3 +91,14 @@ def _pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> A
 
 def _maybe_text(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+def smallest_integers(values: Array) -> Array:
+    """Whole numbers in the smallest integer type that holds them all: pixels from text stay bytes."""
+    if not values.size:
+        return values.astype(np.uint8)
+    low, high = int(values.min()), int(values.max())
+    for kind in (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values.astype(np.int64)

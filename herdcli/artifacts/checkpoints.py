@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, TypeVar
 
-from herdcli.artifacts import codec, guard, hdf5, memory, seal
+from herdcli.artifacts import codec, guard, hdf5, header, memory
 from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.kinds import CHECKPOINT
 from herdcli.artifacts.streams import publish
@@ -31,12 +31,12 @@ def load_checkpoint(path: str, state_type: type[State], digest: str) -> State | 
     if not os.path.exists(path):
         return None
     with open_source(path, limit=0) as source:
-        stated = seal.parse(source.head, where=path)
+        stated = header.parse(source.head, where=path)
         if stated is None or stated.kind != CHECKPOINT:
             what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, no checkpoint"
             raise DataError(f"is {what}", where=path, hint="name the file given to --checkpoint")
         with source.file() as name:
-            seal.verify(stated, source.size, source.sha256, where=path)
+            header.verify(stated, source.size, source.sha256, where=path)
             with guard.opened(name, where=path) as file:
                 attributes = hdf5.root_attributes(file, CHECKPOINT, where=path)
                 if int(attributes["kind-version"]) > VERSION or attributes.get("configuration") != digest:
@@ -60,7 +60,7 @@ def _refuse_foreign(path: str) -> None:
     """Never write over or remove a file that is no checkpoint."""
     try:
         with open(path, "rb") as file:
-            head = file.read(seal.BLOCK)
+            head = file.read(header.BLOCK)
     except FileNotFoundError:
         return
     except OSError as error:

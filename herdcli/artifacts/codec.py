@@ -8,7 +8,7 @@
 | list or tuple of str, int, float, bool  | dataset                                                 |
 | dataclass                               | group                                                   |
 | other lists and tuples                  | group with members `0`, `1`, …, attribute `length`      |
-| dict with str keys                      | group with members `0`, `1`, … and a dataset `keys`     |
+| dict with str keys                      | group with members named by the keys (/ . % escaped), in order |
 | None                                    | absent                                                  |
 """
 
@@ -55,6 +55,8 @@ def read(group: Any, cls: type[Any], *, where: str) -> Any:
 def _write_item(group: Any, name: str, item: Any) -> None:
     if isinstance(item, SCALARS) or (isinstance(item, np.generic) and not isinstance(item, np.void)):
         write_attribute(group, name, item)
+    elif isinstance(item, h5py.Empty):
+        group.attrs[name] = item
     elif isinstance(item, np.ndarray):
         _write_array(group, name, item)
     elif hasattr(item, "indptr"):
@@ -62,10 +64,9 @@ def _write_item(group: Any, name: str, item: Any) -> None:
     elif is_dataclass(item):
         write(_subgroup(group, name), item)
     elif isinstance(item, dict):
-        inner = _subgroup(group, name)
-        _write_array(inner, "keys", np.array(list(item), dtype=object))
-        for index, part in enumerate(item.values()):
-            _write_item(inner, str(index), part)
+        inner = group.create_group(name, track_order=True, track_times=False)
+        for key, part in item.items():
+            _write_item(inner, _escaped(key), h5py.Empty(np.float64) if part is None else part)
     elif isinstance(item, (list, tuple)) and _is_plain(item):
         _write_array(group, name, np.array(item, dtype=object if item and isinstance(item[0], str) else None))
     elif isinstance(item, (list, tuple)):
@@ -76,6 +77,15 @@ def _write_item(group: Any, name: str, item: Any) -> None:
                 _write_item(inner, str(index), part)
     else:
         raise TypeError(f"field '{name}' holds a {type(item).__name__}, which artifacts cannot carry")
+
+
+def _escaped(key: str) -> str:
+    """A dict key as the name of an HDF5 member: `/` and `.` mean something there, and a name is not empty."""
+    return _checked_text(key).replace("%", "%25").replace("/", "%2F").replace(".", "%2E") or "%"
+
+
+def _unescaped(name: str) -> str:
+    return "" if name == "%" else name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
 
 
 def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
@@ -142,6 +152,8 @@ def _read_item(group: Any, name: str, hint: Any, where: str) -> Any:
 
 
 def _read_attribute(stored: Any, hint: Any) -> Any:
+    if isinstance(stored, h5py.Empty):
+        return None
     value = stored.item() if isinstance(stored, np.generic) else stored
     if isinstance(value, bytes):
         value = value.decode("utf-8")
@@ -179,11 +191,27 @@ def read_array(item: Any) -> Array:
 
 
 def read_csr(group: Any, shape: tuple[int, ...]) -> Any:
-    """A CSR matrix of a group `data`, `indices`, `indptr`; its index arrays are checked by the caller."""
+    """A CSR matrix of a group `data`, `indices`, `indptr`."""
+    data, indices, indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
+    return csr(data, indices, indptr, shape)
+
+
+def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> Any:
+    """A CSR matrix without a copy.  Raises ValueError where compiled code would be sent outside its memory."""
     from scipy.sparse import csr_matrix
 
-    matrix = csr_matrix(shape, dtype=group["data"].dtype.newbyteorder("="))
-    matrix.data, matrix.indices, matrix.indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
+    if len(shape) != 2 or min(shape) < 0 or {data.ndim, indices.ndim, indptr.ndim} != {1}:
+        raise ValueError("a CSR matrix is three vectors and a shape of two lengths")
+    if {indices.dtype.kind, indptr.dtype.kind} - set("iu") or data.dtype.kind not in "fiub":
+        raise ValueError("a CSR matrix has numbers and integer indices")
+    rows, columns = shape
+    ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == len(data) == len(indices)
+    if not ends or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr does not describe the rows of data")
+    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
+        raise ValueError(f"indices must lie in 0 … {columns - 1}")
+    matrix = csr_matrix(shape, dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
 
 
@@ -193,8 +221,7 @@ def _read_group(item: Any, hint: Any, where: str) -> Any:
         if is_dataclass(kind) and isinstance(kind, type):
             return read(item, kind, where=where)
         if origin is dict:
-            keys = read_array(item["keys"]).tolist()
-            return {key: _read_item(item, str(index), inner[1], where) for index, key in enumerate(keys)}
+            return {_unescaped(key): _read_item(item, key, inner[1], where) for key in [*item, *item.attrs]}
         if origin in (list, tuple):
             length = int(item.attrs["length"])
             if length > len(item) + len(item.attrs):

@@ -7,14 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from herdcli.artifacts import guard, hdf5, memory, people, seal
+from herdcli.artifacts import guard, hdf5, header, memory, people, sniff
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
-from herdcli.artifacts.kinds import CHECKPOINT, kind_of
+from herdcli.artifacts.kinds import CHECKPOINT, Kind, kind_of
 from herdcli.artifacts.streams import publish
-from herdcli.errors import DataError
-
-Note = Callable[[str], None]
+from herdcli.errors import BadUsage, DataError
 
 
 @dataclass(frozen=True)
@@ -41,55 +39,135 @@ class Written:
     size: int
 
 
+@dataclass(frozen=True)
+class _Options:
+    """How an input is to be read."""
+
+    limit: int
+    note: Callable[[str], None]
+    label: str | None
+
+
 def load(
     path: str,
     *,
     kinds: Collection[str] | None = None,
     input_format: str | None = None,
     max_memory: int | None = None,
-    note: Note | None = None,
+    note: Callable[[str], None] | None = None,
     label: str | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
 
-    kinds       the kinds the caller can use; others are refused.
-    max_memory  bytes the input may declare; default half of what is available.
-    note        called with one line for what was ignored or assumed.
-    label       column or dataset that holds the labels.
+    kinds         the kinds the caller can use; others are refused.
+    input_format  one of sniff.FORMATS instead of what the content says.
+    max_memory    bytes the input may declare; default half of what is available.
+    note          called with one line for what was ignored or assumed.
+    label         column or dataset that holds the labels.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     limit = memory.default_limit() if max_memory is None else max_memory
+    options = _Options(limit, note or (lambda line: None), label)
     with open_source(path, limit=limit) as source:
-        artifact = _read(source, limit, note or (lambda line: None), label)
+        try:
+            artifact = _read(source, input_format, options)
+        except MemoryError as error:
+            raise DataError("does not fit into memory", where=source.name, hint="use fewer rows, or a machine with more") from error
     if kinds is not None and artifact.kind not in kinds:
-        wanted = " or ".join(sorted(kinds))
-        raise DataError(f"is a {artifact.kind} artifact, expected {wanted}", where=artifact.name)
+        raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
         validate(artifact.value, where=artifact.name)
     return artifact
 
 
-def _read(source: Source, limit: int, note: Note, label: str | None) -> Artifact:
-    stated = seal.parse(source.head, where=source.name)
-    if stated is None:
-        with source.file() as path, guard.opened(path, where=source.name) as file:
-            value = people.read(file, source.name, limit=limit, note=note, label=label)
-        return Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
+def _read(source: Source, input_format: str | None, options: _Options) -> Artifact:
+    form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
+    if form == "hdf5":
+        return _read_hdf5(source, options)
+    if form == "parquet":
+        return _read_parquet(source, options)
+    value = _read_export(source, form, options)
+    return Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
+
+
+def _read_hdf5(source: Source, options: _Options) -> Artifact:
+    name, stated = source.name, header.parse(source.head, where=source.name)
     with source.file() as path:
-        seal.verify(stated, source.size, source.sha256, where=source.name)
+        if stated is None:
+            sniff.refuse_lost_seal(source.head, name)
+            with guard.opened(path, where=name) as file:
+                value: Any = people.read(file, name, limit=options.limit, note=options.note, label=options.label)
+            return Artifact("dataset", value, [], source.sha256, name, source.size, False)
+        header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
-            raise DataError(
-                "is a checkpoint", where=source.name, hint="pass it with --checkpoint FILE --resume to the command that wrote it"
-            )
-        with guard.opened(path, where=source.name) as file:
-            value, history = hdf5.read(file, stated.kind, limit=limit, where=source.name)
-    return Artifact(stated.kind, value, history, stated.sha256, source.name, source.size, True)
+            hint = "go on from it with --checkpoint FILE --resume of the command that wrote it"
+            raise DataError("is a checkpoint", where=name, hint=hint)
+        with guard.opened(path, where=name) as file:
+            value, history = hdf5.read(file, stated.kind, limit=options.limit, where=name)
+    return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True)
+
+
+def _read_parquet(source: Source, options: _Options) -> Artifact:
+    from herdcli.artifacts import tables
+
+    with source.file() as path:
+        digest = tables.verify(path, where=source.name)
+        kind, value, history = tables.read(
+            path, digest is not None, where=source.name, limit=options.limit, note=options.note, label=options.label
+        )
+        return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None)
+
+
+def _read_export(source: Source, form: str, options: _Options) -> Dataset:
+    """A data set of a format without seals."""
+    if form == "npz":
+        from herdcli.artifacts import npz
+
+        with source.file() as path:
+            return npz.read(path, where=source.name, limit=options.limit, note=options.note, label=options.label)
+    with source.reader() as stream:
+        if form == "svmlight":
+            from herdcli.artifacts import svmlight
+
+            return svmlight.read_dataset(stream, where=source.name, note=options.note)
+        from herdcli.artifacts import delimited
+
+        return delimited.read(stream, source.head, where=source.name, note=options.note, label=options.label)
 
 
 def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | None = None, clobber: bool = True) -> Written:
-    """Write a value as an artifact; "-" is stdout.  The format follows the suffix, else HDF5."""
+    """Write a value as an artifact; "-" is stdout.
+
+    format  hdf5 or parquet (sealed), csv, npz or svmlight (exports of data sets); by the suffix of
+    `path` if not given, else hdf5.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
+    """
     kind = kind_of(value)
+    form = sniff.checked(format) if format else sniff.by_suffix(path) or "hdf5"
+    if form not in ("hdf5", "parquet") and not isinstance(value, Dataset):
+        hint = "write HDF5: --format hdf5"
+        raise BadUsage(f"a {kind.name} cannot be written as {form}, only a data set can", where=path, hint=hint)
     with publish(path, clobber=clobber) as temporary:
-        hdf5.write(temporary, kind.name, kind.version, value, history)
+        _write(temporary, form, kind, value, history)
         size = os.stat(temporary).st_size
     return Written(kind.name, size)
+
+
+def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]]) -> None:
+    if form == "hdf5":
+        hdf5.write(path, kind.name, kind.version, value, history)
+    elif form == "parquet":
+        from herdcli.artifacts import tables
+
+        tables.write(path, kind, value, history)
+    elif form == "csv":
+        from herdcli.artifacts import delimited
+
+        delimited.write(path, value)
+    elif form == "npz":
+        from herdcli.artifacts import npz
+
+        npz.write(path, value)
+    else:
+        from herdcli.artifacts import svmlight
+
+        svmlight.write(path, value)

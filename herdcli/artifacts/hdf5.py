@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from herdcli import __version__
-from herdcli.artifacts import codec, guard, kinds, seal
+from herdcli.artifacts import codec, guard, header, kinds
 from herdcli.errors import DataError
 from herdcli.schema import check
 
@@ -18,7 +18,7 @@ RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "gener
 FORMAT_VERSION = 1
 
 
-def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, history: list[dict[str, Any]], **extra: str) -> seal.Seal:
+def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, history: list[dict[str, Any]], **extra: str) -> header.Seal:
     """Write a sealed artifact to a temporary file.  extra: further root attributes."""
     check(value)
     clash = RESERVED & {declared.name for declared in fields(value)}
@@ -33,11 +33,11 @@ def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, his
         "provenance": json.dumps(history, ensure_ascii=False, allow_nan=False),
         **extra,
     }
-    with h5py.File(path, "w", libver=("v110", "v110"), userblock_size=seal.BLOCK, locking=False, track_times=False) as file:
+    with h5py.File(path, "w", libver=("v110", "v110"), userblock_size=header.BLOCK, locking=False, track_times=False) as file:
         for name, item in attributes.items():
             codec.write_attribute(file, name, item)
         codec.write(file, value)
-    return seal.seal_file(path, kind)
+    return header.seal_file(path, kind)
 
 
 def read(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]]]:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import memory, seal
+from herdcli.artifacts import header, memory
 from herdcli.artifacts.streams import own_descriptor, scratch_file, widen
 from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
 
@@ -41,7 +41,7 @@ class Source:
         self._descriptor = stream.fileno() if regular else -1
         self.head = os.pread(self._descriptor, HEAD, 0) if regular else _read_up_to(stream, HEAD, name)
         self.size = os.fstat(self._descriptor).st_size if regular else 0
-        self._hash: seal.Hash | None = None
+        self._hash: header.Hash | None = None
         self._skip = 0
 
     @property
@@ -49,13 +49,20 @@ class Source:
         """Digest of the bytes; for a sealed file the one its seal is about."""
         if self._hash is None:
             self._hash = self._begin_hash()
-            for piece in seal.blocks(self._descriptor, self._skip):
+            for piece in header.blocks(self._descriptor, self._skip):
                 self._hash.update(piece)
         return self._hash.hexdigest()
 
-    def _begin_hash(self) -> seal.Hash:
-        stated = seal.parse(self.head, where=self.name)
-        self._skip = seal.BLOCK if stated else 0
+    def drained(self) -> str:
+        """The digest once all bytes have been read, and kept nowhere."""
+        if not self.regular:
+            for _ in self.pieces():
+                pass
+        return self.sha256
+
+    def _begin_hash(self) -> header.Hash:
+        stated = header.parse(self.head, where=self.name)
+        self._skip = header.BLOCK if stated else 0
         return stated.hasher() if stated else hashlib.sha256()
 
     def reader(self) -> BinaryIO:
@@ -89,7 +96,7 @@ class Source:
         running.update(memoryview(self.head)[self._skip :])
         self.size = len(self.head)
         yield memoryview(self.head)
-        buffer = bytearray(seal.CHUNK)
+        buffer = bytearray(header.CHUNK)
         view = memoryview(buffer)
         while count := _read_into(self._stream, buffer, self.name):
             piece = view[:count]

@@ -7,6 +7,7 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from herdcli.artifacts.wording import readable
 from herdcli.errors import DataError
 
 FALLBACK = 1 << 30
@@ -49,11 +50,3 @@ def require(declared: int, limit: int, *, where: str) -> None:
     if declared > limit:
         hint = "raise --max-memory if the machine has it"
         raise DataError(f"declares {readable(declared)}, more than the {readable(limit)} allowed", where=where, hint=hint)
-
-
-def readable(size: int) -> str:
-    """1536 → '1.5 kB' (decimal units)."""
-    number, units = float(size), ["B", "kB", "MB", "GB", "TB", "PB"]
-    while number >= 999.5 and len(units) > 1:
-        number, _ = number / 1000, units.pop(0)
-    return f"{size} B" if units[0] == "B" else f"{number:.3g} {units[0]}"

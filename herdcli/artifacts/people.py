@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import h5py
@@ -27,10 +27,11 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
         raise DataError(
             f"has no dataset /X (it has {found})", where=name, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
         )
-    labels = _label_name(datasets, label, name)
+    top = {path[1:] for path in datasets if path.count("/") == 1}
+    labels = label_among(top, LABELS, label, name)
     columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
     if labels:
-        columns["y"] = labels
+        columns["y"] = f"/{labels}"
     used = {path: datasets[path] for path in [*rows, *columns.values()]}
     guard.check_readable(used, limit=limit, where=name)
     ignored = sorted(path for path in datasets if path not in used)
@@ -43,13 +44,14 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
     return assemble(X, parts, _attributes(file), where=name, note=note)
 
 
-def _label_name(datasets: dict[str, Any], label: str | None, name: str) -> str | None:
+def label_among(found: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:
+    """The name that holds the labels: the one the user gives, else the first candidate present, else None."""
     if label is not None:
-        wanted = f"/{label.lstrip('/')}"
-        if wanted not in datasets:
-            raise BadUsage(f"has no dataset {wanted} for the labels", where=name, hint=f"it has {', '.join(sorted(datasets))}")
+        wanted = label.removeprefix("/")
+        if wanted not in found:
+            raise BadUsage(f"has nothing named '{wanted}' for the labels", where=where, hint=f"it has {', '.join(sorted(found))}")
         return wanted
-    return next((f"/{candidate}" for candidate in LABELS if f"/{candidate}" in datasets), None)
+    return next((candidate for candidate in candidates if candidate in found), None)
 
 
 def _is_csr(file: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, TEST, TRAIN, VALID, Dataset
-from herdcli.artifacts.seal import grouped
+from herdcli.artifacts.wording import grouped
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

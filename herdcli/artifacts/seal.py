@@ -1,134 +1,99 @@
-"""The seal: one line of text before the HDF5 bytes that says what follows and proves it arrived whole.
-
-    herd-artifact 1 kind=rbm bytes=270336 sha256=aefa7b…\\n      NUL padding to 512 bytes
-
-`bytes` is the whole file.  The digest runs over the line up to and including `bytes=N`, a newline,
-and everything from byte 512 on.  HDF5 skips the block (it is an HDF5 user block), so other tools
-open a sealed file unchanged.  Length and digest are checked before libhdf5 sees a byte: damaged
-metadata can crash it, and damaged raw data passes it in silence.
-"""
+"""`herd check` and `herd seal`: is a file the one that was written, and a new seal after an edit on purpose."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
-from herdcli.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-BLOCK = 512
-MAGIC = b"herd-artifact"
-HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-CHUNK = 1 << 18
-
-_LINE = re.compile(rb"herd-artifact 1 kind=([a-z][a-z0-9-]*) bytes=([1-9][0-9]*) sha256=([0-9a-f]{64})\n\0*")
-
-
-class Hash(Protocol):
-    """What is used of a hashlib object."""
-
-    def update(self, data: bytes | memoryview, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
+from herdcli.artifacts import guard, header, kinds, memory, sniff, tables
+from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.streams import publish
+from herdcli.errors import DataError, HerdError
 
 
 @dataclass(frozen=True)
-class Seal:
-    """What the block says: the artifact's kind, the length of the whole file, the digest in hex."""
+class Verdict:
+    """What is known of a file's integrity.
 
-    kind: str
-    size: int
-    sha256: str
-
-    def block(self) -> bytes:
-        """The 512 bytes this seal is written as."""
-        line = f"herd-artifact 1 kind={self.kind} bytes={self.size} sha256={self.sha256}\n".encode("ascii")
-        return line.ljust(BLOCK, b"\0")
-
-    def hasher(self) -> Hash:
-        """A SHA-256 begun with this seal's kind and length; feed it the bytes from 512 on."""
-        return begin_digest(self.kind, self.size)
-
-
-def begin_digest(kind: str, size: int) -> Hash:
-    """The SHA-256 of an artifact before its bytes from 512 on."""
-    return hashlib.sha256(f"herd-artifact 1 kind={kind} bytes={size}\n".encode("ascii"))
-
-
-def parse(head: bytes, *, where: str) -> Seal | None:
-    """The seal in a file's first bytes; None if they do not begin like one.
-
-    Raises DataError when they do and the block is not exactly the one its own fields give.
+    kind  the artifact's, None if unsealed or damaged.  code  the exit code it asks for.
+    message, hint  one line each; empty when all is well.
     """
-    if not head.startswith(MAGIC) and not (head and MAGIC.startswith(head)):
-        return None
-    block = head[:BLOCK]
-    if len(block) < BLOCK:
-        raise DataError(f"the file ends after {len(block)} bytes, inside its seal", where=where, hint=DAMAGED_HINT)
-    match = _LINE.fullmatch(block)
-    seal = Seal(match[1].decode(), int(match[2]), match[3].decode()) if match else None
-    if seal is None or seal.block() != block:
-        raise DataError("the seal is damaged", where=where, hint="fetch the file again; if it was edited on purpose: herd seal FILE")
-    return seal
+
+    name: str
+    kind: str | None
+    sealed: bool
+    code: int
+    message: str = ""
+    hint: str | None = None
 
 
-DAMAGED_HINT = "the file was cut or changed on its way: fetch or make it again"
-
-
-def verify(seal: Seal, size: int, sha256: str, *, where: str) -> None:
-    """Raise DataError unless the file's length and digest are the ones its seal states."""
-    if size != seal.size:
-        fate = "cut short" if size < seal.size else "longer than it was written"
-        raise DataError(f"the file is {fate}: {grouped(size)} bytes of {grouped(seal.size)}", where=where, hint=DAMAGED_HINT)
-    if sha256 != seal.sha256:
-        hint = f"{DAMAGED_HINT}; if it was edited on purpose: herd seal FILE"
-        raise DataError("the contents do not match the seal (SHA-256 differs)", where=where, hint=hint)
-
-
-def blocks(descriptor: int, start: int = 0) -> Iterator[memoryview]:
-    """The bytes of an open regular file from `start` to its end, in pieces that share one buffer."""
-    buffer = bytearray(CHUNK)
-    view = memoryview(buffer)
-    while count := os.preadv(descriptor, [buffer], start):
-        yield view[:count]
-        start += count
-
-
-def digest_of(descriptor: int, kind: str, size: int) -> str:
-    """The digest that belongs into the seal of an open file of `size` bytes."""
-    running = begin_digest(kind, size)
-    for piece in blocks(descriptor, BLOCK):
-        running.update(piece)
-    return running.hexdigest()
-
-
-def seal_file(path: str | os.PathLike[str], kind: str) -> Seal:
-    """Write the seal into the first 512 bytes of an HDF5 file made with a user block of that size."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+def check_file(path: str) -> Verdict:
+    """Read a file's digest, nothing else.  "-" is stdin.  Never raises HerdError: the verdict says it."""
+    shown = "stdin" if path == "-" else path
     try:
-        size = os.fstat(descriptor).st_size
-        seal = Seal(kind, size, digest_of(descriptor, kind, size))
-        os.pwrite(descriptor, seal.block(), 0)
-    finally:
-        os.close(descriptor)
-    return seal
+        with open_source(path, limit=memory.default_limit()) as source:
+            kind = _verified_kind(source)
+    except HerdError as error:
+        return Verdict(shown, None, False, error.exit_code, str(error), error.hint)
+    if kind is None:
+        return Verdict(shown, None, False, 0, f"{shown}: unsealed data set, nothing to verify")
+    return Verdict(shown, kind, True, 0)
 
 
-def hdf5_offset(descriptor: int) -> int | None:
-    """Where the HDF5 signature stands in an open file: at 0, 512, 1024, 2048 …; None if nowhere."""
-    offset, size = 0, os.fstat(descriptor).st_size
-    while offset + len(HDF5_MAGIC) <= size:
-        if os.pread(descriptor, len(HDF5_MAGIC), offset) == HDF5_MAGIC:
-            return offset
-        offset = max(BLOCK, 2 * offset)
+def report(path: str, note: Callable[[str], None]) -> int:
+    """Check a file, tell `note` what is not well, and return the exit code."""
+    verdict = check_file(path)
+    if verdict.message:
+        note(verdict.message)
+    if verdict.hint:
+        note(f"hint: {verdict.hint}")
+    return verdict.code
+
+
+def _verified_kind(source: Source) -> str | None:
+    """The kind of a sealed file whose bytes are right, None for an unsealed data set; DataError for others."""
+    stated = header.parse(source.head, where=source.name)
+    if stated is not None:
+        digest = source.drained()
+        header.verify(stated, source.size, digest, where=source.name)
+        return stated.kind
+    form = sniff.tell(source.head, source.name)
+    if form == "hdf5":
+        sniff.refuse_lost_seal(source.head, source.name)
+    if form == "parquet":
+        with source.file() as path:
+            return "table" if tables.verify(path, where=source.name) else None
     return None
 
 
-def grouped(number: int) -> str:
-    """10999 → '10 999', as messages write counts."""
-    return f"{number:,}".replace(",", " ")
+def reseal(path: str) -> None:
+    """Write a new seal on an artifact that was edited on purpose, whole or not at all.
+
+    The contents must be readable as the kind they say they are.  Raises DataError for a file that
+    is no artifact.
+    """
+    with open_source(path, limit=memory.default_limit()) as source:
+        form = sniff.tell(source.head[: header.BLOCK].ljust(header.BLOCK, b"\0") + source.head[header.BLOCK :], path)
+        if not source.regular or form not in ("hdf5", "parquet"):
+            raise DataError("only HDF5 and Parquet files on disk carry seals", where=path)
+    with publish(path) as temporary:
+        shutil.copyfile(path, temporary)
+        if form == "parquet":
+            tables.seal_file(temporary)
+        else:
+            header.seal_file(temporary, _kind_of(str(temporary), path))
+
+
+def _kind_of(temporary: str, name: str) -> str:
+    """The kind an HDF5 artifact declares on its root, after a look at its structure."""
+    with open(temporary, "rb") as file:
+        offset = sniff.hdf5_offset(file.read(2 * header.BLOCK))
+    if offset != header.BLOCK:
+        hint = "herd convert FILE -o SEALED.h5 makes an artifact of a data set"
+        raise DataError("is no herd artifact: HDF5 does not begin after 512 bytes", where=name, hint=hint)
+    with guard.opened(temporary, where=name) as file:
+        kind = file.attrs.get("kind")
+        if file.attrs.get("format") != "herd" or not isinstance(kind, str) or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
+            raise DataError("the root attributes name no kind of artifact", where=name)
+        return kind

@@ -1,0 +1,153 @@
+"""Named columns -> `Dataset`: which hold labels, splits and weights, and which are features.
+
+`y`, else `label`, `class` or `target` (any case), holds the labels; `split` and `weight` are what
+they say; a column of fixed-length lists named `x` holds whole rows; other numbers are features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.assemble import assemble, smallest_integers
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.people import label_among
+from herdcli.artifacts.wording import grouped
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+LABELS = ("y", "label", "class", "target")
+
+
+def from_table(table: Any, attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None], label: str | None) -> Dataset:
+    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`."""
+    names = list(table.column_names)
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"column '{twice}' appears twice", where=where)
+    roles = roles_of(names, label, where)
+    features, ignored = _features(table, [name for name in names if name not in roles.values()], where)
+    if ignored:
+        note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+    if roles.get("y") not in (None, "y"):
+        note(f"{where}: labels are read from column '{roles['y']}'")
+    X = features if isinstance(features, np.ndarray) else _matrix(table, features, where)
+    parts = {role: _role(table, name, where) for role, name in roles.items()}
+    declared = attributes.get("feature_names")
+    if declared is None and isinstance(features, list) and not all(re.fullmatch(r"[xf]\d+", name) for name in features):
+        declared = features
+    for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
+        if texts is not None:
+            parts[name] = np.array(texts, dtype=str)
+    return assemble(X, parts, attributes, where=where, note=note)
+
+
+def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:
+    """Role -> column name, for the roles that are present."""
+    folded = {name.lower(): name for name in reversed(names)}
+    chosen = label_among(names, (), label, where) if label else None
+    roles = {role: folded[role] for role in ("split", "weight") if role in folded and folded[role] != chosen}
+    labels = chosen or next((folded[name] for name in LABELS if name in folded), None)
+    return roles | ({"y": labels} if labels else {})
+
+
+def _features(table: Any, names: list[str], where: str) -> tuple[Array | list[str], list[str]]:
+    """A matrix from a list column, or the names of numeric columns; and the names of what is left."""
+    import pyarrow as pa
+
+    whole = next((name for name in names if name in ("x", "X") and pa.types.is_fixed_size_list(table.schema.field(name).type)), None)
+    if whole is not None:
+        return lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
+    numeric = [name for name in names if _is_number(table.schema.field(name).type)]
+    ignored = [name for name in names if name not in numeric]
+    for name in ignored:
+        _refuse_mistyped(table.column(name), name, where)
+    if not numeric:
+        raise DataError(f"has no column of numbers (columns: {', '.join(names[:8]) or 'none'})", where=where)
+    return numeric, ignored
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
+
+
+def _refuse_mistyped(column: Any, name: str, where: str) -> None:
+    """A column of text that is mostly numbers is a column of numbers with a mistake in it."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    texts = column.slice(0, 1000).to_pylist()
+    wrong = [row for row, text in enumerate(texts) if not _parses(text)]
+    if wrong and len(wrong) * 2 < len(texts):
+        raise DataError(f"column '{name}' has {texts[wrong[0]]!r} in row {wrong[0]}, which is no number", where=where)
+    if not wrong and texts and len(texts) < len(column):
+        row = next(row for row, text in enumerate(column.to_pylist()) if not _parses(text))
+        raise DataError(f"column '{name}' has {column[row].as_py()!r} in row {row}, which is no number", where=where)
+
+
+def _parses(text: str | None) -> bool:
+    try:
+        float(text or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _matrix(table: Any, names: list[str], where: str) -> Array:
+    """Numeric columns side by side, in the smallest type that holds all of them."""
+    for name in names:
+        _refuse_missing(table.column(name), name, where)
+    kinds = {table.schema.field(name).type.to_pandas_dtype() for name in names}
+    if all(np.dtype(kind).kind in "iub" for kind in kinds):
+        ends = [np.array(end) for name in names for end in _ends(table.column(name))]
+        kind: Any = smallest_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
+    else:
+        kind = np.result_type(*kinds)
+    X = np.empty((table.num_rows, len(names)), dtype=kind)
+    for index, name in enumerate(names):
+        X[:, index] = table.column(name).to_numpy()
+    return X
+
+
+def _ends(column: Any) -> tuple[int, int]:
+    values = column.to_numpy()
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
+
+
+def _refuse_missing(column: Any, name: str, where: str) -> None:
+    if column.null_count:
+        rows = np.flatnonzero(column.is_null().to_numpy())
+        noun = "value" if len(rows) == 1 else "values"
+        message = f"column '{name}' has {grouped(len(rows))} missing {noun} (first: row {rows[0]})"
+        raise DataError(message, where=where, hint="remove the rows or fill them in")
+
+
+def _role(table: Any, name: str, where: str) -> Array:
+    column = table.column(name)
+    _refuse_missing(column, name, where)
+    values: Array = column.to_numpy()
+    if values.dtype.kind == "O":
+        return np.array([str(value) for value in values.tolist()], dtype=str)
+    return values
+
+
+def lists_to_matrix(column: Any, name: str, where: str) -> Array:
+    """A column of fixed-length lists as a matrix (rows, length), read without more than one copy."""
+    _refuse_missing(column, name, where)
+    if not _is_number(column.type.value_type):
+        raise DataError(f"column '{name}' holds lists of {column.type.value_type}; numbers are read", where=where)
+    X = np.empty((len(column), column.type.list_size), dtype=column.type.value_type.to_pandas_dtype())
+    row = 0
+    for chunk in column.chunks:
+        flat = chunk.flatten()
+        if flat.null_count:
+            raise DataError(f"column '{name}' has missing values", where=where, hint="remove the rows or fill them in")
+        X[row : row + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), -1)
+        row += len(chunk)
+    return X

@@ -1,0 +1,110 @@
+"""CSV: numbers in columns, with or without a header; separator comma, semicolon, tab or blank.
+
+Columns without a header are f0, f1, …  Leading lines that begin with # are skipped.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts.columns import from_table
+from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
+from herdcli.errors import DataError
+
+SPLIT_TEXTS = ("train", "valid", "test")
+
+
+def read(stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], None], label: str | None) -> Dataset:
+    """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    skipped, first = _first_line(head)
+    separator = _separator(first)
+    titled = not all(_is_value(cell) for cell in _cells(first, separator))
+    reading = csv.ReadOptions(
+        use_threads=False, block_size=max(1 << 22, 8 * len(first)), skip_rows=skipped, autogenerate_column_names=not titled
+    )
+    try:
+        table = csv.read_csv(stream, reading, csv.ParseOptions(delimiter=separator))
+    except pa.ArrowInvalid as error:
+        raise DataError(_plain(str(error)), where=where, hint="each line needs as many values as the first") from error
+    if not table.num_rows:
+        raise DataError("has a header and no rows", where=where)
+    return from_table(table, {}, where=where, note=note, label=label)
+
+
+def _first_line(head: bytes) -> tuple[int, str]:
+    """How many leading comment lines there are, and the line after them."""
+    lines = head.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+    for number, line in enumerate(lines):
+        if line.strip() and not line.startswith("#"):
+            return sum(other.startswith("#") for other in lines[:number]), line.rstrip("\r")
+    return 0, ""
+
+
+def _separator(line: str) -> str:
+    bare = re.sub(r'"[^"]*"', "", line)
+    return next((separator for separator in "\t;, " if separator in bare.strip()), ",")
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return [cell.strip().strip('"') for cell in line.split(separator)]
+
+
+def _is_value(cell: str) -> bool:
+    """Could this be an entry rather than the name of a column?"""
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(text: str) -> str:
+    """pyarrow's message without its preamble, on one line, cut short."""
+    return " ".join(text.replace("CSV parse error: ", "").split())[:200]
+
+
+def write(path: Any, data: Dataset) -> None:
+    """Write a data set as CSV with a header: features, then y (class names if there are any), split, weight."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = data.feature_names or [f"x{column}" for column in range(data.X.shape[1])]
+    roles = _roles(data)
+    taken = {name for name in names if name.lower() in ("y", "split", "weight")} if roles else set()
+    titles = [f"{name}_" if name in taken else name for name in names] + list(roles)
+    with open(path, "wb") as out:
+        out.write((",".join(_quoted(title) for title in titles) + "\n").encode())
+        step = max(1, BLOCK_ELEMENTS // len(names))
+        for start in range(0, data.X.shape[0], step):
+            rows = slice(start, start + step)
+            block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
+            block = block.astype(np.uint8) if block.dtype.kind == "b" else block
+            arrays = [pa.array(np.ascontiguousarray(block[:, column])) for column in range(len(names))]
+            arrays += [pa.array(values[rows]) for values in roles.values()]
+            table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
+            buffer = io.BytesIO()
+            csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
+            out.write(buffer.getvalue())
+
+
+def _roles(data: Dataset) -> dict[str, Any]:
+    roles: dict[str, Any] = {}
+    if data.y is not None:
+        roles["y"] = np.array(data.class_names, dtype=object)[data.y] if data.class_names else data.y
+    if data.split is not None:
+        roles["split"] = np.array(SPLIT_TEXTS, dtype=object)[data.split]
+    if data.weight is not None:
+        roles["weight"] = data.weight
+    return roles
+
+
+def _quoted(title: str) -> str:
+    return '"' + title.replace('"', '""') + '"' if re.search(r'[",\n]', title) else title

@@ -1,0 +1,109 @@
+"""NPZ: NumPy arrays in a zip file.  Objects are pickles inside and are refused."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from herdcli.artifacts import memory
+from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.people import LABELS, label_among
+from herdcli.errors import DataError, HerdError
+from herdcli.schema import Array
+
+ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
+NAMES = ("feature_names", "class_names")
+CSR = ("data", "indices", "indptr", "shape")
+
+
+def read(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None) -> Dataset:
+    """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = _arrays(archive, where, limit)
+    except HerdError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
+        raise DataError(f"the NPZ file cannot be read ({error})", where=where, hint="it may be cut short or damaged") from error
+    sparse = "X" not in arrays and set(CSR) <= set(arrays)
+    if not sparse and "X" not in arrays:
+        raise DataError(
+            f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint="numpy.savez(FILE, X=X, y=y)"
+        )
+    X = _csr(arrays, where) if sparse else arrays["X"]
+    labels = label_among(arrays, LABELS, label, where)
+    roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
+    used = {"X", "format", *ATTRIBUTES, *roles, *(CSR if sparse else ()), labels}
+    ignored = sorted(set(arrays) - used)
+    if ignored:
+        note(f"{where}: ignored {', '.join(ignored)}")
+    attributes = {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
+    return assemble(X, roles, attributes, where=where, note=note)
+
+
+def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:
+    """Every member as an array; sizes are checked before, check sums while reading."""
+    memory.require(sum(entry.file_size for entry in archive.infolist()), limit, where=where)
+    arrays: dict[str, Array] = {}
+    for entry in archive.infolist():
+        name = entry.filename.removesuffix(".npy")
+        with archive.open(entry) as member:
+            shape, _, dtype = _header(member, name, where)
+            if dtype.hasobject:
+                hint = "pickles can run code and are never read: save numbers or str arrays"
+                raise DataError(f"array {name} holds Python objects (a pickle)", where=where, hint=hint)
+            declared = int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize
+            if declared > entry.file_size:
+                raise DataError(f"array {name} declares {declared} bytes and holds at most {entry.file_size}", where=where)
+        with archive.open(entry) as member:
+            arrays[name] = npy.read_array(member, allow_pickle=False)
+            if member.read(1):
+                raise DataError(f"array {name} is followed by other bytes", where=where)
+    return arrays
+
+
+def _header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(member)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise DataError(f"array {name} is in NumPy format {version}", where=where)
+    read_header: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read_header(member)
+    return found
+
+
+def _csr(arrays: dict[str, Array], where: str) -> Any:
+    from herdcli.artifacts.codec import csr
+
+    shape = arrays["shape"].ravel()
+    if str(_plain(arrays.get("format", np.array("csr")))) not in ("csr", "b'csr'") or shape.shape != (2,) or shape.dtype.kind not in "iu":
+        raise DataError("the sparse matrix is not in CSR format", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())")
+    return csr(arrays["data"], arrays["indices"], arrays["indptr"], (int(shape[0]), int(shape[1])))
+
+
+def _plain(value: Array) -> Any:
+    item = value.item() if value.ndim == 0 else value
+    return item.decode("utf-8", "replace") if isinstance(item, bytes) else item
+
+
+def write(path: Any, data: Dataset) -> None:
+    """Write a data set as NPZ: equal data give equal bytes, a CSR matrix under scipy's names."""
+    arrays: dict[str, Any] = {}
+    if data.is_sparse:
+        arrays |= {"format": np.array("csr"), "shape": np.array(data.X.shape, dtype=np.int64)}
+        arrays |= {part: getattr(data.X, part) for part in ("data", "indices", "indptr")}
+    else:
+        arrays["X"] = data.X
+    for name in ("y", "split", "weight", *NAMES, *ATTRIBUTES):
+        value = getattr(data, name)
+        if value is not None:
+            arrays[name] = np.asarray(value)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(array), allow_pickle=False)

@@ -1,0 +1,128 @@
+"""Which format bytes are in: binary formats by their magic numbers, text by its first line that says something."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from herdcli.artifacts import header
+from herdcli.errors import BadUsage, DataError
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+MATLAB = b"MATLAB 7.3"
+FORMATS = ("hdf5", "parquet", "npz", "csv", "svmlight")
+SUFFIXES = {
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".hdf": "hdf5",
+    ".mat": "hdf5",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npz": "npz",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".svmlight": "svmlight",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+}
+UNREAD = {
+    b"\x93NUMPY": ("a single NumPy array", "save rows and labels together: numpy.savez(FILE, X=X, y=y)"),
+    b"\x80\x04": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
+    b"\x80\x05": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
+    b"\xfd7zXZ": ("xz-compressed", "unpack it: xz -d"),
+    b"BZh": ("bzip2-compressed", "unpack it: bzip2 -d"),
+    b"MATLAB 5.0": ("a MATLAB 5 file", "in MATLAB: save -v7.3"),
+    b"ARROW1": ("an Arrow IPC file", "write Parquet"),
+    b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
+}
+FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}
+_PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
+
+
+def tell(head: bytes, name: str) -> str:
+    """One of FORMATS for the first bytes of a file.  Raises DataError for what is none of them."""
+    if head.startswith((header.MAGIC, HDF5_MAGIC, MATLAB)) or hdf5_offset(head):
+        return "hdf5"
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"PK\x03\x04"):
+        return "npz"
+    for magic, (what, hint) in UNREAD.items():
+        if head.startswith(magic):
+            raise DataError(f"is {what}, which is not read", where=name, hint=hint)
+    if header.MAGIC.startswith(head):
+        header.parse(head, where=name)
+    return _tell_text(_decoded(head, name), name)
+
+
+def hdf5_offset(head: bytes) -> int | None:
+    """Where the HDF5 signature stands: at 0, 512, 1024, 2048 …; None if nowhere in these bytes."""
+    offset = 0
+    while offset < len(head):
+        if head.startswith(HDF5_MAGIC, offset):
+            return offset
+        offset = max(header.BLOCK, 2 * offset)
+    return None
+
+
+def refuse_lost_seal(head: bytes, name: str) -> None:
+    """Raise DataError for HDF5 behind a block that is no valid seal, so that damage never passes for "no seal"."""
+    offset = hdf5_offset(head)
+    if offset is None:
+        raise DataError("is no HDF5 file", where=name)
+    if offset and not head.startswith(MATLAB):
+        raise DataError(f"HDF5 begins at byte {offset}, behind a block that is no seal", where=name, hint=header.RESEAL_HINT)
+
+
+def by_suffix(path: str) -> str | None:
+    """The format a file name asks for, None if it does not say."""
+    return SUFFIXES.get(os.path.splitext(path)[1].lower())
+
+
+def checked(name: str) -> str:
+    """The format of a name given by the user."""
+    if name not in FORMATS:
+        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(FORMATS)}")
+    return name
+
+
+def _decoded(head: bytes, name: str) -> str:
+    text = head.decode("utf-8", "replace")
+    strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text[:4096])
+    if strange > 1 + min(len(text), 4096) // 100:
+        hint = f"known are {', '.join(FORMATS)}, also in gzip or zstd; text must be UTF-8"
+        raise DataError("the format is not recognised", where=name, hint=hint)
+    return text.removeprefix("\ufeff")
+
+
+def _tell_text(text: str, name: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise DataError("there is no line of data", where=name)
+    first = lines[0]
+    foreign = "uai" if first in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
+    if foreign:
+        raise DataError(f"is {FOREIGN_TEXT[foreign]}, no data set", where=name)
+    if any(_is_svmlight(line) for line in lines[:2]) or (_is_number(first) and any(_is_svmlight(line) for line in lines)):
+        return "svmlight"
+    if "|" in first and not any(separator in first for separator in ",;\t"):
+        raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name)
+    if _is_number(first) and by_suffix(name) is None and len(lines) > 1 and all(map(_is_number, lines)):
+        hint = "say which: --input-format csv or --input-format svmlight"
+        raise DataError("one number a line may be a column of values or labels without features", where=name, hint=hint)
+    return by_suffix(name) if by_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
+
+
+def _is_svmlight(line: str) -> bool:
+    """A label, then index:value pairs; a comment may follow."""
+    label, *pairs = line.partition("#")[0].split() or [""]
+    return bool(pairs) and _is_number(label) and all(_PAIR.fullmatch(pair) for pair in pairs)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""Parquet: artifacts that are tables, sealed in their metadata, and people's tables as data sets.
+
+A sealed Parquet file keeps its kind, version, history and scalar fields as JSON under the metadata
+key `herd`, and under `herd.sha256` the SHA-256 of the whole file taken with the 64 digits of the
+digest itself written as zeros.  Page check sums are written, and verified wherever they are found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from herdcli import __version__
+from herdcli.artifacts import hdf5, header, memory, tabular
+from herdcli.artifacts.columns import from_table
+from herdcli.artifacts.kinds import Kind, lookup, upgrade
+from herdcli.errors import DataError, HerdError
+from herdcli.schema import check
+
+KEY, DIGEST_KEY = b"herd", b"herd.sha256"
+ZEROS = b"0" * 64
+ROW_GROUP_BYTES = 1 << 26
+
+
+def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]]) -> None:
+    """Write an artifact whose arrays share their rows as sealed Parquet."""
+    import pyarrow.parquet as pq
+
+    check(value)
+    table, fields = tabular.to_table(value)
+    attributes = {
+        "format": "herd",
+        "format-version": hdf5.FORMAT_VERSION,
+        "kind": kind.name,
+        "kind-version": kind.version,
+        "generated-by": f"herdcli {__version__}",
+        "provenance": history,
+        "fields": fields,
+    }
+    rows = max(1, ROW_GROUP_BYTES * max(1, table.num_rows) // max(1, table.nbytes))
+    with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
+        writer.write_table(table, row_group_size=rows)
+        text = json.dumps(attributes, ensure_ascii=False, allow_nan=False, sort_keys=True)
+        writer.add_key_value_metadata({KEY.decode(): text, DIGEST_KEY.decode(): ZEROS.decode()})
+    seal_file(path)
+
+
+def seal_file(path: str | os.PathLike[str]) -> None:
+    """Write the digest of a Parquet file that has a place for it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        place = digest_place(descriptor)
+        if place is None:
+            raise DataError("has no place for a seal", where=str(path), hint="herd convert makes a sealed artifact of a data set")
+        os.pwrite(descriptor, digest_of(descriptor, place).encode(), place)
+    finally:
+        os.close(descriptor)
+
+
+def digest_place(descriptor: int) -> int | None:
+    """Where the 64 digits of the digest stand in an open Parquet file; None if it has none.
+
+    The footer is Thrift: the key, then 0x18 (a string follows), 0x40 (64 bytes).
+    """
+    size = os.fstat(descriptor).st_size
+    length = int.from_bytes(os.pread(descriptor, 4, size - 8), "little") if size >= 12 else 0
+    start = max(4, size - 8 - length)
+    footer = os.pread(descriptor, size - 8 - start, start)
+    found = footer.rfind(DIGEST_KEY + b"\x18\x40")
+    return None if found < 0 else start + found + len(DIGEST_KEY) + 2
+
+
+def digest_of(descriptor: int, place: int) -> str:
+    """SHA-256 in hex of the file with the digest's own digits as zeros."""
+    running, position = hashlib.sha256(), 0
+    for piece in header.blocks(descriptor):
+        low, high = max(place - position, 0), min(place + 64 - position, len(piece))
+        if low < high:
+            piece[low:high] = ZEROS[: high - low]
+        running.update(piece)
+        position += len(piece)
+    return running.hexdigest()
+
+
+def verify(path: str, *, where: str) -> str | None:
+    """The digest of a sealed Parquet file, verified; None if the file is unsealed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size < 12 or os.pread(descriptor, 4, size - 4) != b"PAR1":
+            raise DataError("the Parquet file is cut short", where=where, hint=header.DAMAGED_HINT)
+        place = digest_place(descriptor)
+        if place is None:
+            return None
+        stated = os.pread(descriptor, 64, place).decode("ascii", "replace")
+        if digest_of(descriptor, place) != stated:
+            raise DataError("the contents do not match the seal (SHA-256 differs)", where=where, hint=header.RESEAL_HINT)
+        return stated
+    finally:
+        os.close(descriptor)
+
+
+def read(
+    path: str, sealed: bool, *, where: str, limit: int, note: Callable[[str], None], label: str | None
+) -> tuple[str, Any, list[dict[str, Any]]]:
+    """Kind, value and history of a Parquet file that `verify` has passed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            metadata = dict(file.metadata.metadata or {})
+            if (KEY in metadata) != sealed:
+                raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
+            _require_memory(file, limit, where)
+            table = file.read(use_threads=False)
+    except HerdError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
+    if not sealed:
+        return "dataset", from_table(table, _declared(metadata), where=where, note=note, label=label), []
+    return _decode(table, metadata[KEY], where)
+
+
+def _require_memory(file: Any, limit: int, where: str) -> None:
+    """Refuse before reading what would not fit: fixed widths by the schema, the rest by the pages' sizes."""
+    metadata, total = file.metadata, 0
+    for field in file.schema_arrow:
+        kind, width = field.type, 1
+        while hasattr(kind, "list_size"):
+            kind, width = kind.value_type, width * kind.list_size
+        total += metadata.num_rows * width * max(1, getattr(kind, "bit_width", 64) // 8) if hasattr(kind, "to_pandas_dtype") else 0
+    groups = range(metadata.num_row_groups)
+    total = max(total, sum(metadata.row_group(group).total_byte_size for group in groups))
+    memory.require(total, limit, where=where)
+
+
+def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """What people write of their data into the schema's metadata."""
+    found: dict[str, Any] = {}
+    for name in ("value_range", "image_shape", "units", "source", "licence"):
+        text = metadata.get(name.encode(), b"").decode("utf-8", "replace")
+        if text:
+            try:
+                found[name] = json.loads(text) if name in ("value_range", "image_shape") else text
+            except ValueError:
+                continue
+    return found
+
+
+def _decode(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]]]:
+    try:
+        attributes = json.loads(text)
+        history, kind = attributes["provenance"], lookup(attributes["kind"], where=where)
+        version, fields = int(attributes["kind-version"]), attributes["fields"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
+    value = tabular.from_table(table, fields, kind.type_of(version, where=where), where=where)
+    check(value, where=where)
+    return kind.name, upgrade(value, kind, version), history

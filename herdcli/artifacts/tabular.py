@@ -1,0 +1,114 @@
+"""Dataclasses whose arrays share their rows <-> pyarrow tables.
+
+| field                                  | in the table                                        |
+|----------------------------------------|-----------------------------------------------------|
+| array (rows)                           | column                                              |
+| array (rows, d)                        | column of lists of length d                         |
+| CSR matrix (rows, d)                   | columns `NAME.index`, `NAME.value` of lists         |
+| dict of arrays (rows)                  | columns `NAME/KEY`                                  |
+| everything else                        | JSON beside the table                               |
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.codec import csr
+from herdcli.artifacts.columns import lists_to_matrix
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import spec_of
+
+
+def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
+    """A table and what stands beside it.  Raises BadUsage for kinds that are no tables."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
+    row_dim = next((spec.dims[0] for declared in fields(value) if (spec := spec_of(declared))), None)
+    for declared in fields(value):
+        item, spec = getattr(value, declared.name), spec_of(declared)
+        if item is None:
+            continue
+        if spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
+            columns |= _columns(declared.name, item)
+            if hasattr(item, "indptr"):
+                beside[f"{declared.name}.width"] = item.shape[1]
+        elif isinstance(item, dict):
+            columns |= {f"{declared.name}/{key}": pa.array(np.asarray(part)) for key, part in item.items()}
+        elif is_dataclass(item):
+            raise _no_table(value)
+        else:
+            beside[declared.name] = _plain(item, value)
+    if not columns or len({len(column) for column in columns.values()}) > 1:
+        raise _no_table(value)
+    return pa.table(columns), beside
+
+
+def _no_table(value: Any) -> BadUsage:
+    return BadUsage(f"a {type(value).__name__} is no table, so it cannot be written as Parquet", hint="write HDF5: --format hdf5")
+
+
+def _columns(name: str, item: Any) -> dict[str, Any]:
+    import pyarrow as pa
+
+    if hasattr(item, "indptr"):
+        offsets = pa.array(item.indptr.astype(np.int64))
+        parts = {f"{name}.index": item.indices, f"{name}.value": item.data}
+        return {part: pa.LargeListArray.from_arrays(offsets, pa.array(values)) for part, values in parts.items()}
+    if item.ndim == 2:
+        return {name: pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(item).ravel()), item.shape[1])}
+    return {name: pa.array(item)}
+
+
+def _plain(item: Any, value: Any) -> Any:
+    """A field as JSON: arrays with their type, lists and scalars as they are."""
+    if isinstance(item, np.ndarray):
+        return {"dtype": item.dtype.str, "shape": list(item.shape), "values": item.ravel().tolist()}
+    if isinstance(item, (list, tuple)) and all(isinstance(part, (str, int, float)) for part in item):
+        return list(item)
+    if isinstance(item, np.generic):
+        return item.item()
+    if isinstance(item, (str, int, float)):
+        return item
+    raise _no_table(value)
+
+
+def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str) -> Any:
+    """The dataclass of a table written by `to_table`."""
+    values: dict[str, Any] = {}
+    try:
+        for declared in fields(cls):
+            item = _item(table, beside, declared.name, where)
+            if item is not None:
+                values[declared.name] = item
+        return cls(**values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"the table is no {cls.__name__} ({error})", where=where) from error
+
+
+def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
+    import pyarrow as pa
+
+    if name in beside:
+        item = beside[name]
+        return np.array(item["values"], dtype=item["dtype"]).reshape(item["shape"]) if isinstance(item, dict) else item
+    if f"{name}.index" in table.column_names:
+        index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
+        shape = (table.num_rows, int(beside[f"{name}.width"]))
+        return csr(value.values.to_numpy(), index.values.to_numpy(), index.offsets.to_numpy(), shape)
+    members = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
+    if members:
+        return {key: _vector(table.column(column)) for key, column in members.items()}
+    if name not in table.column_names:
+        return None
+    column = table.column(name)
+    return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _vector(column)
+
+
+def _vector(column: Any) -> Any:
+    values = column.to_numpy()
+    return values.astype(str) if values.dtype.kind == "O" else values

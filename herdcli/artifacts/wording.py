@@ -1,0 +1,16 @@
+"""Numbers as messages write them."""
+
+from __future__ import annotations
+
+
+def grouped(number: int) -> str:
+    """10999 → '10 999'."""
+    return f"{number:,}".replace(",", " ")
+
+
+def readable(size: int) -> str:
+    """1536 → '1.54 kB' (decimal units)."""
+    number, units = float(size), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while number >= 999.5 and len(units) > 1:
+        number, _ = number / 1000, units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{number:.3g} {units[0]}"

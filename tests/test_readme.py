@@ -1,0 +1,75 @@
+"""What the README says can be done is done: its examples run, its links lead somewhere, its tables are complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from herdcli import errors
+from herdcli.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def environment() -> dict[str, str]:
+    """The caller's environment with this installation's `herd` first."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def test_examples_run_in_order(tmp_path):
+    examples = blocks("sh")
+    assert len(examples) >= 10
+    for example in [*examples, *(f"python - <<'END'\n{block}\nEND" for block in blocks("python"))]:
+        command = ["bash", "-euo", "pipefail", "-c", example]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+        assert ended.returncode == 0, f"{example}\n{ended.stderr}"
+
+
+def test_numbers_of_rows_in_the_first_example():
+    import numpy as np
+
+    from herdcli.artifacts import load
+
+    split = load(str(ROOT / "data" / "digits.h5")).value.split
+    train, test = (f"{int(np.sum(split == part)):,}" for part in (0, 2))
+    assert f"from {train} handwritten digits" in README
+    assert f"gives to {test} other digits" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example(command):
+    assert any(re.search(rf"\bherd {command}\b", block) for block in [*blocks("sh"), *re.findall(r"`[^`]+`", README)])
+    assert re.search(rf"^### .*\bherd {command}\b", README, re.MULTILINE)
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)]+)\)", README)
+    headings = {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.+)$", README, re.MULTILINE)}
+    local = [target for target in targets if not target.startswith("http")]
+    assert local
+    for target in local:
+        assert target[1:] in headings if target.startswith("#") else (ROOT / target).exists(), target
+
+
+def test_every_exit_code_is_explained():
+    codes = {error.exit_code for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.HerdError)}
+    table = README[README.index("| exit code |") :]
+    explained = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for code in cell.split(",")}
+    assert codes <= explained
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z]+)", "".join(blocks("console"))))
+    assert {"demo", "test"} <= named <= targets

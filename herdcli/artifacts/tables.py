@@ -129,15 +129,18 @@ def read(
 
 def _require_memory(file: Any, limit: int, where: str) -> None:
     """Refuse before reading what would not fit: fixed widths by the schema, the rest by the pages' sizes."""
-    metadata, total = file.metadata, 0
+    import pyarrow as pa
+
+    rows, declared = file.metadata.num_rows, 0
     for field in file.schema_arrow:
         kind, width = field.type, 1
-        while hasattr(kind, "list_size"):
+        while pa.types.is_fixed_size_list(kind):
             kind, width = kind.value_type, width * kind.list_size
-        total += metadata.num_rows * width * max(1, getattr(kind, "bit_width", 64) // 8) if hasattr(kind, "to_pandas_dtype") else 0
-    groups = range(metadata.num_row_groups)
-    total = max(total, sum(metadata.row_group(group).total_byte_size for group in groups))
-    memory.require(total, limit, where=where)
+        if pa.types.is_primitive(kind):
+            declared += rows * width * max(1, kind.bit_width // 8)
+    groups = range(file.metadata.num_row_groups)
+    stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+    memory.require(max(declared, stored), limit, where=where)
 
 
 def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:

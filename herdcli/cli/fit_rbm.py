@@ -47,7 +47,7 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
     help="Rate at the start; falls linearly to 0.",
 )
 @click.option(
-    "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.5, show_default=True, help="Share of the last update that is kept."
+    "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Share of the last update that is kept."
 )
 @click.option("--weight-decay", type=click.FloatRange(0), default=1e-4, show_default=True, help="L2 penalty on the weights.")
 @click.option("--per-class", is_flag=True, help="One model per label, and class scores for eval.")

@@ -22,6 +22,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.phases import Scratch, contrastive, persistent
 from herdcli.rbm.units import family
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -42,7 +43,7 @@ class Settings:
     epochs: int = 50
     batch_size: int = 20  # 0: all rows
     learning_rate: float = 0.05  # at the start; falls linearly to 0
-    momentum: float = 0.5
+    momentum: float = 0.9
     weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
     visible_units: str = "binary"
     hidden_units: str = "binary"
@@ -118,30 +119,14 @@ class Problem:
             self._orders[model] = (epoch, order)
         return order
 
-    def scratch(self) -> _Scratch:
+    def scratch(self) -> Scratch:
         """This thread's working arrays."""
         if not hasattr(self._scratch, "arrays"):
-            self._scratch.arrays = _Scratch.of(self)
-        arrays: _Scratch = self._scratch.arrays
+            batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
+            most = max(batch, self.chains) if self.settings.algorithm == "pcd" else batch
+            self._scratch.arrays = Scratch.of(min(BLOCK, most), self.rows[0].shape[1], self.settings.hidden)
+        arrays: Scratch = self._scratch.arrays
         return arrays
-
-
-@dataclass(frozen=True)
-class _Scratch:
-    """Working arrays of one minibatch block, float32: rows of the data above rows of the chain."""
-
-    v: Array  # (2R, D) visible values
-    h: Array  # (2R, K) scaled hidden means
-    hidden: Array  # (R, K) sampled hidden states
-    visible: Array  # (R, D) visible means
-    gradient: Array  # (D, K)
-
-    @classmethod
-    def of(cls, problem: Problem) -> _Scratch:
-        D, K = problem.rows[0].shape[1], problem.settings.hidden
-        batch = max(-(-len(rows) // problem.batches(m)) for m, rows in enumerate(problem.rows))
-        R = min(BLOCK, max(batch, problem.chains if problem.settings.algorithm == "pcd" else 0))
-        return cls(*(np.empty(shape, dtype=np.float32) for shape in ((2 * R, D), (2 * R, K), (R, K), (R, D), (D, K))))
 
 
 @dataclass(frozen=True)
@@ -223,65 +208,22 @@ def _update(problem: Problem, state: State, m: int) -> None:
 def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> _Sums:
     """Statistics of the rows in `order` minus those of model m's chains, summed over blocks of BLOCK rows."""
     settings, scratch = problem.settings, problem.scratch()
-    draws = generator(settings.seed, Stream.GIBBS, unit=m, step=state.step)
     visible, hidden = (layer(family(units)) for units in (settings.visible_units, settings.hidden_units))
+    draws = generator(settings.seed, Stream.GIBBS, unit=m, step=state.step)
     sweeper = Sweeper(state.W[m], state.b[m], state.c[m], visible, hidden, draws)
     n = len(order)
     chains = n if state.chain is None else problem.chains
-    b, c, error = np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0
+    W, b, c, error = scratch.pairs, np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0
     for start in range(0, max(n, chains), BLOCK):
         rows = problem.rows[m][order[start : start + BLOCK]]
-        chain = None if state.chain is None else state.chain[m, start : start + BLOCK]
-        split = len(rows)
-        total = split + len(rows if chain is None else chain)
-        v, h = scratch.v[:total], scratch.h[:total]
-        v[:split] = rows
-        error += _phases(sweeper, scratch, v, h, split, chain, settings.steps, (1.0 / n, -1.0 / chains), reconstruct)
-        if start == 0:
-            np.matmul(v.T, h, out=scratch.gradient)
+        if state.chain is None:
+            block = contrastive(sweeper, rows, settings.steps, n, scratch)
         else:
-            np.add(scratch.gradient, v.T @ h, out=scratch.gradient)
-        signs = np.full(total, -1.0 / chains, dtype=np.float32)
-        signs[:split] = 1.0 / n
-        b += signs @ v
-        c += h.sum(axis=0)
-    return _Sums(scratch.gradient, b, c, error)
-
-
-def _phases(
-    sweeper: Sweeper,
-    scratch: _Scratch,
-    v: Array,
-    h: Array,
-    split: int,
-    chain: Array | None,
-    steps: int,
-    scales: tuple[float, float],
-    reconstruct: bool,
-) -> float:
-    """Fill h[:split] from the data rows v[:split], and v[split:], h[split:] from the chain; the hidden means are scaled.
-
-    chain  hidden states, moved on in place; None: the chain starts at the data rows (CD).
-    Returns the squared distance of the rows from E[v | h], h sampled given them; 0 without `reconstruct`.
-    """
-    data, fantasy = v[:split], v[split:]
-    states, means = scratch.hidden[:split], scratch.visible
-    sweeper.up(data, h[:split], states if reconstruct or chain is None else None, scale=scales[0])
-    error = 0.0
-    if chain is not None and reconstruct:
-        sweeper.down(states, means[:split])
-        error = _squared_distance(means[:split], data)
-    persistent, states = chain is not None, states if chain is None else chain
-    for sweep in range(steps):
-        sweeper.down(states, means[: len(states)], fantasy)
-        if sweep == 0 and not persistent:
-            error = _squared_distance(means[:split], data)
-        last = sweep == steps - 1 and not persistent
-        sweeper.up(fantasy, h[split:], None if last else states, scale=scales[1])
-    return error
-
-
-def _squared_distance(means: Array, rows: Array) -> float:
-    """Σ (means − rows)²; overwrites `means`."""
-    means -= rows
-    return float(np.vdot(means, means))
+            block = persistent(sweeper, rows, state.chain[m, start : start + BLOCK], settings.steps, (n, chains), reconstruct, scratch)
+        W = block.pairs(scratch) if start == 0 else W + block.pairs(scratch)
+        signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
+        signs[: len(rows)] = 1.0 / n
+        b += signs @ block.v
+        c += block.h.sum(axis=0)
+        error += block.error
+    return _Sums(W, b, c, error)

@@ -14,11 +14,23 @@ from typing import TYPE_CHECKING
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
-    from herdcli.fast.numpy_gibbs import logistic, momentum_step, two_state_means, two_state_sample
+    from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, two_state_means, two_state_sample
+    from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
 
-TWINS = ("gibbs",)
+TWINS = ("gibbs", "herding")
 
-__all__ = ["kernels", "logistic", "momentum_step", "two_state_means", "two_state_sample", "use"]
+__all__ = [
+    "ascend",
+    "herding_scratch",
+    "herding_update",
+    "hidden_pass",
+    "kernels",
+    "logistic",
+    "momentum_step",
+    "two_state_means",
+    "two_state_sample",
+    "use",
+]
 
 _used = ""
 

@@ -1,0 +1,75 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Herding on packed bits, compiled: the twin of `numpy_herding.py`.  The loops are in _herding.h."""
+
+import numpy as np
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+
+cdef extern from "_herding.h" nogil:
+    int64_t c_hidden_scratch "hidden_scratch"(int words)
+    void c_hidden_pass "hidden_pass"(const uint64_t *bits, int64_t rows, int words, const int32_t *weights, const int64_t *visible_bias,
+                                     const int64_t *hidden_bias, int visible, int hidden, int spin, int64_t *energy, uint64_t *signs,
+                                     int64_t stride, char *scratch)
+    int64_t c_update_pass "update_pass"(int32_t *weights, int32_t *sample, const uint64_t *columns, const uint64_t *signs, int64_t stride, int64_t n,
+                                        int words, int visible, int hidden, int spin, int32_t step, const int8_t *x, const int8_t *z,
+                                        int64_t *hidden_sum, int64_t *column, int64_t *row)
+    int64_t c_ascend_narrow "ascend_narrow"(const int32_t *weights, const int64_t *b, const int64_t *c, int visible, int hidden,
+                                            int8_t *x, int8_t *z, int low, int flip, int64_t limit, int32_t *scratch)
+    int64_t c_ascend_wide "ascend_wide"(const int64_t *weights, const int64_t *b, const int64_t *c, int visible, int hidden,
+                                        int8_t *x, int8_t *z, int low, int flip, int64_t limit, int64_t *scratch)
+
+
+def herding_scratch(int words, int visible, int hidden):
+    """Working memory of one thread for the other functions."""
+    size = max(c_hidden_scratch(words), 8 * (4 * hidden + visible))
+    raw = np.empty(size + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+def hidden_pass(const uint64_t[:, ::1] rows, const int32_t[:, ::1] weights, const int64_t[::1] b, const int64_t[::1] c, bint spin,
+                int64_t[::1] energy, signs, unsigned char[::1] scratch):
+    """See the twin."""
+    cdef uint64_t[:, ::1] out
+    cdef uint64_t *sign_words = NULL
+    cdef int64_t count = rows.shape[0], stride = 0
+    cdef int words = <int>rows.shape[1], visible = <int>weights.shape[0], hidden = <int>weights.shape[1]
+    if count == 0:
+        return
+    if signs is not None:
+        out = signs
+        sign_words = &out[0, 0]
+        stride = out.shape[1]
+    with nogil:
+        c_hidden_pass(&rows[0, 0], count, words, &weights[0, 0], &b[0], &c[0], visible, hidden, spin, &energy[0], sign_words, stride,
+                      <char *>&scratch[0])
+
+
+def herding_update(int32_t[:, ::1] weights, int32_t[:, ::1] sample, const uint64_t[:, ::1] columns, const uint64_t[:, ::1] signs, int64_t n,
+                   bint spin, int32_t step, const int8_t[::1] x, const int8_t[::1] z, int64_t[::1] hidden_sum, int64_t[::1] column_size,
+                   int64_t[::1] row_size):
+    """See the twin."""
+    cdef int64_t norm
+    cdef int words = <int>columns.shape[1], visible = <int>weights.shape[0], hidden = <int>weights.shape[1]
+    with nogil:
+        norm = c_update_pass(&weights[0, 0], &sample[0, 0], &columns[0, 0], &signs[0, 0], signs.shape[1], n, words, visible, hidden, spin, step,
+                             &x[0], &z[0], &hidden_sum[0], &column_size[0], &row_size[0])
+    return norm
+
+
+def ascend(weights, const int64_t[::1] b, const int64_t[::1] c, int8_t[::1] x, int8_t[::1] z, bint spin, bint flip, int64_t limit,
+           unsigned char[::1] scratch):
+    """See the twin."""
+    cdef const int32_t[:, ::1] narrow
+    cdef const int64_t[:, ::1] wide
+    cdef int64_t sweeps
+    cdef int visible = <int>b.shape[0], hidden = <int>c.shape[0], low = -1 if spin else 0
+    if weights.dtype == np.int32:
+        narrow = weights
+        with nogil:
+            sweeps = c_ascend_narrow(&narrow[0, 0], &b[0], &c[0], visible, hidden, &x[0], &z[0], low, flip, limit, <int32_t *>&scratch[0])
+    else:
+        wide = weights
+        with nogil:
+            sweeps = c_ascend_wide(&wide[0, 0], &b[0], &c[0], visible, hidden, &x[0], &z[0], low, flip, limit, <int64_t *>&scratch[0])
+    return sweeps

@@ -1,0 +1,125 @@
+"""Herding on packed bits, in NumPy: the twin of `_herding.pyx`.
+
+All results are integers, so the two agree whatever the order of summation.  Products run in float32
+or float64 matrix products that are exact because their partial sums stay below 2^24 or 2^53.
+
+Rows of units are packed 64 to a uint64 word, first unit in the lowest bit; bit 1 is the high value
+(+1), bit 0 the low one (−1 for spins, 0 for binary units).  sign(0) is the high value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+__all__ = ["ascend", "herding_scratch", "herding_update", "hidden_pass"]
+
+BLOCK = 1024  # rows unpacked at a time
+
+
+def _unpack(words: Array, units: int, spin: bool, dtype: type[np.generic]) -> Array:
+    """(n, w) words as (n, units) values of the two states."""
+    octets = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
+    values: Array = np.unpackbits(octets, axis=1, count=units, bitorder="little").astype(dtype)
+    if spin:
+        values *= 2
+        values -= 1
+    return values
+
+
+def _pack_columns(on: Array) -> Array:
+    """(n, K) truth values as (ceil(n/64), K) words, row n in bit n mod 64."""
+    octets = np.packbits(on, axis=0, bitorder="little")
+    padded = np.zeros((-(-len(on) // 64) * 8, on.shape[1]), dtype=np.uint8)
+    padded[: len(octets)] = octets
+    words: Array = np.ascontiguousarray(padded.reshape(-1, 8, on.shape[1]).transpose(0, 2, 1)).view("<u8")[:, :, 0].astype(np.uint64)
+    return words
+
+
+def herding_scratch(words: int, visible: int, hidden: int) -> Array:
+    """Working memory of one thread for the other functions; NumPy makes its own."""
+    return np.empty(0, dtype=np.uint8)
+
+
+def hidden_pass(rows: Array, weights: Array, b: Array, c: Array, spin: bool, energy: Array, signs: Array | None, scratch: Array) -> None:
+    """Energies of rows with their hidden units at the best values, and those values.
+
+        a = c + M'x,   energy = −(b·x + Σ_k |a_k|)   (spins),   −(b·x + Σ_k max(a_k, 0))   (binary)
+
+    rows     (n, w) uint64, packed.      weights  (D, K): int32 with all partial sums below 2^24, or int64 below 2^53.
+    b, c     (D,), (K,) int64.           energy   (n,) int64, written.
+    signs    (ceil(n/64), S) uint64, S = K rounded up to a multiple of 32 and zero beyond K; written: bit n mod 64 of
+             word n // 64 says a_nk ≥ 0; None if not wanted.
+    Source: Welling (2009), eq. 9.
+    """
+    exact = np.float32 if weights.dtype == np.int32 else np.float64
+    factor, offset = weights.astype(exact), c.astype(exact)
+    for start in range(0, len(rows), BLOCK):
+        x = _unpack(rows[start : start + BLOCK], len(b), spin, exact)
+        a = x @ factor
+        a += offset
+        linear = x.astype(np.float64) @ b.astype(np.float64)
+        if signs is not None:
+            signs[start // 64 : start // 64 + -(-len(x) // 64), : len(c)] = _pack_columns(a >= 0)
+        gain = (np.abs(a, out=a) if spin else np.maximum(a, 0, out=a)).sum(axis=1, dtype=np.float64)
+        energy[start : start + BLOCK] = -(linear.astype(np.int64) + gain.astype(np.int64))
+
+
+def herding_update(
+    weights: Array,
+    sample: Array,
+    columns: Array,
+    signs: Array,
+    n: int,
+    spin: bool,
+    step: int,
+    x: Array,
+    z: Array,
+    hidden_sum: Array,
+    column_size: Array,
+    row_size: Array,
+) -> int:
+    """M ← M + step·(X'Z − n x z') and sample ← sample + x z', in place; returns ΣM² of the new weights.
+
+    weights, sample  (D, K) int32.                columns  (D, w) uint64: the n rows' values of each visible unit, packed.
+    signs            (w, S) uint64, as written by `hidden_pass`.      x, z  (D,), (K,) int8.
+    Written: hidden_sum (K,) Σ_n z_nk; column_size (K,) Σ_j |M_jk|; row_size (D,) Σ_k |M_jk|, all int64.
+    Source: Welling (2009), eq. 11, times n.
+    """
+    values = _unpack(np.ascontiguousarray(signs[:, : len(z)].T), n, spin, np.float32)
+    statistic = (_unpack(columns, n, spin, np.float32) @ values.T).astype(np.int32)
+    hidden_sum[...] = values.sum(axis=1, dtype=np.float64)
+    product = np.multiply.outer(x.astype(np.int32), z.astype(np.int32))
+    weights += np.int32(step) * (statistic - np.int32(n) * product)
+    sample += product
+    size = np.abs(weights)
+    column_size[...] = size.sum(axis=0, dtype=np.int64)
+    row_size[...] = size.sum(axis=1, dtype=np.int64)
+    return int(np.square(weights, dtype=np.int64).sum())
+
+
+def ascend(weights: Array, b: Array, c: Array, x: Array, z: Array, spin: bool, flip: bool, limit: int, scratch: Array) -> int:
+    """Block coordinate ascent of b·x + c·z + x'Mz in place, from x: z = sign(c + M'x), x = sign(b + Mz), to a fixpoint.
+
+    weights  (D, K) int32 or int64, its sums as in `hidden_pass`.      b, c  (D,), (K,) int64.      x, z  (D,), (K,) int8.
+    flip     at a fixpoint with b·x + c·z < 0 turn over all units, which raises the score, and go on (spins only).
+    limit    sweeps after which to stop early; 0: none.      Returns the sweeps done.
+    """
+    exact = np.float32 if weights.dtype == np.int32 else np.float64
+    factor = weights.astype(exact)
+    low = -1 if spin else 0
+    sweeps = 0
+    while True:
+        z[...] = np.where(x.astype(exact) @ factor + c >= 0, 1, low)
+        found = np.where(factor @ z.astype(exact) + b >= 0, 1, low).astype(np.int8)
+        stays = np.array_equal(found, x)
+        x[...] = found
+        sweeps += 1
+        if sweeps == limit:
+            return sweeps
+        if stays:
+            if not flip or int(b @ x + c @ z) >= 0:
+                return sweeps
+            np.negative(x, out=x)
+            np.negative(z, out=z)

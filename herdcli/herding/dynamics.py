@@ -1,0 +1,335 @@
+"""Herding with hidden variables: deterministic weight dynamics whose pseudo-samples match the data's moments.
+
+    E(x, z) = −(b·x + c·z + x'W z),   x visible, z hidden, N rows
+
+One iteration, from weights w and state s = (x, z):
+    1. z_n = argmax over z of the score of every row x_n        (eq. 9)
+    2. s = argmax over s of the score, by block coordinate ascent      (eq. 10)
+    3. w ← w + (1/N) Σ_n g(x_n, z_n) − g(s)                     (eq. 11)
+Weights are kept as the integers N·w (M, b, c below), so every number is exact and no order of summation matters.
+Source: Welling (2009), sec. 4, 7 and 10; arrangement in docs/design.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.herding.features import LANES, Packed
+from herdcli.numerics.scores import accumulate
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+NARROW = 1 << 24  # partial sums below this are exact in float32, and taken in 32 bits
+WIDE = 1 << 53  # and below this in float64
+INT32_ROOM = 1 << 30  # one update must move sums of 32-bit weights by less
+BLOCK_WORK = 4e9  # elementary products in one step of `iterate.run`, some 10 ms
+MOST_ROWS = NARROW - 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run.
+
+    variant      `local`: ascent starts from the last state; `safe`: from the row of lowest energy (sec. 7).
+    flip         at a fixpoint of local ascent with b·x + c·z < 0 turn over all spins, which gains.
+    hidden_bias  what of c's update remains: `full`; `growthless`, −g(s) alone; `none`, c = 0.  None: growthless from 50 units, else none.
+    sweeps       of block ascent; 0: to a fixpoint.
+    burn_in      iterations before energies are averaged and pseudo-samples kept.
+    energy_every each how many iterations after burn-in energies are taken.
+    keep         number of last pseudo-samples kept; None: all after burn-in.
+    step_sizes   integer step sizes of pair, visible and hidden features (sec. 8).
+    """
+
+    hidden: int = 100
+    variant: Literal["local", "safe"] = "local"
+    flip: bool = True
+    hidden_bias: Literal["growthless", "none", "full"] | None = None
+    sweeps: int = 0
+    iterations: int = 2000
+    burn_in: int = 1000
+    energy_every: int = 1
+    keep: int | None = None
+    representation: Literal["spin", "binary"] = "spin"
+    step_sizes: tuple[int, int, int] = (1, 1, 1)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.hidden < 1 or self.iterations < 1 or self.energy_every < 1 or self.sweeps < 0 or min(self.step_sizes) < 1:
+            raise BadUsage("hidden units, iterations, step sizes and --energy-every must be at least 1")
+        if not 0 <= self.burn_in < self.iterations:
+            raise BadUsage(f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations")
+
+    @property
+    def spin(self) -> bool:
+        return self.representation == "spin"
+
+    @property
+    def flips(self) -> bool:
+        """Whether the flip move is made: binary units have no such symmetry, and safe starts need none."""
+        return self.flip and self.spin and self.variant == "local"
+
+    @property
+    def bias(self) -> str:
+        """The reading of the hidden features that is used."""
+        return self.hidden_bias or ("growthless" if self.hidden >= 50 else "none")
+
+    @property
+    def kept(self) -> int:
+        after = self.iterations - self.burn_in
+        return after if self.keep is None else min(self.keep, after)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Constant driving terms in place of data, in units of 1/n, with the weights and the state to start from.
+
+    Source: Welling (2009), sec. 9, the rates of eq. 22.
+    """
+
+    M: Array  # (D, K) int64, n times the rate of x z'
+    b: Array  # (D,) int64
+    c: Array  # (K,) int64
+    n: int
+    start: tuple[Array, Array, Array, Array, Array]  # M, b, c (int64, n times the weights), x, z (int8)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One source of driving terms for each run, and the rows (q, ceil(D/64)) whose energies all runs average."""
+
+    units: tuple[Packed | Drive, ...]
+    settings: Settings
+    queries: Array | None = None
+
+    def __post_init__(self) -> None:
+        for unit in self.units:
+            if isinstance(unit, Drive) and self.settings.variant == "safe":
+                raise BadUsage("--variant safe starts from rows of data, and there are none", hint="use --variant local")
+            if isinstance(unit, Packed) and unit.count > MOST_ROWS:
+                raise DataError(f"{unit.count} rows in one run, more than {MOST_ROWS}")
+
+    @property
+    def visible(self) -> int:
+        """D."""
+        first = self.units[0]
+        return len(first.columns) if isinstance(first, Packed) else len(first.b)
+
+    @property
+    def block(self) -> int:
+        """Iterations in one step, by size alone."""
+        rows = max(unit.count if isinstance(unit, Packed) else 0 for unit in self.units)
+        queried = 0 if self.queries is None else len(self.queries)
+        work = (rows + queried + 200) * self.visible * self.settings.hidden * len(self.units)
+        return int(np.clip(BLOCK_WORK // work, 1, 200))
+
+
+@dataclass
+class Run:
+    """The state of one run: weights times n, pseudo-sample, running sums, traces."""
+
+    M: Array = array("D K", "pair weights times n", kind="i")
+    b: Array = array("D", "visible weights times n", kind="i")
+    c: Array = array("K", "hidden weights times n", kind="i")
+    x: Array = array("D", "visible units of the last pseudo-sample", kind="i")
+    z: Array = array("K", "its hidden units", kind="i")
+    pair_sum: Array = array("D K", "Σ_t x z' over pseudo-samples", kind="i")
+    visible_sum: Array = array("D", "Σ_t x over pseudo-samples", kind="i")
+    hidden_sum: Array = array("K", "Σ_t z over pseudo-samples", kind="i")
+    hidden_data: Array = array("K", "Σ_t Σ_n z_n over rows", kind="i")
+    weight_norm: Array = array("T", "‖w‖ after each iteration", kind="f")
+    visible_norm: Array = array("T", "‖b‖ after each iteration, times 1/n", kind="f")
+    energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f")
+    states: Array = array("S P", "kept pseudo-samples: bits of x, then of z, each padded to bytes", kind="u")
+    averaged: int = 0  # iterations summed in `energy`
+    sweeps: int = 0  # of block ascent, in all
+    wide_from: int = 0  # iteration from which sums are taken in 64 bits; 0: never
+
+
+@dataclass
+class State:
+    """All runs after `iteration` iterations."""
+
+    step: int
+    iteration: int
+    runs: list[Run]
+
+
+def total_steps(problem: Problem) -> int:
+    """Steps of `iterate.run`, each a block of iterations of every run."""
+    return -(-problem.settings.iterations // problem.block)
+
+
+def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Array, Array]:
+    """(M, b, c, x, z) before the first iteration of run u.
+
+    M holds even integers from N(0, (n/10)²): with M = 0 all hidden units would stay alike for ever.  x is a row.
+    """
+    unit, settings = problem.units[u], problem.settings
+    D, K = problem.visible, settings.hidden
+    if isinstance(unit, Drive):
+        M, b, c, x, z = (part.copy() for part in unit.start)
+        return M, b, c, x, z
+    draws = generator(settings.seed, Stream.HERDING, unit=u)
+    M = 2 * np.rint(draws.normal(0.0, max(0.05 * unit.count, 2.0), (D, K))).astype(np.int32)
+    x = unit.row(int(draws.integers(unit.count)), settings.representation)
+    return M, np.zeros(D, dtype=np.int64), np.zeros(K, dtype=np.int64), x, np.ones(K, dtype=np.int8)
+
+
+def init(problem: Problem) -> State:
+    """Every run before its first iteration."""
+    settings, D = problem.settings, problem.visible
+    K, T = settings.hidden, settings.iterations
+    queried = 0 if problem.queries is None else len(problem.queries)
+    runs = []
+    for u, unit in enumerate(problem.units):
+        M, b, c, x, z = initial_weights(problem, u)
+        # one update moves a sum of K (or D) weights by at most this
+        jump = 2 * max(settings.step_sizes) * max(D, K) * (unit.count if isinstance(unit, Packed) else unit.n)
+        runs.append(
+            Run(
+                M=M,
+                b=b,
+                c=c,
+                x=x,
+                z=z,
+                pair_sum=np.zeros((D, K), dtype=np.int32),
+                visible_sum=np.zeros(D, dtype=np.int64),
+                hidden_sum=np.zeros(K, dtype=np.int64),
+                hidden_data=np.zeros(K, dtype=np.int64),
+                weight_norm=np.zeros(T),
+                visible_norm=np.zeros(T),
+                energy=np.zeros(queried),
+                states=np.zeros((settings.kept, -(-D // 8) - (-K // 8)), dtype=np.uint8),
+            )
+        )
+        column, row = np.abs(M).sum(axis=0, dtype=np.int64), np.abs(M).sum(axis=1, dtype=np.int64)
+        _guard(runs[-1], column, row, iteration=1, too_large=jump >= INT32_ROOM)
+    return State(0, 0, runs)
+
+
+def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
+    """A block of iterations of every run; `state` is updated in place.
+
+    map  goes over the runs, which touch disjoint parts of the state; it may use threads.
+    """
+    count = min(problem.block, problem.settings.iterations - state.iteration)
+    list(map(partial(_advance, problem, state, count), range(len(problem.units))))
+    state.iteration += count
+    state.step += 1
+    return state
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Scratch of one run in one step, and what a pass over its rows found."""
+
+    scratch: Array
+    energy: Array  # (n,) int64
+    signs: Array  # (ceil(n/64), K padded) uint64
+    queried: Array  # (q,) int64
+    sums: tuple[Array, Array, Array]  # Σ_n z_n (K,), Σ_j |M_jk| (K,), Σ_k |M_jk| (D,)
+
+
+def _advance(problem: Problem, state: State, count: int, u: int) -> None:
+    """`count` iterations of run u."""
+    unit, run, settings = problem.units[u], state.runs[u], problem.settings
+    D, K = run.M.shape
+    n = unit.count if isinstance(unit, Packed) else 0
+    work = _Work(
+        fast.herding_scratch(-(-D // 64), D, K),
+        np.empty(n, dtype=np.int64),
+        np.zeros((-(-n // 64), -(-K // LANES) * LANES), dtype=np.uint64),
+        np.empty(len(run.energy), dtype=np.int64),
+        (np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64), np.zeros(D, dtype=np.int64)),
+    )
+    for t in range(state.iteration + 1, state.iteration + count + 1):
+        start = run.x
+        if isinstance(unit, Packed):
+            fast.hidden_pass(unit.rows, run.M, run.b, run.c, settings.spin, work.energy, work.signs, work.scratch)
+            if problem.queries is not None and t > settings.burn_in and (t - settings.burn_in - 1) % settings.energy_every == 0:
+                fast.hidden_pass(problem.queries, run.M, run.b, run.c, settings.spin, work.queried, None, work.scratch)
+                accumulate(run.energy, work.queried, work.energy)
+                run.averaged += 1
+            if settings.variant == "safe":
+                start = unit.row(int(work.energy.argmin()), settings.representation)
+        run.x[...] = start
+        run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.spin, settings.flips, settings.sweeps, work.scratch)
+        squares = _update(unit, run, settings, work)
+        _record(run, settings, squares, t, n if isinstance(unit, Packed) else unit.n)
+        _guard(run, *work.sums[1:], iteration=t + 1)
+
+
+def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> float:
+    """Step 3 for all weights; returns ΣM² and leaves the sums of |M| in `work`."""
+    pair_step, visible_step, hidden_step = settings.step_sizes
+    hidden_data, column, row = work.sums
+    x, z = run.x, run.z
+    if isinstance(unit, Packed):
+        n, visible_data = unit.count, unit.total
+        if run.M.dtype == np.int32:
+            squares = fast.herding_update(
+                run.M, run.pair_sum, unit.columns, work.signs, n, settings.spin, pair_step, x, z, hidden_data, column, row
+            )
+        else:
+            statistic, unused = np.zeros(run.M.shape, dtype=np.int32), np.zeros(run.M.shape, dtype=np.int32)
+            still = np.zeros_like(x), np.zeros_like(z)
+            fast.herding_update(statistic, unused, unit.columns, work.signs, n, settings.spin, 1, *still, hidden_data, column, row)
+            squares = _update_wide(run, pair_step, statistic, n, column, row)
+        run.hidden_data += hidden_data
+    else:
+        n, visible_data = unit.n, unit.b
+        hidden_data[...] = unit.c
+        squares = _update_wide(run, pair_step, unit.M, n, column, row)
+    run.b += visible_step * (visible_data - n * x.astype(np.int64))
+    if settings.bias == "full":
+        run.c += hidden_step * (hidden_data - n * z.astype(np.int64))
+    elif settings.bias == "growthless":
+        run.c -= hidden_step * n * z.astype(np.int64)
+    run.visible_sum += x
+    run.hidden_sum += z
+    return squares
+
+
+def _update_wide(run: Run, step: int, statistic: Array, n: int, column: Array, row: Array) -> float:
+    """`fast.herding_update` in 64 bits, X'Z given."""
+    product = np.multiply.outer(run.x.astype(np.int32), run.z.astype(np.int32))
+    run.M += step * (statistic - n * product.astype(np.int64))
+    run.pair_sum += product
+    size = np.abs(run.M)
+    column[...], row[...] = size.sum(axis=0), size.sum(axis=1)
+    return float(np.square(run.M.astype(np.float64)).sum())
+
+
+def _record(run: Run, settings: Settings, squares: float, t: int, n: int) -> None:
+    """Traces and the kept state after iteration t."""
+    visible = float(np.square(run.b.astype(np.float64)).sum())
+    hidden = float(np.square(run.c.astype(np.float64)).sum())
+    run.visible_norm[t - 1] = visible**0.5 / n
+    run.weight_norm[t - 1] = (float(squares) + visible + hidden) ** 0.5 / n
+    place = t - 1 - (settings.iterations - settings.kept)
+    if place >= 0:
+        bits = [np.packbits(part > 0, bitorder="little") for part in (run.x, run.z)]
+        run.states[place] = np.concatenate(bits)
+
+
+def _guard(run: Run, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
+    """Go over to 64 bits before a partial sum could lose a bit.  Raises Diverged when they do not suffice.
+
+    column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|; with the bias they bound every partial sum at a unit.
+    """
+    bound = int(max((column + np.abs(run.c)).max(), (row + np.abs(run.b)).max()))
+    if bound >= WIDE:
+        raise Diverged(
+            f"weights grew beyond exact arithmetic at iteration {iteration}",
+            hint="use --variant safe, more --sweeps, or fewer --iterations",
+        )
+    if run.M.dtype == np.int32 and (too_large or bound >= NARROW):
+        run.M = run.M.astype(np.int64)
+        run.wide_from = iteration

@@ -89,7 +89,7 @@ def binarise(
     threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
     values need none: the larger one is on (a lone value is on iff it is positive).  Others take
     `default`.  value_range  replaces the data set's declared range.
-    Raises BadUsage when a threshold is needed and no range is known.
+    Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
     """
     if threshold is not None and not 0 <= threshold <= 1:
         raise BadUsage(f"{threshold:g} is no fraction of the value range", where="--threshold", hint="a number from 0 to 1")
@@ -106,6 +106,10 @@ def binarise(
     low, high = (float(end) for end in declared)
     if not low < high:
         raise BadUsage(f"{low:g},{high:g} is no range", where="--range", hint="the lowest and the highest value")
+    lowest, highest = _extremes(data)
+    if lowest < low or highest > high:
+        hint = "declare the range of the values: --range LO,HI"
+        raise DataError(f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}", hint=hint)
     used = default if threshold is None else threshold
     return _at_least(data.X, low + used * (high - low)), used
 
@@ -118,12 +122,18 @@ def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
         yield rows, X[rows].toarray() if hasattr(X, "indptr") else X[rows]
 
 
-def _two_levels(data: Dataset) -> tuple[float, float] | None:
-    """The lowest and the highest value if there are no others."""
+def _extremes(data: Dataset) -> tuple[float, float]:
+    """The lowest and the highest value."""
     low = min(block.min() for _, block in _row_blocks(data.X))
     high = max(block.max() for _, block in _row_blocks(data.X))
+    return float(low), float(high)
+
+
+def _two_levels(data: Dataset) -> tuple[float, float] | None:
+    """The lowest and the highest value if there are no others."""
+    low, high = _extremes(data)
     if all(((block == low) | (block == high)).all() for _, block in _row_blocks(data.X)):
-        return float(low), float(high)
+        return low, high
     return None
 
 

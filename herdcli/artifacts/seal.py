@@ -77,23 +77,24 @@ def reseal(path: str) -> None:
         form = sniff.tell(source.head[: header.BLOCK].ljust(header.BLOCK, b"\0") + source.head[header.BLOCK :], path)
         if not source.regular or form not in ("hdf5", "parquet"):
             raise DataError("only HDF5 and Parquet files on disk carry seals", where=path)
+    kind = _kind_of(path) if form == "hdf5" else ""  # before the copy, which is locked, and HDF5 wants its own lock
     with publish(path) as temporary:
         shutil.copyfile(path, temporary)
         if form == "parquet":
             tables.seal_file(temporary)
         else:
-            header.seal_file(temporary, _kind_of(str(temporary), path))
+            header.seal_file(temporary, kind)
 
 
-def _kind_of(temporary: str, name: str) -> str:
+def _kind_of(path: str) -> str:
     """The kind an HDF5 artifact declares on its root, after a look at its structure."""
-    with open(temporary, "rb") as file:
+    with open(path, "rb") as file:
         offset = sniff.hdf5_offset(file.read(2 * header.BLOCK))
     if offset != header.BLOCK:
         hint = "herd convert FILE -o SEALED.h5 makes an artifact of a data set"
-        raise DataError("is no herd artifact: HDF5 does not begin after 512 bytes", where=name, hint=hint)
-    with guard.opened(temporary, where=name) as file:
+        raise DataError("is no herd artifact: HDF5 does not begin after 512 bytes", where=path, hint=hint)
+    with guard.opened(path, where=path) as file:
         kind = file.attrs.get("kind")
         if file.attrs.get("format") != "herd" or not isinstance(kind, str) or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
-            raise DataError("the root attributes name no kind of artifact", where=name)
+            raise DataError("the root attributes name no kind of artifact", where=path)
         return kind

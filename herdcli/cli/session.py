@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import click
 
 from herdcli import artifacts, iterate
 from herdcli.artifacts import Artifact, memory, provenance
+from herdcli.artifacts.wording import readable
 from herdcli.cli.console import Console, write_stdout
 from herdcli.errors import BadUsage, DataError
 
@@ -45,7 +47,9 @@ class Session:
                 self.ignored(option, "without --checkpoint")
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, DataError) and error.where is None and self.inputs:
+            error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
@@ -63,7 +67,7 @@ class Session:
         """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
         limit = self.max_memory or memory.default_limit()
         if size > limit:
-            needed, allowed = memory.readable(size), memory.readable(limit)
+            needed, allowed = readable(size), readable(limit)
             raise DataError(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
 
     def load(
@@ -75,7 +79,7 @@ class Session:
         note = self.console.note
         artifact = artifacts.load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=note)
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
-        self.console.detail(f"{artifact.name}: {artifact.kind}, {memory.readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
+        self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 
     def record(self) -> dict[str, Any]:
@@ -86,7 +90,7 @@ class Session:
         """Write the one artifact, say so in the closing line, and drop the checkpoint."""
         earlier = [] if history is None else list(history.history)
         written = artifacts.save(self.output, value, [*earlier, self.record()], format=format, clobber=self.clobber)
-        self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {memory.readable(written.size)}")
+        self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {readable(written.size)}")
         if self.checkpoint:
             artifacts.remove_checkpoint(self.checkpoint)
 
@@ -122,5 +126,5 @@ class Session:
             state = step(state)
         seconds = (time.monotonic() - started) * (steps - first) / max(1, state.step - first)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        write_stdout(f"{label}: {steps} steps, about {seconds:.3g} s and {memory.readable(peak)} of memory\n")
+        write_stdout(f"{label}: {steps} steps, about {seconds:.3g} s and {readable(peak)} of memory\n")
         raise click.exceptions.Exit(0)

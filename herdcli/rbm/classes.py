@@ -47,7 +47,8 @@ def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, see
     for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
         if count < max(1, folds):
             need = "no training rows" if count == 0 else f"{count} training rows, fewer than {folds} folds"
-            raise DataError(f"class '{name}' has {need}", hint="--split sets how many rows of each class train")
+            owner = f"class '{name}'" if len(names) > 1 else "the split"
+            raise DataError(f"{owner} has {need}", hint="--split sets how many rows of each class train")
     fold = np.full(len(y), -1, dtype=np.int64)
     if folds:
         fold[training] = assign_folds(y[training], folds, seed)

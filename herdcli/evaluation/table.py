@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
 Value = str | float | int | None
@@ -65,9 +65,15 @@ def report(rows: Sequence[Row], document: str = "eval") -> Report:
 
 
 def rows_of(value: Report) -> list[Row]:
-    """The rows of a `report` artifact: the inverse of `report`, empty text and NaN as None."""
+    """The rows of a `report` artifact: the inverse of `report`, empty text and NaN as None.
+
+    Raises DataError unless all columns are one-dimensional and of one length.
+    """
+    shapes = {column.shape for column in value.table.values()}
+    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
+        raise DataError(f"the table's columns have different shapes: {', '.join(map(str, sorted(shapes)))}")
     columns = {name: [_plain(item) for item in column.tolist()] for name, column in value.table.items()}
-    length = max((len(column) for column in columns.values()), default=0)
+    length = shapes.pop()[0] if shapes else 0
     return [{name: column[i] for name, column in columns.items()} for i in range(length)]
 
 

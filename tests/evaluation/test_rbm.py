@@ -1,0 +1,163 @@
+"""Metrics of an `rbm` artifact against the functions they are made of and against counting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation import rbm
+from herdcli.evaluation.rbm import EvaluationSettings
+from herdcli.rbm import likelihood
+from herdcli.rbm.model import RBM, Rows, Scores
+
+SMALL = EvaluationSettings(chains=50, temperatures=200)
+
+
+def artifact(count: int = 1, *, hidden: int = 4, labels: bool = True, scores: Scores | None = None) -> RBM:
+    random = np.random.default_rng(0)
+    D, n = 6, 40
+    rows = Rows(
+        random.integers(0, 2, (n, D)).astype(np.uint8),
+        np.tile([1, 2], n // 2).astype(np.uint8),
+        random.integers(0, count, n) if labels else None,
+    )
+    return RBM(
+        W=random.normal(size=(count, D, hidden)).astype(np.float32),
+        b=random.normal(size=(count, D)).astype(np.float32),
+        c=random.normal(size=(count, hidden)).astype(np.float32),
+        visible_units="binary",
+        hidden_units="binary",
+        algorithm="cd",
+        steps=1,
+        epochs=1,
+        batch_size=1,
+        learning_rate=0.1,
+        momentum=0.0,
+        weight_decay=0.0,
+        chains=0,
+        seed=0,
+        holdout=rows,
+        scores=scores,
+    )
+
+
+def class_scores(rows: int = 240, classes: int = 3, *, crossed: bool = False) -> Scores:
+    """Energies that are lowest for the right class, up to noise and one constant per model."""
+    random = np.random.default_rng(1)
+    y = np.arange(rows) % classes
+    energy = random.normal(size=(rows, classes)) * 2.0 - 5.0 * np.eye(classes)[y] + np.array([100.0, -40.0, 7.0])
+    split = np.repeat([0, 1, 2] if crossed else [1, 1, 2], rows // 3).astype(np.uint8)
+    return Scores(energy, y, split, random.integers(0, classes, rows), 1)
+
+
+def test_one_model_is_evaluated_on_its_test_rows():
+    value = artifact()
+    found = rbm.metrics(value, SMALL)
+    assert tuple(found) == rbm.COLUMNS
+    h, v = value.harmonium(), value.holdout.X[value.holdout.split == 2]
+    log_z = likelihood.log_partition_exact(h)
+    assert found["log_likelihood"] == pytest.approx((-h.free_energy(v) - log_z).mean())
+    assert found["log_likelihood_se"] == 0.0
+    assert found["pseudo_likelihood"] == pytest.approx(likelihood.pseudo_likelihood(h, v).mean())
+    assert found["reconstruction"] == pytest.approx(likelihood.reconstruction_error(h, v).mean())
+    assert found["error"] is found["error_1nn"] is found["error_majority"] is None
+
+
+def test_each_row_counts_under_the_model_of_its_class():
+    value = artifact(3)
+    found = rbm.metrics(value, SMALL)
+    test = value.holdout.split == 2
+    expected = []
+    for row, label in zip(value.holdout.X[test], value.holdout.y[test], strict=True):
+        h = value.harmonium(label)
+        expected.append(-h.free_energy(row[None])[0] - likelihood.log_partition_exact(h))
+    assert found["log_likelihood"] == pytest.approx(np.mean(expected))
+
+
+def test_annealed_likelihood_is_near_the_exact_one_and_says_its_error():
+    value = artifact(3)
+    exact = rbm.metrics(value, replace(SMALL, likelihood="exact"))
+    annealed = rbm.metrics(value, replace(SMALL, likelihood="ais"))
+    assert 0 < annealed["log_likelihood_se"] < 0.1
+    assert annealed["log_likelihood"] != exact["log_likelihood"]
+    assert annealed["log_likelihood"] == pytest.approx(exact["log_likelihood"], abs=4 * annealed["log_likelihood_se"])
+    assert annealed["pseudo_likelihood"] == exact["pseudo_likelihood"]
+
+
+def test_standard_error_combines_models_by_their_rows(monkeypatch):
+    value = artifact(2)
+    monkeypatch.setattr(rbm, "_log_partitions", lambda *_: {0: (0.0, 3.0), 1: (0.0, 4.0)})
+    counts = np.bincount(value.holdout.y[value.holdout.split == 2])
+    expected = np.hypot(3.0 * counts[0], 4.0 * counts[1]) / counts.sum()
+    assert rbm.metrics(value, SMALL)["log_likelihood_se"] == pytest.approx(expected)
+
+
+def test_large_models_are_annealed_with_progress_or_refused():
+    value = artifact(hidden=21)
+    value = replace(value, W=np.zeros((1, 21, 21), np.float32), b=np.zeros((1, 21), np.float32))
+    value = replace(value, holdout=Rows(np.zeros((4, 21), np.uint8), np.array([1, 1, 2, 2])))
+    calls = []
+    found = rbm.metrics(value, SMALL, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (20, 20)
+    assert found["log_likelihood"] == pytest.approx(-21 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
+    with pytest.raises(BadUsage, match="at most 20 units"):
+        rbm.metrics(value, replace(SMALL, likelihood="exact"))
+
+
+def test_missing_rows_give_missing_figures():
+    assert set(rbm.metrics(replace(artifact(), holdout=None), SMALL).values()) == {None}
+    value = artifact()
+    only_valid = Rows(value.holdout.X, np.ones(40, np.uint8), value.holdout.y)
+    assert rbm.metrics(replace(value, holdout=only_valid), SMALL)["log_likelihood"] is None
+    with pytest.raises(DataError, match="no labels"):
+        rbm.metrics(artifact(2, labels=False), SMALL)
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_classification_counts_mistakes_on_test_rows_alone(crossed):
+    scores = class_scores(crossed=crossed)
+    found = rbm.metrics(artifact(3, scores=scores), SMALL)
+    test = scores.split == 2
+    predicted = rbm.class_probabilities(scores, scores.energy[test], SMALL).argmax(axis=1)
+    assert found["error"] == np.mean(predicted != scores.y[test])
+    assert found["error"] < 0.15
+    assert np.mean(scores.energy[test].argmin(axis=1) != scores.y[test]) > 0.5  # what calibration is for
+    assert found["error_1nn"] == np.mean(scores.nearest[test] != scores.y[test])
+    assert found["error_majority"] == pytest.approx(2 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize("calibrate", ["auto", "valid", "cross-fit"])
+def test_test_rows_are_never_fitted(calibrate):
+    scores = class_scores(crossed=True)
+    shuffled = scores.y.copy()
+    test = scores.split == 2
+    shuffled[test] = np.roll(shuffled[test], 1)
+    settings = replace(SMALL, calibrate=calibrate)
+    energy = np.random.default_rng(0).normal(size=(5, 3))
+    spoiled = replace(scores, y=shuffled, energy=np.where(test[:, None], 1e6, scores.energy))
+    np.testing.assert_array_equal(rbm.class_probabilities(scores, energy, settings), rbm.class_probabilities(spoiled, energy, settings))
+
+
+def test_calibration_chooses_its_rows():
+    scores = class_scores(crossed=True)
+    sizes = {name: len(rbm.calibrate(scores, replace(SMALL, calibrate=name)).reference) for name in ("auto", "valid", "cross-fit")}
+    assert sizes == {"auto": 160, "valid": 80, "cross-fit": 160}
+    assert len(rbm.calibrate(class_scores(), SMALL).reference) == 160
+    assert rbm.calibrate(scores, replace(SMALL, mlr_penalty=0.0)).fit.penalty == 0.0
+
+
+def test_calibration_without_rows_says_what_to_do():
+    with pytest.raises(BadUsage, match="no energies of training rows") as caught:
+        rbm.calibrate(class_scores(), replace(SMALL, calibrate="cross-fit"))
+    assert "--folds" in caught.value.hint
+    scores = class_scores()
+    with pytest.raises(BadUsage, match="no validation rows"):
+        rbm.calibrate(replace(scores, split=np.full_like(scores.split, 2)), SMALL)
+
+
+def test_probabilities_sum_to_one():
+    scores = class_scores()
+    np.testing.assert_allclose(rbm.class_probabilities(scores, scores.energy, SMALL).sum(axis=1), 1)

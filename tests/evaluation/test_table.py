@@ -1,0 +1,131 @@
+"""Tables: what each format says exactly, the bars, the report artifact."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation import table
+
+ROWS: list[table.Row] = [
+    {"file": "a & b.h5", "kind": "rbm", "log_likelihood": -18.123456789, "error": 0.05},
+    {"file": "c|d.h5", "kind": "rbm", "log_likelihood": -7.0, "error": None},
+]
+
+
+def test_every_kind_has_metrics_that_can_be_imported():
+    for kind in table.METRICS:
+        assert callable(table.metrics_of(kind))
+    with pytest.raises(BadUsage, match="nothing to evaluate in kind 'dataset'"):
+        table.metrics_of("dataset")
+
+
+def test_columns_of_different_kinds_come_in_order_of_first_appearance():
+    assert table.columns_of([{"file": "a", "x": 1.0}, {"file": "b", "y": 2.0, "x": 1.0}]) == ["file", "x", "y"]
+
+
+def test_tsv():
+    assert table.tsv(ROWS) == ("file\tkind\tlog_likelihood\terror\na & b.h5\trbm\t-18.123456789\t0.05\nc|d.h5\trbm\t-7.0\t\n")
+    assert table.tsv([{"file": "a\tb\nc"}]) == "file\na b c\n"
+
+
+def test_aligned():
+    assert table.aligned(ROWS) == (
+        "file      kind  log_likelihood  error\na & b.h5  rbm         -18.1235   0.05\nc|d.h5    rbm               -7      –\n"
+    )
+
+
+def test_json_has_every_column_and_null_for_what_is_missing_or_infinite():
+    found = json.loads(table.json_list([*ROWS, {"file": "e", "error": math.inf, "log_likelihood": math.nan}]))
+    assert found[0] == ROWS[0]
+    assert found[1]["error"] is None
+    assert found[2] == {"file": "e", "kind": None, "log_likelihood": None, "error": None}
+
+
+def test_csv_reads_back():
+    rows = [{"file": 'with "quotes", commas\nand lines', "error": 0.1}]
+    assert list(csv.DictReader(io.StringIO(table.comma_separated(rows)))) == [{"file": rows[0]["file"], "error": "0.1"}]
+
+
+def test_markdown():
+    assert table.markdown(ROWS) == (
+        "| file | kind | log_likelihood | error |\n"
+        "| --- | --- | ---: | ---: |\n"
+        "| a & b.h5 | rbm | -18.1235 | 0.05 |\n"
+        "| c\\|d.h5 | rbm | -7 |  |\n"
+    )
+
+
+def test_latex():
+    assert table.latex(ROWS[:1]) == (
+        "\\begin{tabular}{llrr}\n\\hline\nfile & kind & log\\_likelihood & error \\\\\n\\hline\n"
+        "a \\& b.h5 & rbm & -18.1235 & 0.05 \\\\\n\\hline\n\\end{tabular}\n"
+    )
+    assert "\\textbackslash{}\\{x\\}\\%" in table.latex([{"file": "\\{x}%"}])
+
+
+@pytest.mark.parametrize("name", list(table.FORMATS))
+def test_machines_get_full_precision_and_no_format_fails_on_an_empty_table(name):
+    text = table.FORMATS[name]([{"error": 1 / 3}])
+    assert (repr(1 / 3) in text) == (name in {"tsv", "json", "csv"})
+    table.FORMATS[name]([])
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "passes"),
+    [
+        ("error<0.05", 0.049, True),
+        ("error<0.05", 0.05, False),
+        ("error <= 0.05", 0.05, True),
+        ("error>1e-3", 0.002, True),
+        ("error>=.5", 0.4, False),
+        ("error==0", 0.0, True),
+        ("error<1", None, False),
+        ("error<1", math.nan, False),
+        ("error>-inf", -1.0, True),
+    ],
+)
+def test_bars(text, value, passes):
+    assert (table.requirement(text).missed([{"file": "a.h5", "error": value}]) == []) == passes
+
+
+def test_missed_bars_name_file_value_and_bar():
+    rows: list[table.Row] = [{"file": "a.h5", "error": 0.061}, {"file": "b.h5", "error": None}, {"file": "c.h5", "error": 0.01}]
+    assert table.requirement("error<0.05").missed(rows) == [
+        "a.h5: error is 0.061, required < 0.05",
+        "b.h5: error is missing, required < 0.05",
+    ]
+
+
+def test_unknown_column_and_text_column_are_named():
+    with pytest.raises(BadUsage, match="there is no column 'eror'") as caught:
+        table.requirement("eror<1").missed(ROWS)
+    assert caught.value.hint == "columns: file, kind, log_likelihood, error"
+    with pytest.raises(BadUsage, match="column 'kind' is text"):
+        table.requirement("kind<1").missed(ROWS)
+
+
+@pytest.mark.parametrize("text", ["error", "error<", "<1", "error<x", "error=1", "error<nan", "error<1 2", ""])
+def test_malformed_bars(text):
+    with pytest.raises(BadUsage, match="is not of the form COLUMN<NUMBER"):
+        table.requirement(text)
+
+
+def test_report_keeps_the_table():
+    found = table.report(ROWS)
+    assert list(found.table) == ["file", "kind", "log_likelihood", "error"]
+    assert found.table["log_likelihood"].dtype == np.float64
+    assert found.table["file"].dtype.kind == "U"
+    assert table.rows_of(found) == ROWS
+    assert table.rows_of(table.report([])) == []
+
+
+def test_ragged_report_is_refused():
+    with pytest.raises(DataError, match="different shapes"):
+        table.rows_of(table.Report({"a": np.zeros(2), "b": np.zeros(3)}))

@@ -1,0 +1,37 @@
+"""Nearest neighbours against every distance in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.numerics import neighbours
+
+
+def brute_force(rows, references):
+    return np.array([np.abs(references.astype(int) - row.astype(int)).sum(axis=1).argmin() for row in rows])
+
+
+@pytest.mark.parametrize("kind", ["binary", "bool", "spin"])
+@pytest.mark.parametrize("block", [1 << 21, 50])
+def test_nearest_is_the_first_row_of_least_manhattan_distance(kind, block, monkeypatch):
+    monkeypatch.setattr(neighbours, "BLOCK", block)
+    random = np.random.default_rng(0)
+    rows, references = random.integers(0, 2, (40, 5)), random.integers(0, 2, (23, 5))  # 32 patterns: ties abound
+    if kind == "bool":
+        rows, references = rows.astype(bool), references.astype(bool)
+    if kind == "spin":
+        rows, references = (2 * rows - 1).astype(np.int8), (2 * references - 1).astype(np.int8)
+    expected = brute_force(rows, references)
+    np.testing.assert_array_equal(neighbours.nearest(rows, references), expected)
+
+
+def test_a_row_is_nearest_to_itself():
+    references = np.eye(6, dtype=np.uint8)
+    np.testing.assert_array_equal(neighbours.nearest(references[::-1], references), np.arange(6)[::-1])
+
+
+def test_no_references():
+    with pytest.raises(ValueError, match="no reference rows"):
+        neighbours.nearest(np.ones((2, 3)), np.ones((0, 3)))
+    assert neighbours.nearest(np.ones((0, 3)), np.ones((2, 3))).shape == (0,)

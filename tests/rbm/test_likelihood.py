@@ -1,0 +1,198 @@
+"""Likelihoods of harmoniums against sums over every state, and annealing against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import BadUsage
+from herdcli.rbm import annealing, likelihood
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import family
+
+FAMILIES = ("binary", "spin")
+MIXES = list(itertools.product(FAMILIES, FAMILIES))
+
+
+def model(visible: str, hidden: str, shape: tuple[int, int], *, scale: float = 1.0, seed: int = 0) -> Harmonium:
+    random = np.random.default_rng(seed)
+    D, K = shape
+    W, b, c = random.normal(0, scale, (D, K)), random.normal(0, 1, D), random.normal(0, 1, K)
+    return Harmonium(W, b, c, family(visible), family(hidden))
+
+
+def states(name: str, count: int) -> np.ndarray:
+    return np.array(list(itertools.product(family(name).values, repeat=count)), dtype=np.float64)
+
+
+def joint(h: Harmonium) -> tuple[np.ndarray, np.ndarray]:
+    """All visible states (2^D, D), and −E of each with each hidden state (2^D, 2^K), from the definition of the energy."""
+    v, z = states(h.visible.name, len(h.b)), states(h.hidden.name, len(h.c))
+    return v, np.array([[row @ h.b + unit @ h.c + row @ h.W @ unit for unit in z] for row in v])
+
+
+def run(problem: annealing.Problem, **options) -> annealing.State:
+    return iterate.run(partial(annealing.step, problem, **options), annealing.init(problem), steps=annealing.total_steps(problem))
+
+
+@pytest.mark.parametrize(("visible", "hidden"), MIXES)
+@pytest.mark.parametrize("shape", [(5, 3), (3, 6), (1, 1)])
+def test_exact_likelihood_is_the_sum_over_all_states(visible, hidden, shape):
+    h = model(visible, hidden, shape)
+    v, negative_energy = joint(h)
+    log_z = np.logaddexp.reduce(negative_energy.ravel())
+    assert likelihood.log_partition_exact(h) == pytest.approx(log_z, abs=1e-12)
+    found = likelihood.log_likelihood(h, v, log_z)
+    np.testing.assert_allclose(found, np.logaddexp.reduce(negative_energy, axis=1) - log_z, atol=1e-12)
+    assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("visible", "hidden"), MIXES)
+def test_exact_partition_over_many_blocks_and_threads(visible, hidden, monkeypatch):
+    h = model(visible, hidden, (9, 7))
+    whole = likelihood.log_partition_exact(h)
+    monkeypatch.setattr(likelihood, "BLOCK", 40)  # blocks of 4 states
+    with ThreadPoolExecutor(2) as pool:
+        threaded = likelihood.log_partition_exact(h, map=pool.map)
+    assert threaded == likelihood.log_partition_exact(h)
+    assert threaded == pytest.approx(whole, abs=1e-12)
+
+
+def test_layer_sum_survives_extreme_parameters():
+    """With one hidden unit, log Z = Σ_j A(b_j) + … is known even where e^{b} overflows."""
+    h = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), family("binary"), family("binary"))
+    assert likelihood.log_partition_exact(h) == pytest.approx(5000.0 + np.log(2.0))
+    spins = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), family("spin"), family("spin"))
+    assert likelihood.log_partition_exact(spins) == pytest.approx(10000.0 + np.log(2.0))
+
+
+def test_large_models_are_not_enumerated():
+    h = model("binary", "binary", (21, 22))
+    assert not likelihood.enumerable(h)
+    with pytest.raises(BadUsage, match="at most 20 units; this model is 21 × 22"):
+        likelihood.log_partition_exact(h)
+
+
+def test_free_energy_and_likelihood_agree():
+    h = model("spin", "binary", (6, 4))
+    v = states("spin", 6)
+    np.testing.assert_allclose(likelihood.log_likelihood(h, v, 0.0), -h.free_energy(v), atol=1e-12)
+
+
+@pytest.mark.parametrize(("visible", "hidden"), MIXES)
+def test_pseudo_likelihood_is_the_product_of_exact_conditionals(visible, hidden):
+    h = model(visible, hidden, (5, 4))
+    v, negative_energy = joint(h)
+    log_p = np.logaddexp.reduce(negative_energy, axis=1)
+    index = {tuple(row): i for i, row in enumerate(v)}
+    expected = np.zeros(len(v))
+    for i, row in enumerate(v):
+        for j in range(len(row)):
+            flipped = row.copy()
+            flipped[j] = sum(h.visible.values) - row[j]
+            expected[i] += log_p[i] - np.logaddexp(log_p[i], log_p[index[tuple(flipped)]])
+    np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
+
+
+def test_pseudo_likelihood_of_independent_units_is_the_likelihood():
+    h = model("binary", "binary", (8, 3), scale=0.0)
+    v = states("binary", 8)
+    expected = likelihood.log_likelihood(h, v, likelihood.log_partition_exact(h))
+    np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("visible", FAMILIES)
+def test_reconstruction_error_by_hand(visible):
+    h = model(visible, "binary", (4, 3))
+    v = states(visible, 4)
+    off, on = family(visible).values
+    hidden = 1 / (1 + np.exp(-(v @ h.W + h.c)))
+    probability = 1 / (1 + np.exp(-(on - off) * (hidden @ h.W.T + h.b)))
+    expected = np.mean(((v - off) / (on - off) - probability) ** 2, axis=1)
+    np.testing.assert_allclose(likelihood.reconstruction_error(h, v), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("figure", [likelihood.pseudo_likelihood, likelihood.reconstruction_error])
+def test_row_figures_do_not_depend_on_blocks_or_threads(figure, monkeypatch):
+    h = model("binary", "spin", (6, 5))
+    v = states("binary", 6).astype(np.uint8)
+    whole = figure(h, v)
+    monkeypatch.setattr(likelihood, "BLOCK", 100)
+    with ThreadPoolExecutor(2) as pool:
+        np.testing.assert_allclose(figure(h, v, map=pool.map), whole, rtol=1e-13)
+    assert figure(h, v[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize(("visible", "hidden"), MIXES)
+def test_annealing_agrees_with_enumeration(visible, hidden):
+    h = model(visible, hidden, (12, 10), scale=0.7)
+    exact = likelihood.log_partition_exact(h)
+    base = annealing.base_rate(states(visible, 12)[::37], h.visible)
+    errors = []
+    for seed in range(8):
+        problem = annealing.Problem((h,), (base,), chains=100, temperatures=300, seed=seed)
+        (found,) = annealing.estimates(problem, run(problem))
+        assert 0 < found.standard_error < 0.1
+        errors.append((found.log_partition - exact) / found.standard_error)
+    assert np.max(np.abs(errors)) < 4
+    assert abs(np.mean(errors)) < 3 / np.sqrt(len(errors))  # the mean of 8 has a third of the spread
+    assert 0.3 < np.std(errors) < 2.5  # and the stated error is the actual one
+
+
+def test_annealing_is_unbiased_even_from_a_bad_start_with_few_temperatures():
+    h = model("binary", "binary", (5, 4))
+    problem = annealing.Problem((h,), (np.full(5, 0.5),), chains=50_000, temperatures=3)
+    (found,) = annealing.estimates(problem, run(problem))
+    assert found.standard_error > 0.003
+    assert found.log_partition == pytest.approx(likelihood.log_partition_exact(h), abs=3 * found.standard_error)
+
+
+def test_annealing_of_independent_units_from_their_own_biases_is_exact():
+    h = model("spin", "binary", (7, 5), scale=0.0)
+    h = Harmonium(h.W, h.b, np.zeros(5), h.visible, h.hidden)
+    problem = annealing.Problem((h,), (h.b,), chains=3, temperatures=10)
+    (found,) = annealing.estimates(problem, run(problem))
+    assert found.log_partition == pytest.approx(likelihood.log_partition_exact(h), abs=1e-12)
+    assert found.standard_error == pytest.approx(0.0, abs=1e-12)
+
+
+def test_annealed_models_do_not_depend_on_company_beyond_their_index_or_on_threads():
+    models = tuple(model("binary", "binary", (6, 30), scale=0.3, seed=seed) for seed in range(3))
+    problem = annealing.Problem(models, (np.zeros(6),) * 3, chains=5, temperatures=25, seed=3)
+    assert annealing.total_steps(problem) == 3
+    alone = annealing.Problem(models[:1], problem.bases[:1], chains=5, temperatures=25, seed=3)
+    with ThreadPoolExecutor(2) as pool:
+        together = run(problem, map=pool.map)
+    np.testing.assert_array_equal(together.log_weights[0], run(alone).log_weights[0])
+    np.testing.assert_array_equal(together.log_weights, run(problem).log_weights)
+
+
+def test_annealing_resumes_where_it_stood():
+    problem = annealing.Problem((model("spin", "spin", (6, 5)),), (np.zeros(6),), chains=4, temperatures=40)
+    half = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=2)
+    resumed = annealing.State(half.values.copy(), half.log_weights.copy(), half.step)
+    final = iterate.run(partial(annealing.step, problem), resumed, steps=annealing.total_steps(problem))
+    whole = run(problem)
+    np.testing.assert_array_equal(final.log_weights, whole.log_weights)
+    np.testing.assert_array_equal(final.values, whole.values)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_base_rate_has_the_means_of_the_rows(name):
+    units = family(name)
+    off, on = units.values
+    rows = np.array([[off, on, on], [off, off, on]])
+    biases = annealing.base_rate(rows, units)
+    np.testing.assert_allclose(units.on_probability(biases), [1 / 4, 2 / 4, 3 / 4])  # one row in either state added
+
+
+@pytest.mark.parametrize(("option", "value"), [("chains", 1), ("temperatures", 0)])
+def test_annealing_refuses_what_gives_no_estimate(option, value):
+    h = model("binary", "binary", (3, 3))
+    with pytest.raises(BadUsage, match="needs at least"):
+        annealing.init(annealing.Problem((h,), (h.b,), **{option: value}))

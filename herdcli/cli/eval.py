@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from herdcli.cli.console import write_stdout
 from herdcli.cli.options import Parsed, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import NegativeResult
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
 
 TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex"}
 
@@ -94,20 +97,20 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
         with session.console.progress(f"evaluating {artifact.name}") as progress:
             figures = table.metrics_of(artifact.kind)(artifact.value, settings, map=session.map, progress=progress)
         rows.append({"file": artifact.name, "kind": artifact.kind, **figures})
-    _write(session, rows, format)
+    _write(session, rows, format, artifact if len(rows) == 1 else None)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:
         raise NegativeResult("; ".join(missed))
 
 
-def _write(session: Session, rows: list[Any], format: str | None) -> None:
+def _write(session: Session, rows: list[Any], format: str | None, only: Artifact | None) -> None:
     """The table as text to stdout or a text file, or as a `report` artifact to a file of artifacts."""
     from herdcli.artifacts import publish
     from herdcli.evaluation import table
 
     suffix = Path(session.output).suffix.lower()
     if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
-        session.save(table.report(rows), f"{len(rows)} rows")
+        session.save(table.report(rows), f"{len(rows)} rows", history=only)
         return
     on_terminal = session.output == "-" and sys.stdout is not None and sys.stdout.isatty()
     text = table.FORMATS[format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")](rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from herdcli.artifacts.memory import readable
+from herdcli.artifacts.wording import readable
 from herdcli.cli.console import write_stdout
 from herdcli.cli.options import stage
 from herdcli.cli.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -93,8 +93,7 @@ def binarise(
     """
     if threshold is not None and not 0 <= threshold <= 1:
         raise BadUsage(f"{threshold:g} is no fraction of the value range", where="--threshold", hint="a number from 0 to 1")
-    lowest, highest = _extremes(data.X)
-    levels = _two_levels(data.X, lowest, highest)
+    levels = _two_levels(data)
     if threshold is None and levels:
         low, high = levels
         return _at_least(data.X, high if high > low or high > 0 else math.nextafter(high, math.inf)), None
@@ -111,8 +110,6 @@ def binarise(
     if lowest < low or highest > high:
         hint = "declare the range of the values: --range LO,HI"
         raise DataError(f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}", hint=hint)
-    if lowest < low or highest > high:
-        _refuse_outside(data.X, low, high)
     used = default if threshold is None else threshold
     return _at_least(data.X, low + used * (high - low)), used
 
@@ -132,26 +129,12 @@ def _extremes(data: Dataset) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _extremes(X: Any) -> tuple[Any, Any]:
-    """The lowest and the highest value."""
-    ends = [(block.min(), block.max()) for _, block in _row_blocks(X)]
-    return min(low for low, _ in ends), max(high for _, high in ends)
-
-
-def _two_levels(X: Any, lowest: Any, highest: Any) -> tuple[float, float] | None:
+def _two_levels(data: Dataset) -> tuple[float, float] | None:
     """The lowest and the highest value if there are no others."""
-    if all(((block == lowest) | (block == highest)).all() for _, block in _row_blocks(X)):
-        return float(lowest), float(highest)
+    low, high = _extremes(data)
+    if all(((block == low) | (block == high)).all() for _, block in _row_blocks(data.X)):
+        return low, high
     return None
-
-
-def _refuse_outside(X: Any, low: float, high: float) -> NoReturn:
-    """The DataError of values outside a range, with their count and the first row."""
-    found = [rows.start + np.flatnonzero(((block < low) | (block > high)).any(axis=1)) for rows, block in _row_blocks(X)]
-    bad = np.concatenate(found)
-    noun = "row" if len(bad) == 1 else "rows"
-    message = f"/X has {grouped(len(bad))} {noun} with values outside the range {low:g} to {high:g} (first: row {bad[0]})"
-    raise DataError(message, hint="declare the range of the values: --range LO,HI")
 
 
 def _at_least(X: Any, cut: float) -> Array:

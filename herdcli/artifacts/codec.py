@@ -90,7 +90,9 @@ def _unescaped(name: str) -> str:
 
 def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
     """Do all entries share one of the scalar types, so that one dataset holds them?"""
-    return bool(items) and type(items[0]) in SCALARS and all(type(item) is type(items[0]) for item in items)
+    if not items or type(items[0]) not in SCALARS or any(type(item) is not type(items[0]) for item in items):
+        return False
+    return type(items[0]) is not int or all(-(1 << 63) <= item < 1 << 63 for item in items)
 
 
 def _subgroup(group: Any, name: str) -> Any:
@@ -179,11 +181,11 @@ def _read_dataset(item: Any, hint: Any) -> Any:
     return values
 
 
-def read_array(item: Any) -> Array:
-    """A whole HDF5 dataset as a NumPy array in native byte order; strings as an array of str."""
+def read_array(item: Any, *, text: Any = np.str_) -> Array:
+    """A whole HDF5 dataset as a NumPy array in native byte order; strings as arrays of type `text`."""
     if item.dtype.kind in "OS":
-        texts = item.asstr("utf-8")[()]
-        return np.array(texts.tolist(), dtype=str).reshape(item.shape)
+        texts = np.asarray(item.asstr("utf-8")[()], dtype=object)
+        return np.array(texts.tolist(), dtype=text).reshape(item.shape)
     out = np.empty(item.shape, dtype=item.dtype.newbyteorder("="))
     if item.size:
         item.read_direct(out)

@@ -105,6 +105,7 @@ def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
         if total > limit:
             memory.require(total, limit, where=f"{where}: {name}")
         _check_written(dataset, name, where)
+        _check_texts(dataset, limit, f"{where}: {name}")
 
 
 def _check_type(dataset: Any, name: str, where: str) -> None:
@@ -146,3 +147,21 @@ def _check_written(dataset: Any, name: str, where: str) -> None:
             raise DataError(f"{name} was declared and never fully written ({missing} of {expected} chunks are missing)", where=where)
     elif dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED:
         raise DataError(f"{name} was declared and never written", where=where)
+
+
+def _check_texts(dataset: Any, limit: int, where: str) -> None:
+    """Refuse strings that unfold to more than `limit`: many entries may point to one long text.
+
+    No text is longer than its file, so blocks of limit / file size entries are safe to look at.
+    """
+    if dataset.dtype.kind != "O" or not dataset.size:
+        return
+    longest = dataset.file.id.get_filesize()
+    if dataset.size * longest <= limit:
+        return
+    step, total = max(1, limit // longest), 0
+    if dataset.ndim != 1:
+        raise DataError("holds text in more than one dimension", where=where)
+    for start in range(0, len(dataset), step):
+        total += sum(len(text) for text in dataset[start : start + step].ravel())
+        memory.require(total, limit, where=where)

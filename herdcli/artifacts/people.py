@@ -38,7 +38,7 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
     if ignored:
         note(f"{name}: ignored {', '.join(ignored)}")
     X = _read_csr(file) if sparse else codec.read_array(datasets["/X"])
-    parts = {role: codec.read_array(datasets[path]) for role, path in columns.items()}
+    parts = {role: codec.read_array(datasets[path], text=object) for role, path in columns.items()}
     if matlab:
         X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
     return assemble(X, parts, _attributes(file), where=name, note=note)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
-    from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, two_state_means, two_state_sample
+    from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
 
 TWINS = ("gibbs", "herding")
 
 __all__ = [
+    "add_sparse_product",
     "ascend",
     "herding_scratch",
     "herding_update",
@@ -27,6 +28,7 @@ __all__ = [
     "kernels",
     "logistic",
     "momentum_step",
+    "sparse_scratch",
     "two_state_means",
     "two_state_sample",
     "use",

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Gibbs sampling of two-state units and the update of their weights, compiled: the twin of numpy_gibbs.py, which documents it."""
 
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport int32_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
 
@@ -14,6 +14,11 @@ cdef extern from "_gibbs.h" nogil:
     ) noexcept
     uint32_t herd_momentum(
         float *weights, float *velocity, const float *gradient, Py_ssize_t count, float rate, float momentum, float decay,
+    ) noexcept
+    Py_ssize_t herd_sparse_scratch(Py_ssize_t rows, Py_ssize_t inner) noexcept
+    void herd_add_sparse_product(
+        const float *sparse, Py_ssize_t down, Py_ssize_t along, const float *dense, float *out,
+        Py_ssize_t rows, Py_ssize_t inner, Py_ssize_t width, int32_t *scratch,
     ) noexcept
 
 
@@ -65,6 +70,25 @@ def momentum_step(weights, velocity, gradient, float rate, float momentum, float
             bits = herd_momentum(&w[0], &v[0], &g[0], w.shape[0], rate, momentum, decay)
     memcpy(&largest, &bits, sizeof(largest))
     return largest
+
+
+def sparse_scratch(Py_ssize_t rows, Py_ssize_t inner):
+    """int32 words of scratch that add_sparse_product needs for a sparse (rows, inner)."""
+    return herd_sparse_scratch(rows, inner)
+
+
+def add_sparse_product(const float[:, :] sparse, const float[:, ::1] dense, float[:, ::1] out, int32_t[::1] scratch):
+    """out += sparse @ dense, skipping the zeros of `sparse`."""
+    cdef Py_ssize_t rows = sparse.shape[0], inner = sparse.shape[1], width = out.shape[1]
+    cdef Py_ssize_t down = sparse.strides[0] // <Py_ssize_t>sizeof(float), along = sparse.strides[1] // <Py_ssize_t>sizeof(float)
+    _check(dense.shape[0], inner)
+    _check(dense.shape[1], width)
+    _check(out.shape[0], rows)
+    if scratch.shape[0] < herd_sparse_scratch(rows, inner):
+        raise ValueError("too little scratch")
+    with nogil:
+        if rows and inner and width:
+            herd_add_sparse_product(&sparse[0, 0], down, along, &dense[0, 0], &out[0, 0], rows, inner, width, &scratch[0])
 
 
 cdef int _check(Py_ssize_t length, Py_ssize_t expected) except -1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["logistic", "momentum_step", "two_state_means", "two_state_sample"]
+__all__ = ["add_sparse_product", "logistic", "momentum_step", "sparse_scratch", "two_state_means", "two_state_sample"]
 
 F = np.float32
 
@@ -88,3 +88,23 @@ def momentum_step(weights: Array, velocity: Array, gradient: Array, rate: float,
     velocity += F(rate) * (gradient - F(decay) * weights)
     weights += velocity
     return float(np.abs(weights).max())
+
+
+def sparse_scratch(rows: int, inner: int) -> int:
+    """int32 words of scratch that `add_sparse_product` needs for a sparse (rows, inner): none here."""
+    return 0
+
+
+def add_sparse_product(sparse: Array, dense: Array, out: Array, scratch: Array) -> None:
+    """out += sparse @ dense, skipping the zeros of `sparse`; the terms of an entry are added one by one in order.
+
+    sparse   (a, b) float32, strided.      dense  (b, w) float32.      out  (a, w) float32.
+    scratch  int32, `sparse_scratch(a, b)` or more of them.
+    """
+    narrow = dense.shape[1] == 1  # NumPy adds pairwise along memory, one by one across rows
+    for i in range(len(out)):
+        listed = np.flatnonzero(sparse[i])
+        if len(listed):
+            terms = dense[listed] * sparse[i, listed, None]
+            terms[0] += out[i]
+            out[i] = np.add.reduce(np.repeat(terms, 2, axis=1), axis=0)[:1] if narrow else np.add.reduce(terms, axis=0)

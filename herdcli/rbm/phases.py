@@ -1,0 +1,137 @@
+"""The two phases of a block of rows: statistics of the data minus statistics of the chain.
+
+Contrastive divergence starts the chain at the rows, and what it then shows mostly agrees with them.
+With the difference d = v~ − v the two products that involve v~ become
+
+    v~W = vW + dW,      v'H − v~'H~ = v'(H − H~) − d'H~,
+
+where vW is known already.  Products with d, and with v, cost what their non-zero entries cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.rbm.gibbs import Sweeper
+from herdcli.schema import Array
+
+SPARSE = 0.4  # a matrix with a larger share of non-zero entries is multiplied densely
+WORTH = 2**20  # as are all when a product takes fewer multiplications
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Working arrays for blocks of up to R rows: float32, and integers."""
+
+    v: Array  # (2R, D) visible values, the data's above the chain's
+    h: Array  # (2R, K) hidden means in the same order, divided by the number of rows, negative for the chain
+    hidden: Array  # (R, K) sampled hidden states
+    visible: Array  # (R, D) visible means
+    natural: Array  # (R, K) vW of the data, then H − H~
+    difference: Array  # (R, D) v~ − v
+    pairs: Array  # (D, K) pair statistics
+    integers: Array  # for products with sparse matrices
+
+    @classmethod
+    def of(cls, R: int, D: int, K: int) -> Scratch:
+        """Arrays for blocks of up to R rows of a model with D visible and K hidden units."""
+        shapes = ((2 * R, D), (2 * R, K), (R, K), (R, D), (R, K), (R, D), (D, K))
+        v, h, hidden, visible, natural, difference, pairs = (np.empty(shape, dtype=np.float32) for shape in shapes)
+        integers = np.empty(max(fast.sparse_scratch(R, D), fast.sparse_scratch(D, R)), dtype=np.int32)
+        return cls(v, h, hidden, visible, natural, difference, pairs, integers)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the phases leave: v (n + m, D) and h (n + m, K) as in Scratch, the n rows of the data first."""
+
+    v: Array
+    h: Array
+    rows: int
+    difference: Array | None  # (n, D) v~ − v if it is sparse
+    error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not asked for
+
+    def pairs(self, scratch: Scratch) -> Array:
+        """v'h (D, K) over all rows, in `scratch.pairs`."""
+        if self.difference is None:
+            return np.matmul(self.v.T, self.h, out=scratch.pairs)
+        data, below = self.v[: self.rows], self.h[self.rows :]
+        total = np.add(self.h[: self.rows], below, out=scratch.natural[: self.rows])
+        multiply(data.T, total, scratch.pairs, is_sparse(data), scratch)
+        fast.add_sparse_product(self.difference.T, below, scratch.pairs, scratch.integers)
+        return scratch.pairs
+
+
+def is_sparse(matrix: Array) -> bool:
+    """Whether few enough entries differ from 0."""
+    return bool(np.count_nonzero(matrix) <= SPARSE * matrix.size)
+
+
+def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Scratch) -> None:
+    """out ← left right; with `sparse` at the cost of left's non-zero entries."""
+    if sparse:
+        out.fill(0.0)
+        fast.add_sparse_product(left, right, out, scratch.integers)
+    else:
+        np.matmul(left, right, out=out)
+
+
+def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: Scratch) -> Block:
+    """The phases of CD-k on rows (n, D), which are part of a minibatch of `count`."""
+    n = len(rows)
+    v, h, states, means = scratch.v[: 2 * n], scratch.h[: 2 * n], scratch.hidden[:n], scratch.visible[:n]
+    data, fantasy, natural, difference = v[:n], v[n:], scratch.natural[:n], scratch.difference[:n]
+    worth = natural.size * v.shape[1] >= WORTH
+    data[...] = rows
+    multiply(data, sweeper.W, natural, worth and is_sparse(data), scratch)
+    h[:n] = natural
+    sweeper.hidden.sample(h[:n], sweeper.c, states, sweeper.draws, scale=1.0 / count)
+    error, sparse = 0.0, False
+    for sweep in range(steps):
+        sweeper.down(states, means, fantasy)
+        if sweep == 0:
+            error = squared_distance(means, data)
+        np.subtract(fantasy, data, out=difference)
+        sparse = worth and is_sparse(difference)
+        if sparse:
+            h[n:] = natural
+            fast.add_sparse_product(difference, sweeper.W, h[n:], scratch.integers)
+        else:
+            np.matmul(fantasy, sweeper.W, out=h[n:])
+        if sweep < steps - 1:
+            sweeper.hidden.sample(h[n:], sweeper.c, states, sweeper.draws)
+        else:
+            sweeper.hidden.means(h[n:], sweeper.c, scale=-1.0 / count)
+    return Block(v, h, n, difference if sparse else None, error)
+
+
+def persistent(
+    sweeper: Sweeper, rows: Array, chain: Array, steps: int, counts: tuple[int, int], reconstruct: bool, scratch: Scratch
+) -> Block:
+    """The phases of persistent CD on rows (n, D) and chain (m, K), hidden states that are moved on in place.
+
+    counts  rows of the minibatch and chains in all, of which these are parts.  reconstruct  take the error.
+    """
+    n = len(rows)
+    total = n + len(chain)
+    v, h, states = scratch.v[:total], scratch.h[:total], scratch.hidden[:n]
+    v[:n] = rows
+    sweeper.up(v[:n], h[:n], states if reconstruct else None, scale=1.0 / counts[0])
+    error = 0.0
+    if reconstruct:
+        means = scratch.visible[:n]
+        sweeper.down(states, means)
+        error = squared_distance(means, v[:n])
+    for _ in range(steps):
+        sweeper.down(chain, scratch.visible[: len(chain)], v[n:])
+        sweeper.up(v[n:], h[n:], chain, scale=-1.0 / counts[1])
+    return Block(v, h, n, None, error)
+
+
+def squared_distance(means: Array, rows: Array) -> float:
+    """Σ (means − rows)²; overwrites `means`."""
+    means -= rows
+    return float(np.vdot(means, means))

@@ -1,0 +1,219 @@
+"""How fast an epoch of CD-1 is, beside scikit-learn, PyTorch and the machine's own matrix products.
+
+    OPENBLAS_NUM_THREADS=1 python scripts/bench_fit_rbm.py        (needs the extra `bench`)
+
+Every contender does one epoch over the same binary rows on one thread; the contenders take turns,
+the medians are compared.  The rows are the USPS digits, $HERD_DATA/usps_all.h5 binarised at 51, if
+they are there, else random bits of the same density.
+
+herd           `learning.step` from uint8 rows: shuffle, CD-1 with momentum, weight decay and falling
+               rate, reconstruction trace and divergence check included.
+scikit-learn   `BernoulliRBM.fit`, two epochs halved, on float32 and on float64 rows.  Persistent
+               chains, no momentum, no decay, no trace: as many products and as many samples.
+PyTorch        the update of herd without trace and check: fused addmm_ for statistics and momentum,
+               in-place arithmetic, no autograd, float32 rows; sampling by `rand <` or by `bernoulli_`,
+               whichever is the faster.
+five products  what CD-1 cannot do without, nothing else: V W, H W', V W, V'H, V'H of a minibatch by
+               numpy.matmul into arrays that are there, through the same BLAS in the same process.
+
+Exit code 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.rbm import learning
+
+DENSITY = 0.35  # of the pixels that are on in USPS
+
+
+def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, str]:
+    """Binary rows (n, D) uint8 and what they are."""
+    path = Path(os.environ.get("HERD_DATA", "data")) / "usps_all.h5"
+    if path.exists() and (arguments.rows, arguments.visible) == (11000, 256):
+        import h5py
+
+        with h5py.File(path) as file:
+            return (file["X"][:] >= 51).astype(np.uint8), "USPS digits"
+    generator = np.random.default_rng(0)
+    return (generator.random((arguments.rows, arguments.visible)) < DENSITY).astype(np.uint8), "random bits"
+
+
+def herd_epoch(X: np.ndarray, arguments: argparse.Namespace) -> Callable[[], float]:
+    """Seconds of the next epoch of a fit by herd."""
+    settings = learning.Settings(
+        hidden=arguments.hidden, batch_size=arguments.batch, epochs=10**4, learning_rate=0.05, momentum=0.5, weight_decay=1e-4
+    )
+    problem = learning.Problem([X], settings)
+    state = learning.init(problem)
+
+    def epoch() -> float:
+        start = time.perf_counter()
+        for _ in range(problem.batches(0)):
+            learning.step(problem, state)
+        return time.perf_counter() - start
+
+    return epoch
+
+
+def sklearn_epoch(X: np.ndarray, arguments: argparse.Namespace, dtype: type) -> Callable[[], float]:
+    """Seconds of one epoch of scikit-learn's BernoulliRBM on rows of `dtype`."""
+    from sklearn.neural_network import BernoulliRBM
+
+    rows = X.astype(dtype)
+
+    def epoch() -> float:
+        model = BernoulliRBM(arguments.hidden, learning_rate=0.05, batch_size=arguments.batch, n_iter=2, random_state=0)
+        start = time.perf_counter()
+        model.fit(rows)
+        return (time.perf_counter() - start) / 2
+
+    return epoch
+
+
+def torch_epoch(X: np.ndarray, arguments: argparse.Namespace, sampler: str) -> Callable[[], float]:
+    """Seconds of one epoch of the same update in PyTorch."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    rows = torch.from_numpy(X.astype(np.float32))
+    n, D = rows.shape
+    K, batch, rate, momentum, decay = arguments.hidden, arguments.batch, 0.05, 0.5, 1e-4
+    W, b, c = 0.01 * torch.randn(D, K), torch.zeros(D), torch.zeros(K)
+    W_velocity, b_velocity, c_velocity = torch.zeros(D, K), torch.zeros(D), torch.zeros(K)
+
+    def sample(p: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(p).bernoulli_(p) if sampler == "bernoulli" else (torch.rand_like(p) < p).float()
+
+    def update(v: torch.Tensor, rate: float) -> None:
+        h = torch.addmm(c, v, W).sigmoid_()
+        fantasy = sample(torch.addmm(b, sample(h), W.T).sigmoid_())
+        last = torch.addmm(c, fantasy, W).sigmoid_()
+        scale = rate / len(v)
+        W_velocity.mul_(momentum).addmm_(v.T, h, alpha=scale).addmm_(fantasy.T, last, alpha=-scale).add_(W, alpha=-rate * decay)
+        b_velocity.mul_(momentum).add_((v - fantasy).sum(0), alpha=scale)
+        c_velocity.mul_(momentum).add_((h - last).sum(0), alpha=scale)
+        W.add_(W_velocity), b.add_(b_velocity), c.add_(c_velocity)
+
+    def epoch() -> float:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            order = torch.randperm(n)
+            for number, first in enumerate(range(0, n, batch)):
+                update(rows[order[first : first + batch]], rate * (1 - 1e-6 * number))
+        return time.perf_counter() - start
+
+    return epoch
+
+
+def product_epoch(X: np.ndarray, arguments: argparse.Namespace) -> Callable[[], float]:
+    """Seconds of the five products of each minibatch of one epoch."""
+    (n, D), K, batch = X.shape, arguments.hidden, arguments.batch
+    generator = np.random.default_rng(0)
+    v, h, W = (generator.random(shape, dtype=np.float32) for shape in ((batch, D), (batch, K), (D, K)))
+    up, down, pairs = np.empty((batch, K), np.float32), np.empty((batch, D), np.float32), np.empty((D, K), np.float32)
+
+    def epoch() -> float:
+        start = time.perf_counter()
+        for _ in range(-(-n // batch)):
+            np.matmul(v, W, out=up)
+            np.matmul(h, W.T, out=down)
+            np.matmul(v, W, out=up)
+            np.matmul(v.T, h, out=pairs)
+            np.matmul(v.T, h, out=pairs)
+        return time.perf_counter() - start
+
+    return epoch
+
+
+def measure(contenders: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each epoch, the contenders taking turns; one epoch of each before that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(repeats + 1):
+        for name, epoch in contenders.items():
+            spent = epoch()
+            if turn:
+                seconds[name].append(spent)
+    return seconds
+
+
+def report(seconds: dict[str, list[float]], flops: float, bars: argparse.Namespace) -> bool:
+    """Print the table and the verdicts; True if no bar is missed."""
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    own = median["herd"]
+    print(f"{'contender':<28} {'median ms':>10} {'min ms':>9} {'max ms':>9} {'GFLOP/s':>9} {'time / herd':>12}")
+    for name, values in seconds.items():
+        row = f"{name:<28} {1e3 * median[name]:>10.1f} {1e3 * min(values):>9.1f} {1e3 * max(values):>9.1f}"
+        print(f"{row} {flops / median[name] / 1e9:>9.1f} {median[name] / own:>12.2f}")
+    torch_names = [name for name in median if name.startswith("PyTorch")]
+    ratios = {"scikit-learn float32": bars.sklearn32, "scikit-learn float64": bars.sklearn64, "five products": bars.products}
+    if torch_names:
+        ratios[min(torch_names, key=lambda name: median[name])] = bars.torch
+    fine = True
+    print()
+    for name, bar in ratios.items():
+        if name in median:
+            reached = median[name] / own
+            fine &= reached >= bar
+            print(f"{name:<28} {reached:5.2f}  bar {bar:4.2f}  {'met' if reached >= bar else 'MISSED'}")
+        else:
+            print(f"{name:<28} not installed")
+    return fine
+
+
+def main() -> int:
+    """Measure, print, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name, default in (("rows", 11000), ("visible", 256), ("hidden", 500), ("batch", 100), ("repeats", 9)):
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"[default: {default}]")
+    for name, bar in (("sklearn32", 1.6), ("sklearn64", 2.8), ("torch", 1.3), ("products", 0.75)):
+        parser.add_argument(f"--{name}", type=float, default=bar, metavar="RATIO", help=f"the bar  [default: {bar}]")
+    arguments = parser.parse_args()
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    X, what = rows_of(arguments)
+    contenders = {"herd": herd_epoch(X, arguments), "five products": product_epoch(X, arguments)}
+    versions = [f"numpy {np.__version__}"]
+    try:
+        import sklearn
+
+        versions.append(f"scikit-learn {sklearn.__version__}")
+        contenders["scikit-learn float32"] = sklearn_epoch(X, arguments, np.float32)
+        contenders["scikit-learn float64"] = sklearn_epoch(X, arguments, np.float64)
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        versions.append(f"torch {torch.__version__}")
+        for sampler in ("rand", "bernoulli"):
+            contenders[f"PyTorch ({sampler})"] = torch_epoch(X, arguments, sampler)
+    except ImportError:
+        pass
+    print(
+        f"{what}, {X.shape[0]}x{X.shape[1]}, {arguments.hidden} hidden, batch {arguments.batch}, CD-1, one thread, {fast.kernels()} loops"
+    )
+    with threadpool_limits(1):
+        used = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture', '')}".strip() for info in threadpool_info()})
+        print(", ".join(versions) + "; " + ", ".join(used) + "\n")
+        seconds = measure(contenders, arguments.repeats)
+    flops = 5 * 2.0 * X.shape[0] * X.shape[1] * arguments.hidden
+    return 0 if report(seconds, flops, arguments) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -107,12 +107,14 @@ def ascend(weights: Array, b: Array, c: Array, x: Array, z: Array, spin: bool, f
     limit    sweeps after which to stop early; 0: none.      Returns the sweeps done.
     """
     exact = np.float32 if weights.dtype == np.int32 else np.float64
-    factor = weights.astype(exact)
+    factor: Array = weights.astype(exact)
     low = -1 if spin else 0
     sweeps = 0
     while True:
-        z[...] = np.where(x.astype(exact) @ factor + c >= 0, 1, low)
-        found = np.where(factor @ z.astype(exact) + b >= 0, 1, low).astype(np.int8)
+        above: Array = x @ factor + c
+        z[...] = np.where(above >= 0, 1, low)
+        below: Array = factor @ z + b
+        found = np.where(below >= 0, 1, low).astype(np.int8)
         stays = np.array_equal(found, x)
         x[...] = found
         sweeps += 1

@@ -22,11 +22,12 @@ def enumerate_scores(weights: Array, units: int, features: str, representation: 
     and the inner sum over all states doubles in the same way, so a state costs two additions.
     """
     low, high = REPRESENTATIONS[representation]
-    b, J = symmetric(weights, units) if features != "x" else (weights, None)
+    coupled = features != "x"
+    b, J = symmetric(weights, units) if coupled else (weights, weights)
     score = np.zeros(1, dtype=weights.dtype)
     for i in range(units):
         field = b[i : i + 1]
-        for j in range(i if J is not None else 0):
+        for j in range(i if coupled else 0):
             field = np.concatenate([field + low * J[i, j], field + high * J[i, j]])
         score = np.concatenate([score + low * field, score + high * field])
     return score

@@ -39,7 +39,9 @@ class Settings:
 
     variant      `local`: ascent starts from the last state; `safe`: from the row of lowest energy (sec. 7).
     flip         at a fixpoint of local ascent with b·x + c·z < 0 turn over all spins, which gains.
-    hidden_bias  what of c's update remains: `full`; `growthless`, −g(s) alone; `none`, c = 0.  None: growthless from 50 units, else none.
+    hidden_bias  what of c's update remains: `full`; `growthless`, −g(s) alone; `none`, c = 0.  On USPS, 4 splits, the test
+                 error is 2.9, 3.0, 3.0 % growthless and 3.1, 2.7, 2.7 % with none at 50, 100, 250 hidden units, while
+                 ‖w‖ grows by 1.45 and by 1.2 over the second half of 2,000 iterations.
     sweeps       of block ascent; 0: to a fixpoint.
     burn_in      iterations before energies are averaged and pseudo-samples kept.
     energy_every each how many iterations after burn-in energies are taken.
@@ -50,7 +52,7 @@ class Settings:
     hidden: int = 100
     variant: Literal["local", "safe"] = "local"
     flip: bool = True
-    hidden_bias: Literal["growthless", "none", "full"] | None = None
+    hidden_bias: Literal["growthless", "none", "full"] = "none"
     sweeps: int = 0
     iterations: int = 2000
     burn_in: int = 1000
@@ -64,7 +66,9 @@ class Settings:
         if self.hidden < 1 or self.iterations < 1 or self.energy_every < 1 or self.sweeps < 0 or min(self.step_sizes) < 1:
             raise BadUsage("hidden units, iterations, step sizes and --energy-every must be at least 1")
         if not 0 <= self.burn_in < self.iterations:
-            raise BadUsage(f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations")
+            raise BadUsage(
+                f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations"
+            )
 
     @property
     def spin(self) -> bool:
@@ -74,11 +78,6 @@ class Settings:
     def flips(self) -> bool:
         """Whether the flip move is made: binary units have no such symmetry, and safe starts need none."""
         return self.flip and self.spin and self.variant == "local"
-
-    @property
-    def bias(self) -> str:
-        """The reading of the hidden features that is used."""
-        return self.hidden_bias or ("growthless" if self.hidden >= 50 else "none")
 
     @property
     def kept(self) -> int:
@@ -271,6 +270,7 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
     pair_step, visible_step, hidden_step = settings.step_sizes
     hidden_data, column, row = work.sums
     x, z = run.x, run.z
+    squares: float
     if isinstance(unit, Packed):
         n, visible_data = unit.count, unit.total
         if run.M.dtype == np.int32:
@@ -288,9 +288,9 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
         hidden_data[...] = unit.c
         squares = _update_wide(run, pair_step, unit.M, n, column, row)
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
-    if settings.bias == "full":
+    if settings.hidden_bias == "full":
         run.c += hidden_step * (hidden_data - n * z.astype(np.int64))
-    elif settings.bias == "growthless":
+    elif settings.hidden_bias == "growthless":
         run.c -= hidden_step * n * z.astype(np.int64)
     run.visible_sum += x
     run.hidden_sum += z

@@ -1,0 +1,185 @@
+"""Which rows drive which run, and the artifact of finished runs.
+
+One run for all training rows, or one per class; in the second case every run also averages the energies of all
+held-out rows, from which classes are told (Welling 2009, sec. 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.herding import dynamics, visible
+from herdcli.herding.features import pack, packed, values, varying
+from herdcli.herding.model import Gap, Herding, Moments, Rates, Scores
+from herdcli.herding.rates import driven, identity_gap
+from herdcli.numerics.neighbours import nearest
+from herdcli.schema import Array
+
+TRAIN, VALID, TEST = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows `on` (n, D) as truth values without the constant units, class y (n,), split (n,).
+
+    units  (D,) indices of the units kept, of `all_units`.  scored  indices of the rows whose energies are averaged.
+    """
+
+    on: Array
+    y: Array
+    split: Array
+    names: list[str]
+    units: Array
+    all_units: int
+    scored: Array
+
+    def training(self, label: int) -> Array:
+        """Truth values of the training rows of one class."""
+        rows: Array = self.on[(self.split == TRAIN) & (self.y == label)]
+        return rows
+
+
+def group(on: Array, y: Array, split: Array, names: list[str], *, per_class: bool, score_training: bool = False) -> Groups:
+    """Prune units that are constant over the training rows, and choose the rows to score.
+
+    on (n, D) truth values.  score_training  average the energies of training rows too.
+    Raises DataError for a single class, a class without or with only one distinct training row.
+    """
+    if per_class and len(names) < 2:
+        raise DataError("all rows have one label, and --per-class tells classes apart")
+    training = split == TRAIN
+    for label, name in enumerate(names):
+        own = on[training & (y == label)]
+        owner = f"class '{name}'" if per_class else "the split"
+        if not len(own):
+            raise DataError(f"{owner} has no training rows", hint="--split sets how many rows of each class train")
+        if (own == own[0]).all():
+            raise DataError(f"{owner} has fewer than two distinct training rows, and herding needs two")
+    units = varying(on[training])
+    parts = [TRAIN, VALID, TEST] if score_training else [VALID, TEST]
+    scored = np.flatnonzero(np.isin(split, parts)) if per_class else np.empty(0, dtype=np.int64)
+    return Groups(np.ascontiguousarray(on[:, units]), y, split, names, units, on.shape[1], scored)
+
+
+def hidden_problem(groups: Groups, settings: dynamics.Settings) -> dynamics.Problem:
+    """One run with hidden variables per class of the groups."""
+    runs = tuple(packed(groups.training(label), settings.representation) for label in range(len(groups.names)))
+    return dynamics.Problem(runs, settings, pack(groups.on[groups.scored]) if len(groups.scored) else None)
+
+
+def visible_problem(groups: Groups, settings: visible.Settings) -> visible.Problem:
+    """One fully visible run per class of the groups."""
+    rows = [values(groups.training(label), settings.representation) for label in range(len(groups.names))]
+    queries = values(groups.on[groups.scored], settings.representation) if len(groups.scored) else None
+    return visible.Problem(tuple(visible.from_rows(part, settings.features) for part in rows), settings, queries)
+
+
+def scores(groups: Groups, energies: Array, averaged: int, map: Callable[..., Any] = map) -> Scores:
+    """The averaged energies with the labels and a baseline, the class of the nearest training row.
+
+    energies  (n, C) sums over `averaged` iterations.
+    """
+    training = np.flatnonzero(groups.split == TRAIN)
+    rows, classes = groups.on[groups.scored], len(groups.names)
+    parts = np.array_split(rows, max(1, len(rows) // 512))
+    neighbours = np.concatenate(list(map(lambda part: nearest(part, groups.on[training]), parts)))
+    return Scores(
+        energy=energies / max(1, averaged),
+        y=groups.y[groups.scored],
+        split=groups.split[groups.scored],
+        nearest=groups.y[training[neighbours]],
+        majority=int(np.bincount(groups.y[training], minlength=classes).argmax()),
+    )
+
+
+def assemble_hidden(problem: dynamics.Problem, state: dynamics.State) -> Herding:
+    """The artifact of runs with hidden variables, without scores, classes and units."""
+    settings, T = problem.settings, state.iteration
+    driving = [driven(problem, run, u, T) for u, run in enumerate(state.runs)]
+    gaps = np.array([identity_gap(part, run, T) for part, run in zip(driving, state.runs, strict=True)])
+    runs = state.runs
+    return Herding(
+        n=np.array([part.scale // T for part in driving], dtype=np.int64),
+        M=_smallest(np.stack([run.M for run in runs])),
+        b=np.stack([run.b for run in runs]),
+        c=np.stack([run.c for run in runs]),
+        x=np.stack([run.x for run in runs]),
+        z=np.stack([run.z for run in runs]),
+        weight_norm=np.stack([run.weight_norm for run in runs], axis=1),
+        visible_norm=np.stack([run.visible_norm for run in runs], axis=1),
+        states=np.stack([run.states for run in runs]),
+        moments=Moments(
+            visible=np.stack([run.visible_sum for run in runs]),
+            pair=np.stack([run.pair_sum for run in runs]),
+            hidden=np.stack([run.hidden_sum for run in runs]),
+        ),
+        rates=Rates(
+            visible=np.stack([part.visible for part in driving]),
+            scale=np.array([part.scale for part in driving], dtype=np.int64),
+            pair=_smallest(np.stack([part.pair for part in driving])),
+            hidden=np.stack([part.hidden for part in driving]),
+        ),
+        gap=Gap(largest_visible=gaps[:, 1], largest_pair=gaps[:, 0], largest_hidden=gaps[:, 2]),
+        model="rbm",
+        features="xz",
+        representation=settings.representation,
+        variant=settings.variant,
+        flip=settings.flips,
+        hidden_bias=settings.hidden_bias,
+        sweeps=settings.sweeps,
+        iterations=T,
+        burn_in=settings.burn_in,
+        energy_every=settings.energy_every,
+        seed=settings.seed,
+        step_sizes=list(settings.step_sizes),
+        wide_from=np.array([run.wide_from for run in runs], dtype=np.int64),
+        ascent_sweeps=np.array([run.sweeps / T for run in runs]),
+        decoupled=isinstance(problem.units[0], dynamics.Drive),
+    )
+
+
+def assemble_visible(problem: visible.Problem, state: visible.State) -> Herding:
+    """The artifact of fully visible runs, without scores, classes and units."""
+    settings, T, D = problem.settings, state.iteration, problem.sources[0].units
+    rows = settings.features == "rows"
+    weights = [visible.weights(source, run, T, settings.features) for source, run in zip(problem.sources, state.runs, strict=True)]
+    sums = [run.counts @ source.candidates if rows else run.counts for source, run in zip(problem.sources, state.runs, strict=True)]
+    w, sampled = np.stack(weights), np.stack(sums)
+    moment = np.stack([T * source.moment for source in problem.sources])
+    n = np.array([max(source.n, 1) for source in problem.sources])
+    gap = np.abs(sampled / T - moment / (T * n)[:, None])
+    paired = settings.features == "x,xx"
+    last = [source.candidates[run.chosen] if rows else run.x for source, run in zip(problem.sources, state.runs, strict=True)]
+    return Herding(
+        n=n,
+        b=w[:, :D],
+        J=w[:, D:] if paired else None,
+        x=np.stack(last),
+        weight_norm=np.stack([run.weight_norm for run in state.runs], axis=1),
+        states=np.stack([run.states for run in state.runs]),
+        moments=Moments(visible=sampled[:, :D], visible_pair=sampled[:, D:] if paired else None),
+        rates=Rates(visible=moment[:, :D], scale=T * n, visible_pair=moment[:, D:] if paired else None),
+        gap=Gap(largest_visible=gap[:, :D].max(axis=1), largest_pair=gap[:, D:].max(axis=1) if paired and D > 1 else None),
+        model="rows" if rows else "mrf",
+        features=settings.features,
+        representation="real" if rows else settings.representation,
+        variant=settings.maximiser,
+        flip=False,
+        hidden_bias="none",
+        sweeps=0,
+        iterations=T,
+        burn_in=settings.burn_in,
+        energy_every=settings.energy_every,
+        seed=settings.seed,
+    )
+
+
+def _smallest(numbers: Array) -> Array:
+    """Integers in 32 bits where they fit."""
+    fits = numbers.size == 0 or (numbers.min() >= -(1 << 31) and numbers.max() < 1 << 31)
+    return numbers.astype(np.int32) if fits else numbers

@@ -1,0 +1,137 @@
+"""The `herding` artifact: final integer weights, running moments, rates, pseudo-samples, traces, class energies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.herding.features import values
+from herdcli.schema import Array, array
+
+GROWTH = 1.5  # ‖w‖ at T over ‖w‖ at T/2 beyond which the weights count as running away
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over the iterations of what the pseudo-samples' features were; divide by the iterations for averages."""
+
+    visible: Array = array("C D", "Σ_t x_t, or of the features of real rows", kind="if")
+    pair: Array | None = array("C D K", "Σ_t x_t z_t', with hidden units", kind="i", optional=True)
+    hidden: Array | None = array("C K", "Σ_t z_t", kind="i", optional=True)
+    visible_pair: Array | None = array("C P", "Σ_t x_i x_j for i < j, without hidden units", kind="i", optional=True)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What drove the weights, summed over iterations and rows: value / scale is the rate.
+
+    Source: Welling (2009), eq. 22 (without its stray Σ w).
+    """
+
+    visible: Array = array("C D", "Σ_t Σ_n x_n", kind="if")
+    scale: Array = array("C", "iterations times rows", kind="if")
+    pair: Array | None = array("C D K", "Σ_t Σ_n x_n z_n'", kind="i", optional=True)
+    hidden: Array | None = array("C K", "Σ_t Σ_n z_n", kind="i", optional=True)
+    visible_pair: Array | None = array("C P", "Σ_t Σ_n x_i x_j for i < j", kind="if", optional=True)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Prop. 1: |⟨g(s_t)⟩ − ⟨mean of g over the data⟩| of the features of each run, which is |w_T − w_0| / T (step size 1)."""
+
+    largest_visible: Array = array("C", "largest over visible features", kind="f")
+    largest_pair: Array | None = array("C", "largest over pair features", kind="f", optional=True)
+    largest_hidden: Array | None = array("C", "largest over hidden features", kind="f", optional=True)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Energies of held-out rows under each class, standardised by the class's training rows and averaged over iterations."""
+
+    energy: Array = array("n C", "averaged standardised energy of each row in each class's run", kind="f")
+    y: Array = array("n", "index of the row's class in `classes`", kind="iu")
+    split: Array = array("n", "0 train, 1 valid, 2 test", kind="iu")
+    nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
+    majority: int = 0  # the class most frequent among the training rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Herding:
+    """C runs (one, or one per class).  Weights of run c are M[c]/n[c], b[c]/n[c], c[c]/n[c]."""
+
+    n: Array = array("C", "unit of the weights: they are the stored numbers over n", kind="i")
+    b: Array = array("C D", "visible weights times n", kind="if")
+    x: Array = array("C D", "last pseudo-sample (for real rows the row's features)", kind="if")
+    weight_norm: Array = array("T C", "‖w‖ after each iteration", kind="f")
+    states: Array = array(
+        "C S P", "kept pseudo-samples, oldest first: bits of x, then of z, each padded to bytes; or the row's index", kind="u"
+    )
+    moments: Moments
+    rates: Rates
+    gap: Gap
+    model: str  # "rbm", "mrf" or "rows"
+    features: str  # "xz", "x", "x,xx" or "rows"
+    representation: str  # "spin" or "binary"; "real" for rows
+    variant: str  # "local", "safe" or the maximiser
+    flip: bool
+    hidden_bias: str
+    sweeps: int
+    iterations: int
+    burn_in: int
+    energy_every: int
+    seed: int
+    M: Array | None = array("C D K", "pair weights times n", kind="i", optional=True)
+    c: Array | None = array("C K", "hidden weights times n", kind="i", optional=True)
+    z: Array | None = array("C K", "hidden units of the last pseudo-sample", kind="i", optional=True)
+    J: Array | None = array("C P", "weights of x_i x_j, i < j, times n", kind="if", optional=True)
+    visible_norm: Array | None = array("T C", "‖b‖ after each iteration", kind="f", optional=True)
+    wide_from: Array | None = array("C", "iteration from which sums were taken in 64 bits, 0: never", kind="i", optional=True)
+    ascent_sweeps: Array | None = array("C", "sweeps of block ascent per iteration", kind="f", optional=True)
+    units: Array | None = array("D", "indices of the units kept; constant ones are pruned", kind="i", optional=True)
+    all_units: int = 0  # units before pruning
+    decoupled: bool = False  # driven by rates, without data
+    step_sizes: list[int] | None = None  # pair, visible, hidden
+    scores: Scores | None = None
+    classes: list[str] | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    threshold: float | None = None
+    value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+
+    @property
+    def count(self) -> int:
+        """C, the number of runs."""
+        return len(self.n)
+
+    @property
+    def growth(self) -> float:
+        """The largest ratio over runs of ‖w‖ at T to ‖w‖ at T/2: near √2 or below unless weights run away."""
+        return growth(self.weight_norm)
+
+    @property
+    def visible_growth(self) -> float:
+        """The same of the visible weights alone: they grow first in the mirror image of the data."""
+        return 0.0 if self.visible_norm is None else growth(self.visible_norm)
+
+    def kept(self, run: int) -> tuple[Array, Array | None]:
+        """(x (S, D), z (S, K) or None) int8 of the kept pseudo-samples of one run; of real rows (indices (S, 1), None)."""
+        if self.features == "rows":
+            return self.states[run].view(np.uint32).astype(np.int64), None
+        D = self.b.shape[1]
+        cut = -(-D // 8)
+        parts = [_unpacked(self.states[run][:, :cut], D, self.representation)]
+        if self.z is None:
+            return parts[0], None
+        return parts[0], _unpacked(self.states[run][:, cut:], self.z.shape[1], self.representation)
+
+
+def _unpacked(octets: Array, units: int, representation: str) -> Array:
+    return values(np.unpackbits(octets, axis=1, count=units, bitorder="little") == 1, representation)
+
+
+def growth(norm: Array) -> float:
+    """max over columns of norm[T−1] / norm[T/2−1]; 1.0 where the earlier norm is 0 and for fewer than 4 iterations."""
+    if len(norm) < 4:
+        return 1.0
+    before, after = norm[len(norm) // 2 - 1], norm[-1]
+    return float(np.divide(after, before, out=np.ones_like(after), where=before > 0.0).max())

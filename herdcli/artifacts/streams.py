@@ -92,7 +92,7 @@ def scratch_file() -> Iterator[Path]:
 
 def _check_stdout() -> None:
     if sys.stdout is None or sys.stdout.closed:
-        raise WriteFailed("stdout is closed", where="stdout", hint="write to a file: -o FILE")
+        raise WriteFailed("it is closed", where="stdout", hint="write to a file: -o FILE")
     if sys.stdout.isatty():
         hint = "name a file with -o FILE, redirect with > FILE, or pipe into another command: | herd eval"
         raise BadUsage("the output is binary and stdout is a terminal", where="stdout", hint=hint)

@@ -99,7 +99,7 @@ def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
     if f"{name}.index" in table.column_names:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
         shape = (table.num_rows, int(beside[f"{name}.width"]))
-        return csr(value.values.to_numpy(), index.values.to_numpy(), index.offsets.to_numpy(), shape)
+        return csr(value.values.to_numpy(zero_copy_only=False), index.values.to_numpy(), index.offsets.to_numpy(), shape)
     members = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
     if members:
         return {key: _vector(table.column(column)) for key, column in members.items()}

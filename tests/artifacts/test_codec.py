@@ -136,7 +136,7 @@ def test_csr_matrices_come_back_with_their_types(dtype: str) -> None:
     assert back.indices.dtype == X.indices.dtype
 
 
-@pytest.mark.parametrize("part, wrong", [("indices", 99), ("indices", -1), ("indptr", 99)])
+@pytest.mark.parametrize(("part", "wrong"), [("indices", 99), ("indices", -1), ("indptr", 99)])
 def test_csr_indices_outside_the_matrix_are_refused(part: str, wrong: int) -> None:
     X = csr_matrix(np.eye(3))
     getattr(X, part)[1] = wrong

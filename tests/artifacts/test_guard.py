@@ -127,7 +127,7 @@ def test_what_points_elsewhere_or_is_no_plain_data_is_refused(tmp_path: Path, fi
 
 
 @pytest.mark.parametrize(
-    "rows, message",
+    ("rows", "message"),
     [
         (np.float64(3), "0 dimensions"),
         (np.zeros(3), "1 dimensions"),
@@ -146,7 +146,7 @@ def test_rows_that_cannot_be_learned_from_are_refused(tmp_path: Path, rows: Any,
 
 
 @pytest.mark.parametrize(
-    "name, values, message",
+    ("name", "values", "message"),
     [
         ("y", np.zeros(10_999, "i4"), "/y has 10 999 rows, /X has 11 000"),
         ("y", np.full(11_000, 0.5), "labels are whole numbers or text"),

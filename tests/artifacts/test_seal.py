@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import Dataset, load, save, seal, save_checkpoint
+from herdcli.artifacts import Dataset, load, save, save_checkpoint, seal
 from herdcli.errors import DataError, HerdError
 
 

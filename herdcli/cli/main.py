@@ -110,6 +110,8 @@ def _exit_code(label: str, error: BaseException) -> int:
         return _fail(label, str(error), error.hint, error.exit_code)
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
+    if isinstance(error, SystemExit):  # click's way out: 0 after completion, 1 when the reader of a pipe is gone
+        return 128 + signal.SIGPIPE if error.code else 0
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else label
         return _fail(command, error.format_message(), None if "--help" in error.format_message() else f"try '{command} --help'", 2)

@@ -10,28 +10,77 @@ import h5py
 import numpy as np
 import pytest
 
+RANGE = "hint: declare the range of the values: --range LO,HI\n"
+
 # name -> (changes to the arrays of small.h5, further options, what stderr says)
 ARRAYS = {
-    "nan": (lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.nan, rows["X"])}, [], ""),
-    "infinity": (lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.inf, rows["X"])}, [], ""),
-    "no labels": (lambda rows: {"y": None}, ["--per-class"], ""),
-    "class without training rows": (lambda rows: {"split": np.where(rows["y"] == 1, 2, 0).astype(np.uint8)}, ["--per-class"], ""),
-    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], ""),
-    "no rows": (lambda rows: {"X": rows["X"][:0], "y": rows["y"][:0], "split": rows["split"][:0]}, [], ""),
-    "no training rows": (lambda rows: {"split": np.full(40, 2, np.uint8)}, [], ""),
-    "no columns": (lambda rows: {"X": rows["X"][:, :0]}, [], ""),
-    "scalar": (lambda rows: {"X": np.float64(1), "y": None, "split": None}, [], ""),
-    "cube": (lambda rows: {"X": np.zeros((40, 2, 3))}, [], ""),
-    "complex": (lambda rows: {"X": rows["X"] * 1j}, [], ""),
-    "strings": (lambda rows: {"X": np.full((40, 6), b"on")}, [], ""),
-    "compound": (lambda rows: {"X": np.zeros(40, dtype=[("a", "f4"), ("b", "f4")])}, [], ""),
-    "grey without range": (lambda rows: {"X": rows["X"] * np.arange(1, 7)}, [], ""),
-    "outside declared range": (lambda rows: {"X": rows["X"] * np.arange(1, 7)}, ["--range", "0,5"], ""),
-    "split code": (lambda rows: {"split": np.full(40, 7, np.uint8)}, [], ""),
-    "fractional labels": (lambda rows: {"y": rows["y"] + 0.5}, ["--per-class"], ""),
-    "no X": (lambda rows: {"X": None}, [], ""),
-    "empty file": (lambda rows: {"X": None, "y": None, "split": None}, [], ""),
-    "impossible split": (lambda rows: {}, ["--split", "30,5,5"], ""),
+    "nan": (
+        lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.nan, rows["X"])},
+        [],
+        "/X has 1 NaN row (first: row 17)\nhint: remove the rows or fill them in\n",
+    ),
+    "infinity": (
+        lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.inf, rows["X"])},
+        [],
+        "/X has 1 infinite row (first: row 17)\nhint: remove the rows or fill them in\n",
+    ),
+    "no labels": (
+        lambda rows: {"y": None},
+        ["--per-class"],
+        "no labels 'y', which --per-class needs\nhint: --label COLUMN names the labels of a table\n",
+    ),
+    "class without training rows": (
+        lambda rows: {"split": np.where(rows["y"] == 1, 2, 0).astype(np.uint8)},
+        ["--per-class"],
+        "class '1' has no training rows\nhint: --split sets how many rows of each class train\n",
+    ),
+    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], "/y has 39 rows, /X has 40\n"),
+    "no rows": (
+        lambda rows: {"X": rows["X"][:0], "y": rows["y"][:0], "split": rows["split"][:0]},
+        [],
+        "/X has 0 rows and 6 columns: there is nothing to read\n",
+    ),
+    "no training rows": (
+        lambda rows: {"split": np.full(40, 2, np.uint8)},
+        [],
+        "the split has no training rows\nhint: --split sets how many rows of each class train\n",
+    ),
+    "no columns": (lambda rows: {"X": rows["X"][:, :0]}, [], "/X has 40 rows and 0 columns: there is nothing to read\n"),
+    "scalar": (lambda rows: {"X": np.float64(1), "y": None, "split": None}, [], "dataset 'X' has 0 dimensions, expected 2 (n, d)\n"),
+    "cube": (lambda rows: {"X": np.zeros((40, 2, 3))}, [], "dataset 'X' has 3 dimensions, expected 2 (n, d)\n"),
+    "complex": (lambda rows: {"X": rows["X"] * 1j}, [], "/X holds complex numbers; numbers, booleans and strings are read\n"),
+    "strings": (
+        lambda rows: {"X": np.full((40, 6), b"on")},
+        [],
+        "dataset 'X' has type <U2, expected float or signed integer or unsigned integer or boolean\n",
+    ),
+    "compound": (
+        lambda rows: {"X": np.zeros(40, dtype=[("a", "f4"), ("b", "f4")])},
+        [],
+        "/X holds compound values; numbers, booleans and strings are read\n",
+    ),
+    "grey without range": (
+        lambda rows: {"X": rows["X"] * np.arange(1, 7)},
+        [],
+        "/X has more than two values and no value_range, so no threshold can be set\n" + RANGE,
+    ),
+    "outside declared range": (
+        lambda rows: {"X": rows["X"] * np.arange(1, 7)},
+        ["--range", "0,5"],
+        "/X has values from 0 to 6, outside the value range 0 to 5\n" + RANGE,
+    ),
+    "split code": (lambda rows: {"split": np.full(40, 7, np.uint8)}, [], "/split has 7 in row 0; it may hold 0 train, 1 valid, 2 test\n"),
+    "fractional labels": (lambda rows: {"y": rows["y"] + 0.5}, ["--per-class"], "/y has 0.5 in row 0; labels are whole numbers or text\n"),
+    "no X": (
+        lambda rows: {"X": None},
+        [],
+        "has no dataset /X (it has /split, /y)\nhint: a data set keeps its rows in /X (n, d) and its labels in /y (n)\n",
+    ),
+    "empty file": (
+        lambda rows: {"X": None, "y": None, "split": None},
+        [],
+        "has no dataset /X (it has nothing)\nhint: a data set keeps its rows in /X (n, d) and its labels in /y (n)\n",
+    ),
 }
 
 
@@ -40,7 +89,13 @@ def test_arrays(herd, quick, rows, write, tmp_path, name):
     changes, options, message = ARRAYS[name]
     arrays = {key: values for key, values in (rows | changes(rows)).items() if values is not None}
     write(tmp_path / "bad.h5", arrays)
-    refused(herd, tmp_path, quick("bad.h5", *options), 65, message)
+    code = 2 if name == "grey without range" else 65
+    refused(herd, tmp_path, quick("bad.h5", *options), code, f"herd fit-rbm: bad.h5: {message}")
+
+
+def test_split_asks_for_more_rows_than_there_are(herd, quick, small, tmp_path):
+    message = "herd fit-rbm: --split: asks for 40 rows, class 0 has 20\nhint: ask for at most 20 per class in all\n"
+    refused(herd, tmp_path, quick("small.h5", "--split", "30,5,5"), 65, message)
 
 
 def refused(herd, folder: Path, arguments: list, code: int, message: str, stdin: bytes = b"") -> None:
@@ -63,25 +118,34 @@ def test_missing_file(herd, quick, tmp_path):
 
 def test_directory(herd, quick, tmp_path):
     (tmp_path / "folder").mkdir()
-    refused(herd, tmp_path, quick("folder"), 66, "herd fit-rbm: folder: is a directory\n")
+    refused(herd, tmp_path, quick("folder"), 66, "herd fit-rbm: folder: is a directory\nhint: name a file in it\n")
 
 
 def test_empty_file(herd, quick, tmp_path):
     (tmp_path / "empty.h5").touch()
-    refused(herd, tmp_path, quick("empty.h5"), 66, "herd fit-rbm: empty.h5: the file is empty\n")
+    refused(
+        herd,
+        tmp_path,
+        quick("empty.h5"),
+        65,
+        "herd fit-rbm: empty.h5: the file is empty\nhint: was the command that wrote it interrupted?\n",
+    )
 
 
 def test_neither_format(herd, quick, tmp_path):
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
-    refused(herd, tmp_path, quick("noise"), 65, "")
+    message = (
+        "noise: the format is not recognised\nhint: known are hdf5, parquet, npz, csv, svmlight, also in gzip or zstd; text must be UTF-8\n"
+    )
+    refused(herd, tmp_path, quick("noise"), 65, f"herd fit-rbm: {message}")
 
 
 # name -> (command line, code, what stderr says)
 WRONG_KIND = {
-    "a model to learn from": (["fit-rbm", "model.h5"], ""),
-    "data to evaluate": (["eval", "small.h5"], ""),
-    "data as model": (["apply", "small.h5", "small.h5"], ""),
-    "model as data": (["apply", "model.h5", "model.h5"], ""),
+    "a model to learn from": (["fit-rbm", "model.h5"], "herd fit-rbm: model.h5: is of kind rbm, expected dataset\n"),
+    "data to evaluate": (["eval", "small.h5"], "herd eval: small.h5: is of kind dataset, expected rbm\n"),
+    "data as model": (["apply", "small.h5", "small.h5"], "herd apply: small.h5: is of kind dataset, expected rbm\n"),
+    "model as data": (["apply", "model.h5", "model.h5"], "herd apply: model.h5: is of kind rbm, expected dataset\n"),
 }
 
 
@@ -123,7 +187,7 @@ def test_check_names_every_cut_and_every_turned_bit(herd, model, tmp_path, suffi
     folder.mkdir()
     names = damaged_files(folder, source.read_bytes())
     ended = herd("check", source.name, *(f"damaged/{name}" for name in names))
-    accused = [line.split(": ")[1] for line in ended.err.splitlines() if not line.startswith("hint: ")]
+    accused = [line.split(": ")[1] for line in ended.err.splitlines() if line.split(": ")[1] != "hint"]
     assert ended.code == 65
     assert ended.out == b""
     assert accused == [f"damaged/{name}" for name in names]
@@ -232,15 +296,34 @@ def references(path: Path) -> None:
         file.create_dataset("to", data=file["X"].ref, dtype=h5py.ref_dtype)
 
 
+COPY = "hint: copy the data into a plain file, for instance with h5repack or h5py\n"
 GUARD = {
-    external_link: ([], ""),
-    soft_link: ([], ""),
-    external_storage: ([], ""),
-    virtual: ([], ""),
-    bomb: ([], ""),
-    unwritten: ([], ""),
-    zeros_bomb: (["--max-memory", "10M"], ""),
-    hard_link_twice: ([], ""),
+    external_link: (
+        [],
+        "/X is a link to another file, which is not followed\n" + COPY,
+    ),
+    soft_link: (
+        [],
+        "/X is a soft link, which is not followed\n" + COPY,
+    ),
+    external_storage: (
+        [],
+        "/X keeps its data in another file, which is not opened\n" + COPY,
+    ),
+    virtual: (
+        [],
+        "/X is a virtual dataset, which is not followed\n" + COPY,
+    ),
+    bomb: (["--max-memory", "1G"], "/X: declares 800 TB, more than the 1 GB allowed\nhint: raise --max-memory if the machine has it\n"),
+    unwritten: ([], "/X was declared and never written\n"),
+    zeros_bomb: (
+        ["--max-memory", "10M"],
+        "/X: declares 24 MB, more than the 10 MB allowed\nhint: raise --max-memory if the machine has it\n",
+    ),
+    hard_link_twice: (
+        [],
+        "/again is an object the file links twice\n" + COPY,
+    ),
 }
 
 
@@ -248,23 +331,51 @@ GUARD = {
 def test_guard(herd, quick, tmp_path, make):
     options, message = GUARD[make]
     make(tmp_path / "bad.h5")
-    refused(herd, tmp_path, quick("bad.h5", *options), 65, message)
+    refused(herd, tmp_path, quick("bad.h5", *options), 65, f"herd fit-rbm: bad.h5: {message}")
 
 
 # ---- text and NumPy files ----
 
 # name -> (file name, contents, further options, what stderr says)
 TEXTS = {
-    "csv with a word": ("bad.csv", "a,b,y\n1,0,0\n1,one,1\n", [], ""),
-    "csv with a missing cell": ("bad.csv", "a,b,y\n1,0,0\n1,,1\n", [], ""),
-    "csv with a short row": ("bad.csv", "a,b,y\n1,0,0\n1,0\n", [], ""),
-    "csv with nan": ("bad.csv", "a,b,y\n1,0,0\nnan,0,1\n", [], ""),
-    "csv without rows": ("bad.csv", "a,b,y\n", [], ""),
-    "csv without that label": ("bad.csv", "a,b,y\n1,0,0\n1,1,1\n", ["--label", "class"], ""),
-    "svmlight with index zero": ("bad.svm", "1 0:1 2:1\n", [], ""),
-    "svmlight out of order": ("bad.svm", "1 2:1 1:1\n", [], ""),
-    "svmlight with a word": ("bad.svm", "1 1:1 2:x\n", [], ""),
-    "svmlight with a huge index": ("bad.svm", "1 1:1 99999999999:1\n", [], ""),
+    "csv with a missing cell": (
+        "bad.csv",
+        "a,b,y\n1,0,0\n1,,1\n",
+        [],
+        "column 'b' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n",
+    ),
+    "csv with a short row": (
+        "bad.csv",
+        "a,b,y\n1,0,0\n1,0\n",
+        [],
+        "Row #3: Expected 3 columns, got 2: 1,0\nhint: each line needs as many values as the first\n",
+    ),
+    "csv with nan": (
+        "bad.csv",
+        "a,b,y\n1,0,0\nnan,0,1\n",
+        [],
+        "column 'a' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n",
+    ),
+    "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header and no rows\n"),
+    "csv without that label": (
+        "bad.csv",
+        "a,b,y\n1,0,0\n1,1,1\n",
+        ["--label", "class"],
+        "has nothing named 'class' for the labels\nhint: it has a, b, y\n",
+    ),
+    "svmlight with an index twice": ("bad.svm", "1 1:1 1:1\n", [], "a row names the same index twice\n"),
+    "svmlight with a word": (
+        "bad.svm",
+        "1 1:1 2:x\n",
+        [],
+        "line 1 has '2:x' where index:value should stand\nhint: other text is read with --input-format csv\n",
+    ),
+    "svmlight with a huge index": (
+        "bad.svm",
+        "1 1:1 99999999999:1\n",
+        [],
+        "line 1 has '99999999999:1' where index:value should stand\nhint: other text is read with --input-format csv\n",
+    ),
 }
 
 
@@ -272,13 +383,15 @@ TEXTS = {
 def test_text(herd, quick, tmp_path, name):
     file, contents, options, message = TEXTS[name]
     (tmp_path / file).write_text(contents)
-    refused(herd, tmp_path, quick(file, *options), 65, message)
+    code = 2 if "--label" in options else 65
+    refused(herd, tmp_path, quick(file, *options), code, f"herd fit-rbm: {file}: {message}")
 
 
 def test_pickled_npz(herd, quick, tmp_path):
     with (tmp_path / "bad.npz").open("wb") as file:
         np.savez(file, X=np.array([{"a": 1}], dtype=object))
-    refused(herd, tmp_path, quick("bad.npz"), 65, "")
+    message = "array X holds Python objects (a pickle)\nhint: pickles can run code and are never read: save numbers or str arrays\n"
+    refused(herd, tmp_path, quick("bad.npz"), 65, f"herd fit-rbm: bad.npz: {message}")
 
 
 def test_npz_that_runs_code_runs_none(herd, quick, tmp_path):
@@ -298,24 +411,40 @@ def test_npz_that_declares_more_than_it_holds(herd, quick, tmp_path):
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("X.npy", array)
-    refused(herd, tmp_path, quick("bad.npz"), 65, "")
+    message = "herd fit-rbm: bad.npz: array X declares 8000000000000000 bytes and holds at most 192\n"
+    refused(herd, tmp_path, quick("bad.npz"), 65, message)
 
 
 def test_gzip_bomb(herd, quick, tmp_path):
     import gzip
 
     (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,0\n" * 5_000_000, 9))
-    refused(herd, tmp_path, quick("bad.csv.gz", "--max-memory", "1M"), 65, "")
+    refused(
+        herd,
+        tmp_path,
+        quick("bad.csv.gz", "--max-memory", "1M"),
+        65,
+        "herd fit-rbm: bad.csv.gz: declares 1.11 MB, more than the 1 MB allowed\nhint: raise --max-memory if the machine has it\n",
+    )
 
 
 def test_cut_gzip(herd, quick, tmp_path):
     import gzip
 
     (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,0\n0,1\n" * 500)[:-9])
-    refused(herd, tmp_path, quick("bad.csv.gz"), 65, "")
+    reason = "Compressed file ended before the end-of-stream marker was reached"
+    message = f"herd fit-rbm: bad.csv.gz: the compressed file is cut short or damaged ({reason})\n"
+    refused(herd, tmp_path, quick("bad.csv.gz"), 65, message)
 
 
 def test_stdin_named_twice(herd, digits_bytes, tmp_path):
     ended = herd("apply", "-", "-", stdin=digits_bytes)
     assert ended.code == 2
     assert "stdin" in ended.err
+
+
+def test_column_of_words_is_left_out_and_said(herd, quick, tmp_path):
+    (tmp_path / "words.csv").write_text("a,b,name,y\n" + "1,0,ann,0\n0,1,bob,1\n" * 6)
+    ended = herd(*quick("words.csv", "-o", "out.h5"))
+    assert ended.code == 0
+    assert ended.err.splitlines()[0] == "fit-rbm: words.csv: ignored name"

@@ -156,7 +156,7 @@ def test_file_size_limit(shell, digits, tmp_path):
 def test_closed_stdout(shell, small, command):
     ended = shell(f"herd {command} >&-")
     assert ended.code == 74
-    assert ended.err.splitlines()[0] == f"herd {command.split()[0]}: stdout: stdout is closed"
+    assert ended.err.splitlines()[0] == f"herd {command.split()[0]}: stdout: it is closed"
 
 
 def test_closed_stdout_does_not_matter_with_a_named_output(shell, small):

@@ -53,10 +53,8 @@ def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, str]:
 
 
 def herd_epoch(X: np.ndarray, arguments: argparse.Namespace) -> Callable[[], float]:
-    """Seconds of the next epoch of a fit by herd."""
-    settings = learning.Settings(
-        hidden=arguments.hidden, batch_size=arguments.batch, epochs=10**4, learning_rate=0.05, momentum=0.5, weight_decay=1e-4
-    )
+    """Seconds of the next epoch of a fit by herd with its default rate, momentum and weight decay."""
+    settings = learning.Settings(hidden=arguments.hidden, batch_size=arguments.batch, epochs=max(50, arguments.repeats + 1))
     problem = learning.Problem([X], settings)
     state = learning.init(problem)
 
@@ -92,7 +90,8 @@ def torch_epoch(X: np.ndarray, arguments: argparse.Namespace, sampler: str) -> C
     torch.manual_seed(0)
     rows = torch.from_numpy(X.astype(np.float32))
     n, D = rows.shape
-    K, batch, rate, momentum, decay = arguments.hidden, arguments.batch, 0.05, 0.5, 1e-4
+    K, batch = arguments.hidden, arguments.batch
+    rate, momentum, decay = 0.05, 0.9, 1e-4
     W, b, c = 0.01 * torch.randn(D, K), torch.zeros(D), torch.zeros(K)
     W_velocity, b_velocity, c_velocity = torch.zeros(D, K), torch.zeros(D), torch.zeros(K)
 

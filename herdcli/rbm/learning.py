@@ -27,7 +27,7 @@ from herdcli.rbm.units import family
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-BLOCK = 1024  # rows that are in float32 at one time
+BLOCK = 512  # rows that are in float32 at one time
 INITIAL_SCALE = 0.01  # standard deviation of the first weights; Hinton (2010), sec. 8.1
 LARGEST = 1e3  # parameters beyond it have diverged
 
@@ -220,7 +220,8 @@ def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconst
             block = contrastive(sweeper, rows, settings.steps, n, scratch)
         else:
             block = persistent(sweeper, rows, state.chain[m, start : start + BLOCK], settings.steps, (n, chains), reconstruct, scratch)
-        W = block.pairs(scratch) if start == 0 else W + block.pairs(scratch)
+        pairs = block.pairs(scratch)
+        W = pairs if max(n, chains) <= BLOCK else pairs + W if start else pairs.copy()
         signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
         signs[: len(rows)] = 1.0 / n
         b += signs @ block.v

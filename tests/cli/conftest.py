@@ -144,12 +144,20 @@ def quick_fixture() -> Callable[..., list[str]]:
     return quick
 
 
+@pytest.fixture(scope="session")
+def model_bytes(tmp_path_factory: pytest.TempPathFactory, run_plain: Callable[..., bytes]) -> bytes:
+    """A tiny sealed RBM of small.h5."""
+    folder = tmp_path_factory.mktemp("model")
+    write_hdf5(folder / "small.h5", rows())
+    return run_plain(folder, *quick("small.h5"))
+
+
 @pytest.fixture
-def model(herd: Callable[..., Ended], small: Path, tmp_path: Path) -> Path:
-    """model.h5: a tiny sealed RBM of small.h5."""
-    ended = herd(*quick(small.name, "-o", "model.h5"))
-    assert ended.code == 0, ended.err
-    return tmp_path / "model.h5"
+def model(model_bytes: bytes, small: Path, tmp_path: Path) -> Path:
+    """model.h5 beside small.h5."""
+    path = tmp_path / "model.h5"
+    path.write_bytes(model_bytes)
+    return path
 
 
 @pytest.fixture
@@ -171,7 +179,7 @@ def start_process(tmp_path: Path, scratch: Path) -> Callable[..., subprocess.Pop
         running.communicate()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
     """run_plain(folder, *arguments) is the stdout of a herd that must succeed."""
 

@@ -83,7 +83,7 @@ def test_debug_shows_the_traceback(herd, quick):
 
 
 def test_no_escape_codes_in_a_log(herd, small, quick):
-    for env in ({}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"CLICOLOR_FORCE": "1"}):
+    for env in ({}, {"NO_COLOR": "1"}, {"TERM": "dumb"}):
         ended = herd(*quick("small.h5", "-v", "-o", "out.h5"), env=env)
         assert "\x1b" not in ended.err
 

@@ -12,7 +12,7 @@ FITS = {
     "pcd": ["--hidden", "12", "--epochs", "2", "--algorithm", "pcd", "--chains", "30"],
     "per class": ["--hidden", "6", "--epochs", "2", "--per-class"],
     "per class with folds": ["--hidden", "6", "--epochs", "1", "--per-class", "--folds", "2"],
-    "own split": ["--hidden", "6", "--epochs", "1", "--per-class", "--split", "60,20,20"],
+    "own split": ["--hidden", "6", "--epochs", "1", "--split", "60,20,20"],
 }
 
 
@@ -21,6 +21,7 @@ def test_fit_twice_and_with_two_threads(herd, digits, tmp_path, name):
     for run, threads in (("first", 1), ("again", 1), ("threads", 2)):
         assert herd("fit-rbm", "digits.h5", *FITS[name], "-j", threads, "-o", f"{run}.h5").code == 0
     first = (tmp_path / "first.h5").read_bytes()
+    assert first.startswith(b"herd-artifact 1 kind=rbm ")
     assert (tmp_path / "again.h5").read_bytes() == first
     assert (tmp_path / "threads.h5").read_bytes() == first
 
@@ -41,9 +42,9 @@ def test_blas_threads_of_the_caller_do_not_matter(herd, digits):
 
 
 def test_another_seed_is_another_result(herd, digits):
-    runs = [herd("fit-rbm", "digits.h5", *FITS["cd"], "--seed", seed) for seed in (0, 1, 2**64 - 1)]
-    assert [run.code for run in runs] == [0, 0, 0]
-    assert len({run.out for run in runs}) == 3
+    runs = [herd("fit-rbm", "digits.h5", *FITS["cd"], "--seed", seed) for seed in (1, 2**64 - 1)]
+    assert [run.code for run in runs] == [0, 0]
+    assert runs[0].out != runs[1].out
 
 
 @pytest.mark.skipif(os.environ.get("HERD_KERNELS") == "python", reason="compares both kernels; needs the compiled ones")
@@ -56,7 +57,7 @@ def test_both_kernels_give_the_same_bytes(herd, digits):
 
 def test_evaluation_is_the_same_text(herd, digits, tmp_path):
     assert herd("fit-rbm", "digits.h5", "--hidden", "30", "--epochs", "2", "-o", "model.h5").code == 0
-    tables = [herd("eval", "model.h5", "-j", threads) for threads in (1, 1, 2)]
+    tables = [herd("eval", "model.h5", "--temperatures", "200", "-j", threads) for threads in (1, 1, 2)]
     assert [table.code for table in tables] == [0, 0, 0]
     assert tables[0].out == tables[1].out == tables[2].out
     assert tables[0].out.startswith(b"file\tkind\t")

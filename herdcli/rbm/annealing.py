@@ -3,7 +3,7 @@
 Chains walk from independent visible units with biases a (log Z known) to the model through
     f_β(v) = exp( ((1−β) a + β b)·v + Σ_k A(β x_k) ),   x = c + v'W,   0 = β_0 < … < β_T = 1,
 collecting  log w = Σ_t log f_{β_t}(v_t) − log f_{β_{t−1}}(v_t); v_{t+1} is one Gibbs step under β_t from v_t.
-The mean of w is an unbiased estimate of Z_1/Z_0.
+The mean of w is an unbiased estimate of Z_1/Z_0.  Units are sampled and x is formed in float32, weights in float64.
 Source: Neal (2001); Salakhutdinov & Murray (2008), sec. 4.1, without the base model's own hidden units, whose
 contribution is a constant.
 """
@@ -15,7 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.errors import BadUsage
+from herdcli.rbm.gibbs import uniform_words
 from herdcli.rbm.likelihood import Map, summed_log_partition
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family
@@ -23,7 +25,6 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 TEMPERATURES_PER_STEP = 10
-LIMIT = 700.0  # natural parameters beyond ±700 decide a unit for certain; e^700 is still a float64
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Problem:
 class State:
     """Where the chains are: `values` in unit values, `log_weights` in nats."""
 
-    values: Array = array("M chains D", "visible units of each chain", kind="f")
-    log_weights: Array = array("M chains", "log importance weight so far", kind="f")
+    values: Array = array("M chains D", "visible units of each chain, float32", kind="f")
+    log_weights: Array = array("M chains", "log importance weight so far, float64", kind="f")
     step: int = 0
 
 
@@ -71,10 +72,10 @@ def init(problem: Problem) -> State:
         raise BadUsage(f"annealed importance sampling needs at least 2 chains for its standard error, not {problem.chains}")
     if problem.temperatures < 1:
         raise BadUsage(f"annealed importance sampling needs at least 1 temperature, not {problem.temperatures}")
-    values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]))
+    values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
-        uniform = generator(problem.seed, Stream.ANNEALING, unit=m).random(values[m].shape)
-        _draw(h.visible, np.broadcast_to(a, values[m].shape).copy(), uniform, values[m])
+        first = generator(problem.seed, Stream.ANNEALING, unit=m)
+        _draw(h.visible, np.zeros_like(values[m]), a.astype(np.float32), 1.0, first, values[m])
     return State(values, np.zeros(values.shape[:2]))
 
 
@@ -97,28 +98,39 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     """Take model m's chains through the temperatures `betas`, weights and values updated in place."""
     h, a, v, log_weights = problem.models[m], problem.bases[m], state.values[m], state.log_weights[m]
     random = generator(problem.seed, Stream.ANNEALING, unit=m, step=state.step + 1)
-    uniform_hidden, uniform_visible = np.empty((len(v), h.W.shape[1])), np.empty(v.shape)
-    hidden = np.empty(uniform_hidden.shape)
+    W, c = h.W.astype(np.float32), h.c.astype(np.float32)
+    x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     for before, beta in pairwise(betas.tolist()):
-        x = v @ h.W + h.c
-        log_weights += (beta - before) * (v @ (h.b - a))
-        log_weights += summed_log_partition(h.hidden, beta * x) - summed_log_partition(h.hidden, before * x)
-        _draw(h.hidden, beta * x, random.random(out=uniform_hidden), hidden)
-        natural = hidden @ h.W.T + h.b
-        natural *= beta
-        natural += (1.0 - beta) * a
-        _draw(h.visible, natural, random.random(out=uniform_visible), v)
+        np.matmul(v, W, out=x)
+        log_weights += (beta - before) * (v @ (h.b - a)) + _gain(h.hidden, x + h.c, before, beta)
+        _draw(h.hidden, x, c, beta, random, hidden)
+        np.matmul(hidden, W.T, out=natural)
+        _draw(h.visible, natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), beta, random, v)
 
 
-def _draw(units: Family, natural: Array, uniform: Array, out: Array) -> None:
-    """Sample units into `out`: on where u·(1 + e^{−g·a}) < 1.  `natural` is overwritten."""
+def _gain(units: Family, x: Array, before: float, beta: float) -> Array:
+    """Σ_k A(β x_k) − A(β' x_k) with β' = `before`, for x (n, K) float64; see `summed_log_partition` for A."""
     low, high = units.values
-    np.multiply(natural, low - high, out=natural)
-    np.clip(natural, -LIMIT, LIMIT, out=natural)
-    np.exp(natural, out=natural)
-    np.add(natural, 1.0, out=natural)
-    np.multiply(natural, uniform, out=natural)
-    out[...] = np.where(natural < 1.0, float(high), float(low))
+    gap = high - low
+    linear = (low + gap / 2) * x.sum(axis=1)
+    np.abs(x, out=x)
+    linear += gap / 2 * x.sum(axis=1)
+    ratio = np.exp(-gap * beta * x)
+    ratio += 1.0
+    x *= -gap * before
+    np.exp(x, out=x)
+    x += 1.0
+    ratio /= x
+    np.log(ratio, out=ratio)
+    result: Array = (beta - before) * linear + ratio.sum(axis=1)
+    return result
+
+
+def _draw(units: Family, natural: Array, bias: Array, beta: float, random: np.random.Generator, out: Array) -> None:
+    """Sample units with natural parameters β (natural + bias) into `out`; all float32, `natural` is overwritten."""
+    low, high = units.values
+    words = uniform_words(random, len(natural), natural.shape[1] + 1)
+    fast.two_state_sample(natural, bias, beta * (high - low), low, high - low, words, low, high, out)
 
 
 def estimates(problem: Problem, state: State) -> list[Estimate]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import herdcli
-from herdcli import iterate
+from herdcli import fast, iterate
 from herdcli.errors import BadUsage
 from herdcli.rbm import annealing, likelihood
 from herdcli.rbm.model import Harmonium
@@ -219,3 +219,16 @@ def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_
     (found,) = annealing.estimates(annealed, run(annealed))
     assert found.log_partition == pytest.approx(exact, abs=0.1)
     assert found.standard_error < 0.1
+
+
+@pytest.mark.skipif(fast.kernels() == "python", reason="the compiled loops are not in use")
+def test_annealing_gives_the_same_bits_on_both_kernels():
+    problem = annealing.Problem((model("binary", "spin", (17, 23)),), (np.linspace(-2, 2, 17),), chains=7, temperatures=50)
+    compiled = run(problem)
+    try:
+        fast.use("python")
+        plain = run(problem)
+    finally:
+        fast.use("cython")
+    np.testing.assert_array_equal(plain.values, compiled.values)
+    np.testing.assert_array_equal(plain.log_weights, compiled.log_weights)

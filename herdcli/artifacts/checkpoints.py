@@ -39,7 +39,9 @@ def load_checkpoint(path: str, state_type: type[State], digest: str) -> State | 
             header.verify(stated, source.size, source.sha256, where=path)
             with guard.opened(name, where=path) as file:
                 attributes = hdf5.root_attributes(file, CHECKPOINT, where=path)
-                if int(attributes["kind-version"]) > VERSION or attributes.get("configuration") != digest:
+                if int(attributes["kind-version"]) > VERSION:
+                    raise DataError("the checkpoint was saved by a newer herd", where=path, hint="go on with the herd that began the run")
+                if attributes.get("configuration") != digest:
                     hint = "repeat the options and inputs it began with, or start afresh without --resume"
                     raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
                 guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)

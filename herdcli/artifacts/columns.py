@@ -58,7 +58,7 @@ def _features(table: Any, names: list[str], where: str) -> tuple[Array | list[st
     """A matrix from a list column, or the names of numeric columns; and the names of what is left."""
     import pyarrow as pa
 
-    whole = next((name for name in names if name in ("x", "X") and pa.types.is_fixed_size_list(table.schema.field(name).type)), None)
+    whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(table.schema.field(name).type)), None)
     if whole is not None:
         return lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
     numeric = [name for name in names if _is_number(table.schema.field(name).type)]
@@ -138,11 +138,12 @@ def _role(table: Any, name: str, where: str) -> Array:
 
 
 def lists_to_matrix(column: Any, name: str, where: str) -> Array:
-    """A column of fixed-length lists as a matrix (rows, length), read without more than one copy."""
+    """A column of lists of equal length as a matrix (rows, length), read without more than one copy."""
     _refuse_missing(column, name, where)
-    if not _is_number(column.type.value_type):
-        raise DataError(f"column '{name}' holds lists of {column.type.value_type}; numbers are read", where=where)
-    X = np.empty((len(column), column.type.list_size), dtype=column.type.value_type.to_pandas_dtype())
+    inner = getattr(column.type, "value_type", None)
+    if inner is None or not _is_number(inner):
+        raise DataError(f"column '{name}' holds {column.type}; lists of numbers are read", where=where)
+    X = np.empty((len(column), _length(column, name, where)), dtype=inner.to_pandas_dtype())
     row = 0
     for chunk in column.chunks:
         flat = chunk.flatten()
@@ -151,3 +152,16 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
         X[row : row + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), -1)
         row += len(chunk)
     return X
+
+
+def _length(column: Any, name: str, where: str) -> int:
+    """The one length of a column's lists."""
+    if hasattr(column.type, "list_size"):
+        return int(column.type.list_size)
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column).to_numpy()
+    if len(lengths) and (lengths != lengths[0]).any():
+        row = int(np.argmax(lengths != lengths[0]))
+        raise DataError(f"column '{name}' has {lengths[row]} values in row {row} and {lengths[0]} in row 0", where=where)
+    return int(lengths[0]) if len(lengths) else 0

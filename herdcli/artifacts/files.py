@@ -14,6 +14,8 @@ from herdcli.artifacts.kinds import CHECKPOINT, Kind, kind_of
 from herdcli.artifacts.streams import publish
 from herdcli.errors import BadUsage, DataError
 
+TEXT = ("csv", "svmlight")
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -96,13 +98,17 @@ def _read_hdf5(source: Source, options: _Options) -> Artifact:
         if stated is None:
             sniff.refuse_lost_seal(source.head, name)
             with guard.opened(path, where=name) as file:
+                source.forget_file()
                 value: Any = people.read(file, name, limit=options.limit, note=options.note, label=options.label)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
             hint = "go on from it with --checkpoint FILE --resume of the command that wrote it"
             raise DataError("is a checkpoint", where=name, hint=hint)
+        if options.label is not None:
+            options.note(f"{name}: --label has no effect on a sealed data set")
         with guard.opened(path, where=name) as file:
+            source.forget_file()
             value, history = hdf5.read(file, stated.kind, limit=options.limit, where=name)
     return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True)
 
@@ -146,7 +152,9 @@ def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | 
     if form not in ("hdf5", "parquet") and not isinstance(value, Dataset):
         hint = "write HDF5: --format hdf5"
         raise BadUsage(f"a {kind.name} cannot be written as {form}, only a data set can", where=path, hint=hint)
-    with publish(path, clobber=clobber) as temporary:
+    if isinstance(value, Dataset):
+        validate(value)
+    with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:
         _write(temporary, form, kind, value, history)
         size = os.stat(temporary).st_size
     return Written(kind.name, size)

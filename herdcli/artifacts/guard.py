@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-os.environ["HDF5_PLUGIN_PRELOAD"] = "::"  # no filter plug-ins; must be set before libhdf5 is loaded
+# Both must be set before libhdf5 is loaded: no filter plug-ins, and no lock but ours on files being written.
+os.environ["HDF5_PLUGIN_PRELOAD"] = "::"
+if os.environ.get("HDF5_USE_FILE_LOCKING", "FALSE").upper() not in ("FALSE", "0"):
+    del os.environ["HDF5_USE_FILE_LOCKING"]
 
 import h5py
 

@@ -16,6 +16,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from herdcli.artifacts import header, memory
@@ -43,6 +44,7 @@ class Source:
         self.size = os.fstat(self._descriptor).st_size if regular else 0
         self._hash: header.Hash | None = None
         self._skip = 0
+        self._drained: Path | None = None
 
     @property
     def sha256(self) -> str:
@@ -78,17 +80,22 @@ class Source:
         if self.regular:
             yield _name_of(self._descriptor, self.name)
             return
-        with scratch_file() as path:
+        with scratch_file() as path, open(path, "wb", buffering=0) as out:
             try:
-                with open(path, "wb", buffering=0) as out:
-                    for piece in self.pieces():
-                        out.write(piece)
+                for piece in self.pieces():
+                    out.write(piece)
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                     raise
                 hint = "set TMPDIR to a folder with room"
                 raise WriteFailed(f"no room for the bytes of {self.name} ({error.strerror})", where=str(path), hint=hint) from error
+            self._drained = path
             yield str(path)
+
+    def forget_file(self) -> None:
+        """Take the name from a drained stream once the file is open: it goes away even if this process is killed."""
+        if self._drained is not None:
+            self._drained.unlink(missing_ok=True)
 
     def pieces(self) -> Iterator[memoryview]:
         """The bytes of a stream, once, hashed as they pass; pieces share one buffer."""

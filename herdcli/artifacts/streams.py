@@ -30,13 +30,14 @@ _OWN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _ANOTHERS = re.compile(r"/proc/\d+/fd/\d+")
 
 
-def check_destination(path: str, *, clobber: bool = True) -> None:
+def check_destination(path: str, *, clobber: bool = True, binary: bool = True) -> None:
     """Raise now what `publish` would raise when the work is done: for use before the work.
 
-    A terminal or closed stdout, a missing or unwritable folder, a folder as target, no-clobber.
+    A terminal (for binary output) or closed stdout, a missing or unwritable folder, a folder as
+    target, no-clobber.
     """
     if path == "-":
-        _check_stdout()
+        _check_stdout(binary)
         return
     target = _follow(path)
     if not _is_stream(target):
@@ -44,17 +45,17 @@ def check_destination(path: str, *, clobber: bool = True) -> None:
 
 
 @contextlib.contextmanager
-def publish(path: str, *, clobber: bool = True) -> Iterator[Path]:
+def publish(path: str, *, clobber: bool = True, binary: bool = True) -> Iterator[Path]:
     """A temporary file that becomes `path` if the body succeeds and vanishes if it fails.
 
-    "-" is stdout; what exists and is no regular file is written like stdout.
+    "-" is stdout; what exists and is no regular file is written like stdout.  binary: not for a terminal.
     Raises CannotCreate (73), WriteFailed (74), Locked (75), BadUsage (2) for a terminal; lets
     BrokenPipeError through.
     """
     target = path if path == "-" else _follow(path)
     shown = "stdout" if path == "-" else path
     if path == "-":
-        _check_stdout()
+        _check_stdout(binary)
     if path == "-" or _is_stream(target):
         with _naming_failures(shown), scratch_file() as temporary:
             yield temporary
@@ -67,7 +68,7 @@ def publish(path: str, *, clobber: bool = True) -> Iterator[Path]:
             yield temporary
             _finish(temporary, descriptor, target, path, clobber)
     except BaseException:
-        with contextlib.suppress(OSError):
+        if _same_file(temporary, descriptor):
             temporary.unlink()
         raise
     finally:
@@ -81,7 +82,7 @@ def scratch_file() -> Iterator[Path]:
         descriptor, name = tempfile.mkstemp(prefix="herd-")
     except OSError as error:
         hint = "set TMPDIR to a folder with room"
-        raise WriteFailed(f"no temporary file can be made ({_reason(error)})", where=tempfile.gettempdir(), hint=hint) from error
+        raise WriteFailed(f"no temporary file can be made ({_reason(error)})", where=os.environ.get("TMPDIR", "/tmp"), hint=hint) from error
     os.close(descriptor)
     try:
         yield Path(name)
@@ -90,10 +91,10 @@ def scratch_file() -> Iterator[Path]:
             os.unlink(name)
 
 
-def _check_stdout() -> None:
+def _check_stdout(binary: bool) -> None:
     if sys.stdout is None or sys.stdout.closed:
         raise WriteFailed("it is closed", where="stdout", hint="write to a file: -o FILE")
-    if sys.stdout.isatty():
+    if binary and sys.stdout.isatty():
         hint = "name a file with -o FILE, redirect with > FILE, or pipe into another command: | herd eval"
         raise BadUsage("the output is binary and stdout is a terminal", where="stdout", hint=hint)
 
@@ -201,6 +202,9 @@ def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: b
     folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system whose folders cannot be synced
+            raise
     finally:
         os.close(folder)
 

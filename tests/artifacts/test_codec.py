@@ -170,7 +170,7 @@ def test_missing_and_mistyped_fields_are_named() -> None:
     with h5py.File(buffer, "w") as file:
         file.attrs["name"] = 3
         file["values"] = np.zeros(1)
-    with pytest.raises(DataError, match="/name cannot be read.*expected str"):
+    with pytest.raises(DataError, match=r"/name cannot be read.*expected str"):
         decoded(buffer.getvalue(), Part)
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:

@@ -59,7 +59,7 @@ def test_the_data_set_s_own_split_is_the_default() -> None:
 
 @pytest.mark.parametrize("spec", ["", "1", "1,2", "a,b,c", "0.5,0.6,0.7", "1.5,2,3", "-1,1,1", "0,0.5,0.5", "nan,0,0", "1,2,3,4"])
 def test_splits_that_mean_nothing_are_refused(spec: str) -> None:
-    with pytest.raises(BadUsage, match="is no split|neither fractions"):
+    with pytest.raises(BadUsage, match=r"is no split|neither fractions"):
         split_rows(labelled([9]), spec, 0)
 
 

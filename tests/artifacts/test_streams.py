@@ -167,6 +167,7 @@ def test_binary_to_a_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr("sys.stdout", terminal)
         with pytest.raises(BadUsage) as caught:
             check_destination("-")
+        check_destination("-", binary=False)
     os.close(leader)
     assert all(way in (caught.value.hint or "") for way in ("-o FILE", "> FILE", "| herd"))
 
@@ -213,6 +214,12 @@ def test_stdin_may_be_a_file_or_half_read(tmp_path: Path, python: Run, dataset: 
     assert python('"$PY" -c "$PROGRAM" - < "$0"'.replace("$0", str(path)), shell=True, env={"PROGRAM": LOAD}).stdout == b"(6, 4)\n"
     line = f'(echo skipped; cat "{path}") > "{tmp_path}/both"; (read _; "$PY" -c "$PROGRAM" -) < "{tmp_path}/both"'
     assert python(line, shell=True, env={"PROGRAM": LOAD}).stdout == b"(6, 4)\n"
+
+
+def test_locks_asked_of_hdf5_do_not_get_in_the_way(tmp_path: Path, python: Run) -> None:
+    for mode in ("TRUE", "FALSE", "BEST_EFFORT"):
+        done = python(SAVE, str(tmp_path / "out.h5"), env={"HDF5_USE_FILE_LOCKING": mode})
+        assert (done.returncode, done.stderr) == (0, b""), mode
 
 
 def test_a_cut_or_changed_pipe_is_refused(python: Run) -> None:

@@ -25,6 +25,8 @@ class Stream(IntEnum):
     PSEUDO = 7  # which unit a stochastic pseudo-likelihood flips
     SAMPLE = 8  # samples drawn for the user
     HERDING = 9  # initial weights and state of herding
+    BANDWIDTH = 10  # rows that a median distance is taken over
+    ATOMS = 11  # atoms and candidates drawn from a target
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

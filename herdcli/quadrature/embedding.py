@@ -1,0 +1,262 @@
+"""Kernel sums over points: a point against all candidates, weighted atoms, and the n² mean embedding.
+
+The Gaussian kernel goes through compiled tiles (`fast.gaussian_*`), explicit features through their moments, every
+other kernel through `kernel.matrix` in blocks.  Tiles and the order of their sums depend on the number of points
+alone, so any number of workers gives the same bits.
+Source: Chen, Welling & Smola (2010), the embedding μ(x) = E k(x, X); the tiling is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.numerics.kernels import Composite, Constant, Features, Gaussian, Kernel, Polynomial, length
+from herdcli.schema import Array, array
+
+LANES = 16
+ROWS, COLUMNS = 256, 8192  # of a tile
+BLAS_FROM = 33  # columns from which products of rows are left to BLAS
+TILES_PER_STEP = 64
+GENERIC_BLOCK = 1 << 20  # entries of a block of kernel values
+Map = Callable[..., Iterable[Any]]
+
+
+class Evaluator(Protocol):
+    """Kernel values between arbitrary rows and the n fixed points."""
+
+    def values(self, row: Array) -> Array:
+        """(n,) float64 k(row, x_i) for one row (d,); the caller may overwrite it."""
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i)."""
+
+
+def evaluator(kernel: Kernel, points: Array) -> Evaluator:
+    """The fastest evaluator of a kernel on points (n, d) float64."""
+    return GaussianPoints(kernel, points) if isinstance(kernel, Gaussian) else GenericPoints(kernel, points)
+
+
+class GenericPoints:
+    """Any kernel, by `kernel.matrix`."""
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+
+    def values(self, row: Array) -> Array:
+        return np.ascontiguousarray(self.kernel.matrix(self.points, row[None])[:, 0])
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        out = np.empty(len(self.points))
+        block = max(1, GENERIC_BLOCK // max(1, len(rows)))
+        for start in range(0, len(out), block):
+            out[start : start + block] = self.kernel.matrix(self.points[start : start + block], rows) @ weights
+        return out
+
+
+class GaussianPoints:
+    """The Gaussian kernel as 2^(−|a−b|²/2) on points as columns, centred, scaled by √(log₂ e)/ℓ and padded to LANES."""
+
+    def __init__(self, kernel: Gaussian, points: Array, *, centre: Array | None = None, dtype: type = np.float64) -> None:
+        self.count = len(points)
+        self.scale = math.sqrt(math.log2(math.e)) / length(kernel.bandwidth)
+        self.centre = points.mean(axis=0) if centre is None else centre
+        self.dtype = dtype
+        self.columns = self.packed(points)
+
+    def packed(self, rows: Array) -> Array:
+        """(d, n) columns of rows (n, d), n padded with zeros."""
+        columns = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
+        np.multiply((rows - self.centre).T, self.scale, out=columns[:, : len(rows)], casting="same_kind")
+        return columns
+
+    def values(self, row: Array) -> Array:
+        out = np.empty(self.columns.shape[1])
+        fast.gaussian_values((row - self.centre) * self.scale, self.columns, out)
+        return out[: self.count]
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        atoms = self.packed(rows)
+        padded = np.zeros(atoms.shape[1])
+        padded[: len(weights)] = weights
+        out = np.empty(self.columns.shape[1])
+        fast.gaussian_tile(self.columns, np.ones(len(out)), atoms, padded, True, out, None)
+        return out[: self.count]
+
+
+@dataclass
+class EmbeddingState:
+    """Sums so far.  `step` counts strips of rows."""
+
+    step: int
+    sums: Array = array("n", "Σ_j w_j k(y_i, x_j), complete when every strip is done", kind="f")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The embedding of weighted rows at points: sums_i = Σ_j w_j k(points_i, rows_j).
+
+    points (n, d), rows (N, d) float64; `symmetric` says they are the same array, and half the work is done.
+    """
+
+    kernel: Kernel
+    points: Array
+    rows: Array
+    weights: Array  # (N,)
+    symmetric: bool
+    plan: Plan
+
+
+class Plan(Protocol):
+    """How a kernel's tiles are computed."""
+
+    size: tuple[int, int]
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums over the columns for `rows`, and with `both` sums over the rows for `columns`."""
+
+
+def problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> Problem:
+    """The embedding of rows with weights at points; pass the same array twice for the symmetric case."""
+    plan: Plan
+    if isinstance(kernel, Gaussian):
+        plan = GaussianPlan(kernel, points, rows, weights, np.float32 if precision == "float32" else np.float64)
+    else:
+        plan = GenericPlan(kernel, points, rows, weights)
+    return Problem(kernel, points, rows, weights, points is rows, plan)
+
+
+def init(problem: Problem) -> EmbeddingState:
+    """Nothing summed yet."""
+    return EmbeddingState(0, np.zeros(len(problem.points)))
+
+
+def strips_per_step(problem: Problem) -> int:
+    """Strips of one step: about TILES_PER_STEP tiles."""
+    _, columns = problem.plan.size
+    return max(1, TILES_PER_STEP // max(1, -(-len(problem.rows) // columns)))
+
+
+def total_steps(problem: Problem) -> int:
+    """Steps until the sums are complete."""
+    strips = -(-len(problem.points) // problem.plan.size[0])
+    return -(-strips // strips_per_step(problem))
+
+
+def step(problem: Problem, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
+    """Add the tiles of the next strips, in one order whatever `map` runs them on."""
+    per_step = strips_per_step(problem)
+    tiles = [tile for strip in range(state.step * per_step, (state.step + 1) * per_step) for tile in _tiles(problem, strip)]
+    for (rows, columns, both), (down, across) in zip(tiles, map(lambda tile: problem.plan.tile(*tile), tiles), strict=True):
+        state.sums[rows] += down
+        if both and across is not None:
+            state.sums[columns] += across
+    state.step += 1
+    return state
+
+
+def _tiles(problem: Problem, strip: int) -> Iterator[tuple[slice, slice, bool]]:
+    """(rows, columns, both sums wanted?) of a strip: all columns, or in the symmetric case those from the diagonal on."""
+    height, width = problem.plan.size
+    start, stop = strip * height, min((strip + 1) * height, len(problem.points))
+    if start >= stop:
+        return
+    total = len(problem.rows)
+    first = 0
+    if problem.symmetric:
+        yield slice(start, stop), slice(start, stop), False
+        first = stop
+    for left in range(first, total, width):
+        yield slice(start, stop), slice(left, min(left + width, total)), problem.symmetric
+
+
+class GenericPlan:
+    """Tiles by `kernel.matrix`."""
+
+    size = (ROWS, GENERIC_BLOCK // ROWS)
+
+    def __init__(self, kernel: Kernel, points: Array, rows: Array, weights: Array) -> None:
+        self.kernel, self.points, self.rows, self.weights = kernel, points, rows, weights
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        values = self.kernel.matrix(self.points[rows], self.rows[columns])
+        return values @ self.weights[columns], self.weights[rows] @ values if both else None
+
+
+class GaussianPlan:
+    """Compiled tiles.  Where no row is far out, |x|²/2 moves from the exponent into the weights (see fast.gaussian_tile)."""
+
+    size = (ROWS, COLUMNS)
+
+    def __init__(self, kernel: Gaussian, points: Array, rows: Array, weights: Array, dtype: type) -> None:
+        centre = rows.mean(axis=0)
+        self.right = GaussianPoints(kernel, rows, centre=centre, dtype=dtype)
+        self.left = self.right if points is rows else GaussianPoints(kernel, points, centre=centre, dtype=dtype)
+        halves = [0.5 * np.square(side.columns, dtype=np.float64).sum(axis=0) for side in (self.left, self.right)]
+        self.differences = max(half.max(initial=0.0) for half in halves) > (60.0 if dtype == np.float64 else 28.0)
+        shrink = [np.ones_like(half) if self.differences else np.exp2(-half) for half in halves]
+        padded = np.zeros(self.right.columns.shape[1])
+        padded[: len(weights)] = weights
+        self.factors = shrink  # of the finished sums, left and right
+        self.weights = (padded * shrink[1]).astype(dtype)
+        self.ones = np.ones(self.left.columns.shape[1], dtype=dtype)
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
+        a, b = self.left.columns[:, rows], self.right.columns[:, wide]
+        down = np.empty(rows.stop - rows.start)
+        across = np.zeros(b.shape[1], dtype=b.dtype)
+        weights = self.weights[wide]
+        if wide.stop > columns.stop:
+            weights = weights.copy()
+            weights[columns.stop - columns.start :] = 0
+        left_weights = self.weights[rows] if both else self.ones[rows]
+        if len(a) >= BLAS_FROM and not self.differences:
+            _blas_tile(a, left_weights, b, weights, down, across)
+        else:
+            fast.gaussian_tile(a, left_weights, b, weights, self.differences, down, across if both else None)
+        down *= self.factors[0][rows]
+        return down, across[: columns.stop - columns.start] * self.factors[1][columns] if both else None
+
+
+def _blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Array) -> None:
+    """A tile in pieces whose products BLAS makes."""
+    for left in range(0, b.shape[1], 1024):
+        part = slice(left, left + 1024)
+        piece = np.empty_like(down)
+        fast.gaussian_finish(np.ascontiguousarray(a.T) @ np.ascontiguousarray(b[:, part]), wa, wb[part], piece, across[part])
+        down[:] = piece if left == 0 else down + piece
+
+
+def by_moments(kernel: Kernel) -> bool:
+    """Is the kernel's embedding a function of the first two moments, so that no n² sum is needed?"""
+    if isinstance(kernel, Composite):
+        return not kernel.product and all(by_moments(part) for part in kernel.parts)
+    return isinstance(kernel, (Features, Constant)) or (isinstance(kernel, Polynomial) and kernel.degree <= 2)
+
+
+def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array | None) -> tuple[Array, float]:
+    """(n,) μ(points) and ‖μ‖² of a distribution with mean (d,) and second moments E xx' (d, d), for `by_moments` kernels."""
+    if isinstance(kernel, Composite):
+        parts = [moment_embedding(part, points, mean, second) for part in kernel.parts]
+        return np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts)
+    if isinstance(kernel, Constant):
+        return np.full(len(points), kernel.value), kernel.value
+    linear, square = points @ mean, float(mean @ mean)
+    if isinstance(kernel, Features):
+        if not kernel.pairs or second is None:
+            return linear, square
+        pairs = second - np.diag(np.diag(second))
+        return linear + 0.5 * np.einsum("ni,ni->n", points @ pairs, points), square + 0.5 * float(np.square(pairs).sum())
+    if not isinstance(kernel, Polynomial):
+        raise TypeError(kernel.text())
+    c = kernel.offset
+    if kernel.degree == 1 or second is None:
+        return linear + c, square + c
+    quadratic = np.einsum("ni,ni->n", points @ second, points)
+    return quadratic + 2 * c * linear + c * c, float(np.square(second).sum()) + 2 * c * square + c * c

@@ -15,7 +15,10 @@ help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 demo: $(VENV)/installed  ## install into .venv, learn an RBM of the digits and evaluate it
-	@$(BIN)/herd --version
+	@case "$$($(BIN)/herd --version)" in \
+	  *python*) echo "herd uses its NumPy loops: nothing was compiled when it was installed (is gcc there?)";; \
+	  *) echo "herd uses its compiled loops";; \
+	esac
 	$(BIN)/herd fit-rbm data/digits.h5 | $(BIN)/herd eval
 
 test: $(VENV)/installed-dev  ## the fast tests, once on the NumPy loops and once on the compiled ones

@@ -170,6 +170,8 @@ def _quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     def value(flat: Array) -> tuple[float, Array]:
         point = flat.reshape(U.shape)
         loss, log_p = objective.loss(point)
+        if _separated(objective, loss, log_p):
+            return loss / rows, np.zeros(U.size)  # no minimum lies ahead: a zero gradient ends the search
         return objective.penalised(loss, point) / rows, objective.gradient(point, np.exp(log_p)).ravel() / rows
 
     found = minimize(value, U.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-13, "gtol": 1e-6})

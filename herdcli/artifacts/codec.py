@@ -18,9 +18,9 @@ import types
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-import h5py
 import numpy as np
 
+from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError
 from herdcli.schema import Array
 

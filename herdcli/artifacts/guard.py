@@ -8,19 +8,12 @@ lead elsewhere, before a dataset is touched; what will be read is then checked o
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Both must be set before libhdf5 is loaded: no filter plug-ins, and no lock but ours on files being written.
-os.environ["HDF5_PLUGIN_PRELOAD"] = "::"
-if os.environ.get("HDF5_USE_FILE_LOCKING", "FALSE").upper() not in ("FALSE", "0"):
-    del os.environ["HDF5_USE_FILE_LOCKING"]
-
-import h5py
-
 from herdcli.artifacts import memory
+from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError, HerdError
 
 FILTERS = {

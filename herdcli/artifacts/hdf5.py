@@ -9,10 +9,9 @@ from typing import Any
 
 from herdcli import __version__
 from herdcli.artifacts import codec, guard, header, kinds
+from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError
 from herdcli.schema import check
-
-import h5py  # isort: skip  (after guard, which closes the door to plug-ins)
 
 RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "generated-by", "provenance", "configuration"})
 FORMAT_VERSION = 1

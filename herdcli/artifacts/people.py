@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-import h5py
-
 from herdcli.artifacts import codec, guard
 from herdcli.artifacts.assemble import assemble
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import BadUsage, DataError
 
 LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from herdcli import artifacts
 from herdcli.artifacts import load
 from herdcli.errors import DataError
 
@@ -235,5 +236,20 @@ def test_every_truncation_of_an_unsealed_file_is_refused(tmp_path: Path) -> None
             load(path)
 
 
-def test_no_plug_in_is_ever_loaded() -> None:
-    assert os.environ["HDF5_PLUGIN_PRELOAD"] == "::"
+def test_no_plug_in_is_ever_loaded(python: Callable[..., Any]) -> None:
+    program = """
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "h5py":
+            print(os.environ.get("HDF5_PLUGIN_PRELOAD"))
+sys.meta_path.insert(0, Watch())
+import herdcli.artifacts
+"""
+    assert python(program).stdout == b"::\n"
+
+
+def test_h5py_is_imported_in_one_place_only() -> None:
+    package = Path(artifacts.__file__).resolve().parents[1]
+    importers = [path.name for path in package.rglob("*.py") if re.search(r"^\s*(import|from) h5py", path.read_text(), re.M)]
+    assert importers == ["libhdf5.py"]

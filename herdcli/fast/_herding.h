@@ -141,23 +141,22 @@ HERD_SUMS static void wide_sums(const uint64_t *bits, int64_t stride, int rows, 
     }
 }
 
-/* From subset sums to activations a = scale * sum + offset; the energy falls by |a| (spins) or
-   max(a, 0) (binary); the bit of a row in signs[k] is a >= 0. */
+/* From subset sums to activations a = scale * sum + offset; the energy falls by |a| (spins) or max(a, 0) (binary).
+   Four |a| < 2^28 share a 32-bit lane. */
 HERD_SUMS static void finish_block(const int32_t *sums, int rows, int spin, const int32_t *offset, int64_t *energy)
 {
+    const int32_t keep = spin ? -1 : 0;
     for (int row = 0; row < rows; row++) {
-        const int32_t *sum = sums + row * LANES;
-        int32_t total = 0;
-        if (spin)
-            for (int k = 0; k < LANES; k++) {
-                int32_t a = 2 * sum[k] + offset[k];
-                total += a < 0 ? -a : a;
-            }
-        else
-            for (int k = 0; k < LANES; k++) {
-                int32_t a = sum[k] + offset[k];
-                total += a < 0 ? 0 : a;
-            }
+        const int_lanes *sum = (const int_lanes *)(sums + row * LANES);
+        int_lanes part = {0};
+        for (int lane = 0; lane < LANES / 8; lane++) {
+            int_lanes a = sum[lane] + (sum[lane] & keep) + ((const int_lanes *)offset)[lane];
+            int_lanes negative = a >> 31;
+            part += spin ? (a ^ negative) - negative : a & ~negative;
+        }
+        int64_t total = 0;
+        for (int k = 0; k < 8; k++)
+            total += part[k];
         energy[row] -= total;
     }
 }
@@ -209,7 +208,7 @@ static int64_t hidden_scratch(int words)
 
 /* energy[row] = -(b.x + sum_k |a_k|), or max(a_k, 0) for binary units, with a = c + M'x; and, unless signs is
    NULL, signs[row / 64, k] holds in bit row % 64 whether a_k >= 0, in
-   rows of `stride` words, a multiple of LANES.  Sums must stay below 2^24. */
+   rows of `stride` words, a multiple of LANES.  The sums of |weights| at every unit must be below 2^28. */
 static void hidden_pass(const uint64_t *bits, int64_t rows, int words, const int32_t *weights, const int64_t *visible_bias,
                         const int64_t *hidden_bias, int visible, int hidden, int spin, int64_t *energy, uint64_t *signs,
                         int64_t stride, char *scratch)
@@ -221,7 +220,7 @@ static void hidden_pass(const uint64_t *bits, int64_t rows, int words, const int
     visible_energy(bits, rows, words, visible_bias, visible, spin, (int64_t *)scratch, energy);
     for (int first = 0; first < hidden; first += LANES) {
         int units = hidden - first < LANES ? hidden - first : LANES;
-        int32_t offset[LANES];
+        int32_t offset[LANES] __attribute__((aligned(32)));
         for (int k = 0; k < LANES; k++)
             offset[k] = k < units ? (int32_t)hidden_bias[first + k] : spin ? 0 : -1;
         for (int word = 0; word < words; word++) {

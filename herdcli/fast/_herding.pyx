@@ -3,6 +3,8 @@
 
 import numpy as np
 
+from herdcli.fast import numpy_herding
+
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 
 cdef extern from "_herding.h" nogil:
@@ -27,9 +29,16 @@ def herding_scratch(int words, int visible, int hidden):
     return raw[start : start + size]
 
 
-def hidden_pass(const uint64_t[:, ::1] rows, const int32_t[:, ::1] weights, const int64_t[::1] b, const int64_t[::1] c, bint spin,
-                int64_t[::1] energy, signs, unsigned char[::1] scratch):
-    """See the twin."""
+def hidden_pass(rows, weights, b, c, bint spin, energy, signs, scratch):
+    """See the twin, which also takes weights of 64 bits: there BLAS in float64 is the fast way."""
+    if weights.dtype == np.int32:
+        _hidden_pass(rows, weights, b, c, spin, energy, signs, scratch)
+    else:
+        numpy_herding.hidden_pass(rows, weights, b, c, spin, energy, signs, scratch)
+
+
+cdef _hidden_pass(const uint64_t[:, ::1] rows, const int32_t[:, ::1] weights, const int64_t[::1] b, const int64_t[::1] c, bint spin,
+                  int64_t[::1] energy, signs, unsigned char[::1] scratch):
     cdef uint64_t[:, ::1] out
     cdef uint64_t *sign_words = NULL
     cdef int64_t count = rows.shape[0], stride = 0

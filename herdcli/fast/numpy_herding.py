@@ -37,6 +37,13 @@ def _pack_columns(on: Array) -> Array:
     return words
 
 
+def _exact_type(weights: Array, b: Array, c: Array) -> type[np.generic]:
+    """float32 if no partial sum of the weights can reach 2^24, else float64."""
+    size = np.abs(weights)
+    above, below = size.sum(axis=0, dtype=np.int64) + np.abs(c), size.sum(axis=1, dtype=np.int64) + np.abs(b)
+    return np.float32 if max(above.max(), below.max()) < 1 << 24 else np.float64
+
+
 def herding_scratch(words: int, visible: int, hidden: int) -> Array:
     """Working memory of one thread for the other functions; NumPy makes its own."""
     return np.empty(0, dtype=np.uint8)
@@ -47,13 +54,13 @@ def hidden_pass(rows: Array, weights: Array, b: Array, c: Array, spin: bool, ene
 
         a = c + M'x,   energy = −(b·x + Σ_k |a_k|)   (spins),   −(b·x + Σ_k max(a_k, 0))   (binary)
 
-    rows     (n, w) uint64, packed.      weights  (D, K): int32 with all partial sums below 2^24, or int64 below 2^53.
+    rows     (n, w) uint64, packed.      weights  (D, K): int32 with Σ|M| at every unit, its bias included, below 2^28; or int64, below 2^53.
     b, c     (D,), (K,) int64.           energy   (n,) int64, written.
     signs    (ceil(n/64), S) uint64, S = K rounded up to a multiple of 32 and zero beyond K; written: bit n mod 64 of
              word n // 64 says a_nk ≥ 0; None if not wanted.
     Source: Welling (2009), eq. 9.
     """
-    exact = np.float32 if weights.dtype == np.int32 else np.float64
+    exact = _exact_type(weights, b, c)
     factor, offset = weights.astype(exact), c.astype(exact)
     for start in range(0, len(rows), BLOCK):
         x = _unpack(rows[start : start + BLOCK], len(b), spin, exact)
@@ -106,8 +113,7 @@ def ascend(weights: Array, b: Array, c: Array, x: Array, z: Array, spin: bool, f
     flip     at a fixpoint with b·x + c·z < 0 turn over all units, which raises the score, and go on (spins only).
     limit    sweeps after which to stop early; 0: none.      Returns the sweeps done.
     """
-    exact = np.float32 if weights.dtype == np.int32 else np.float64
-    factor: Array = weights.astype(exact)
+    factor: Array = weights.astype(_exact_type(weights, b, c))
     low = -1 if spin else 0
     sweeps = 0
     while True:

@@ -26,11 +26,12 @@ from herdcli.numerics.scores import accumulate
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-NARROW = 1 << 24  # partial sums below this are exact in float32, and taken in 32 bits
-WIDE = 1 << 53  # and below this in float64
-INT32_ROOM = 1 << 30  # one update must move sums of 32-bit weights by less
+FLOAT32 = 1 << 24  # partial sums below this are exact in float32,
+FLOAT64 = 1 << 53  # below this in float64,
+INT32 = 1 << 28  # and below this in 32 bits with room for one update,
+INT32_STEP = 1 << 30  # which must move no sum by more than this
 BLOCK_WORK = 4e9  # elementary products in one step of `iterate.run`, some 10 ms
-MOST_ROWS = NARROW - 1
+MOST_ROWS = FLOAT32 - 1
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Run:
     states: Array = array("S P", "kept pseudo-samples: bits of x, then of z, each padded to bytes", kind="u")
     averaged: int = 0  # iterations summed in `energy`
     sweeps: int = 0  # of block ascent, in all
-    wide_from: int = 0  # iteration from which sums are taken in 64 bits; 0: never
+    wide_from: int = 0  # iteration from which float32 would not hold the partial sums; 0: it always would
 
 
 @dataclass
@@ -209,7 +210,7 @@ def init(problem: Problem) -> State:
             )
         )
         column, row = np.abs(M).sum(axis=0, dtype=np.int64), np.abs(M).sum(axis=1, dtype=np.int64)
-        _guard(runs[-1], column, row, iteration=1, too_large=jump >= INT32_ROOM)
+        _guard(runs[-1], column, row, iteration=1, too_large=jump >= INT32_STEP)
     return State(0, 0, runs)
 
 
@@ -320,16 +321,18 @@ def _record(run: Run, settings: Settings, squares: float, t: int, n: int) -> Non
 
 
 def _guard(run: Run, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
-    """Go over to 64 bits before a partial sum could lose a bit.  Raises Diverged when they do not suffice.
+    """Note when sums pass what float32 holds, and go over to 64 bits before 32 do not suffice.  Raises Diverged beyond float64.
 
-    column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|; with the bias they bound every partial sum at a unit.
+    column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|; with the bias they bound every partial sum at a unit, and the
+    square of the largest, times the smaller layer, bounds ΣM².
     """
     bound = int(max((column + np.abs(run.c)).max(), (row + np.abs(run.b)).max()))
-    if bound >= WIDE:
+    if bound >= FLOAT64:
         raise Diverged(
             f"weights grew beyond exact arithmetic at iteration {iteration}",
             hint="use --variant safe, more --sweeps, or fewer --iterations",
         )
-    if run.M.dtype == np.int32 and (too_large or bound >= NARROW):
-        run.M = run.M.astype(np.int64)
+    if run.wide_from == 0 and bound >= FLOAT32:
         run.wide_from = iteration
+    if run.M.dtype == np.int32 and (too_large or bound >= INT32 or bound * bound * min(run.M.shape) >= 1 << 62):
+        run.M = run.M.astype(np.int64)

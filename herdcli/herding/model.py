@@ -86,7 +86,12 @@ class Herding:
     z: Array | None = array("C K", "hidden units of the last pseudo-sample", kind="i", optional=True)
     J: Array | None = array("C P", "weights of x_i x_j, i < j, times n", kind="if", optional=True)
     visible_norm: Array | None = array("T C", "‖b‖ after each iteration", kind="f", optional=True)
-    wide_from: Array | None = array("C", "iteration from which sums were taken in 64 bits, 0: never", kind="i", optional=True)
+    wide_from: Array | None = array(
+        "C",
+        "iteration from which partial sums passed 2^24, the bound of exact float32, and a wider type was used; 0: never",
+        kind="i",
+        optional=True,
+    )
     ascent_sweeps: Array | None = array("C", "sweeps of block ascent per iteration", kind="f", optional=True)
     units: Array | None = array("D", "indices of the units kept; constant ones are pruned", kind="i", optional=True)
     all_units: int = 0  # units before pruning

@@ -1,0 +1,210 @@
+"""Rates, decoupled herding, grouping by class, and the artifact."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli import schema
+from herdcli.errors import BadUsage, DataError
+from herdcli.herding import classes, dynamics, visible
+from herdcli.herding.features import packed, values
+from herdcli.herding.rates import decouple
+from herdcli.numerics import logistic
+
+
+def random_bits(rows, units, seed=0, share=0.5):
+    return np.random.default_rng(seed).random((rows, units)) < share
+
+
+def finish(problem, module=dynamics):
+    state = module.init(problem)
+    while state.iteration < problem.settings.iterations:
+        state = module.step(problem, state)
+    return state
+
+
+def learned(iterations=80, **options):
+    on = random_bits(30, 9, share=0.4)
+    settings = dynamics.Settings(**{"hidden": 4, "iterations": iterations, "burn_in": 0, "hidden_bias": "full", **options})
+    problem = dynamics.Problem((packed(on, settings.representation),), settings)
+    return on, classes.assemble_hidden(problem, finish(problem))
+
+
+def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
+    """Eq. 22: r_t = (t−1)/t r_{t−1} + ḡ_t/t, run beside the dynamics with rational numbers."""
+    monkeypatch.setattr(dynamics, "BLOCK_WORK", 1.0)  # one iteration a step
+    on = random_bits(30, 9, share=0.4)
+    X = values(on, "spin").astype(int)
+    settings = dynamics.Settings(hidden=4, iterations=60, burn_in=0, hidden_bias="full")
+    problem = dynamics.Problem((packed(on, "spin"),), settings)
+    state, rate = dynamics.init(problem), np.full((9, 4), Fraction(0))
+    for t in range(1, 61):
+        run = state.runs[0]
+        Z = np.where(X @ run.M + run.c >= 0, 1, -1)
+        mean = np.array([[Fraction(int(v), 30) for v in row] for row in X.T @ Z])
+        rate = rate * Fraction(t - 1, t) + mean / t
+        state = dynamics.step(problem, state)
+        assert state.iteration == t
+    value = classes.assemble_hidden(problem, state)
+    found = [[Fraction(int(v), int(value.rates.scale[0])) for v in row] for row in value.rates.pair[0]]
+    assert found == rate.tolist()
+    np.testing.assert_array_equal(value.rates.visible[0], 60 * X.sum(axis=0))
+
+
+def test_decoupled_herding_is_exact():
+    """Driven by rates, the weights follow w ← w + r − g(s) in rational numbers, from where learning ended."""
+    _, value = learned()
+    drive = decouple(value, 0)
+    settings = dynamics.Settings(hidden=4, iterations=150, burn_in=0, hidden_bias="full")
+    problem = dynamics.Problem((drive,), settings)
+    state = finish(problem)
+    scale, n = int(value.rates.scale[0]), int(value.n[0])
+    w = np.array([[Fraction(int(v), n) for v in row] for row in value.M[0]])
+    b, c = ([Fraction(int(v), n) for v in part] for part in (value.b[0], value.c[0]))
+    b, c, x = np.array(b), np.array(c), value.x[0].astype(int)
+    r, rb, rc = (
+        np.vectorize(lambda v: Fraction(int(v), scale))(part[0]) for part in (value.rates.pair, value.rates.visible, value.rates.hidden)
+    )
+    for _ in range(150):
+        while True:
+            z = np.where(c + x @ w >= 0, 1, -1)
+            new = np.where(b + w @ z >= 0, 1, -1)
+            if (new == x).all():
+                if b @ x + c @ z >= 0:
+                    break
+                new = -x
+            x = new
+        w, b, c = w + r - np.outer(x, z), b + rb - x, c + rc - z
+    np.testing.assert_array_equal(state.runs[0].M, (w * scale).astype(np.int64))
+    np.testing.assert_array_equal(state.runs[0].x, x)
+    again = classes.assemble_hidden(problem, state)
+    assert again.decoupled
+    np.testing.assert_allclose(again.rates.pair / again.rates.scale[0], value.rates.pair / value.rates.scale[0])
+
+
+def test_decoupling_needs_rates_and_a_local_start():
+    on = values(random_bits(20, 4), "spin")
+    problem = visible.Problem((visible.from_rows(on, "x"),), visible.Settings(iterations=10, burn_in=0))
+    with pytest.raises(DataError, match="no rates of hidden features"):
+        decouple(classes.assemble_visible(problem, finish(problem, visible)), 0)
+    with pytest.raises(BadUsage, match="safe"):
+        dynamics.Problem((decouple(learned()[1], 0),), dynamics.Settings(variant="safe"))
+
+
+@pytest.mark.parametrize("features", ["x", "x,xx", "rows"])
+def test_artifacts_of_visible_models_hold_their_moments(features):
+    rows = random_bits(30, 5, share=0.4)
+    maximiser = {"x": "exact", "x,xx": "enumerate", "rows": "rows"}[features]
+    settings = visible.Settings(features=features, maximiser=maximiser, iterations=500, burn_in=400)
+    source = visible.from_vectors(rows.astype(float)) if features == "rows" else visible.from_rows(values(rows, "spin"), features)
+    problem = visible.Problem((source,), settings)
+    value = classes.assemble_visible(problem, finish(problem, visible))
+    schema.check(value)
+    mean = (rows if features == "rows" else values(rows, "spin")).mean(axis=0)
+    np.testing.assert_allclose(value.rates.visible[0] / value.rates.scale[0], mean)
+    np.testing.assert_allclose(value.gap.largest_visible[0], np.abs(value.moments.visible[0] / 500 - mean).max(), atol=1e-12)
+    assert value.gap.largest_visible[0] < 0.05
+    x, z = value.kept(0)
+    assert z is None
+    assert len(x) == 100
+    np.testing.assert_array_equal(x[-1] if features != "rows" else rows[int(x[-1, 0])], value.x[0])
+
+
+def test_artifact_with_hidden_units_holds_its_states():
+    value = learned(burn_in=30, keep=20)[1]
+    schema.check(value)
+    x, z = value.kept(0)
+    assert x.shape == (20, 9)
+    assert z.shape == (20, 4)
+    np.testing.assert_array_equal(x[-1], value.x[0])
+    np.testing.assert_array_equal(z[-1], value.z[0])
+    assert value.growth > 0
+
+
+def blobs(seed=0):
+    """Three classes of noisy 60-bit patterns: (on, y, split)."""
+    draws = np.random.default_rng(seed)
+    centres = draws.random((3, 60)) < 0.5
+    y = np.repeat(np.arange(3), 60)
+    on = centres[y] ^ (draws.random((180, 60)) < 0.15)
+    on[:, 7] = True  # a constant unit
+    return on, y, np.tile(np.repeat([0, 1, 2], 20), 3)
+
+
+@pytest.mark.parametrize("model", ["rbm", "mrf"])
+def test_averaged_energies_tell_classes(model):
+    on, y, split = blobs()
+    groups = classes.group(on, y, split, ["a", "b", "c"], per_class=True)
+    assert groups.all_units == 60
+    assert 7 not in groups.units
+    if model == "rbm":
+        problem, module = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)), dynamics
+    else:
+        problem, module = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible
+    state = finish(problem, module)
+    found = classes.scores(groups, np.stack([run.energy for run in state.runs], axis=1), state.runs[0].averaged)
+    assert state.runs[0].averaged == 100
+    schema.check(found)
+    valid, test = found.split == 1, found.split == 2
+    fit = logistic.fit(found.energy[valid], found.y[valid], 3, 1e-3)
+    assert np.mean(fit.logits(found.energy[test]).argmax(axis=1) != found.y[test]) < 0.05
+    np.testing.assert_array_equal(found.y, y[groups.scored])
+
+
+def test_groups_that_cannot_be_herded_are_named():
+    on, y, split = blobs()
+    with pytest.raises(DataError, match="one label"):
+        classes.group(on, np.zeros(180, dtype=int), split, ["a"], per_class=True)
+    with pytest.raises(DataError, match="class 'c' has no training rows"):
+        classes.group(on, y, np.where((y == 2) & (split == 0), 2, split), ["a", "b", "c"], per_class=True)
+    same = on.copy()
+    same[y == 1] = same[y == 1][0]
+    with pytest.raises(DataError, match="class 'b' has fewer than two distinct"):
+        classes.group(same, y, split, ["a", "b", "c"], per_class=True)
+
+
+def usps():
+    """Rows at the paper's threshold, labels and one split of 700/300/100 per class; skips where the set is absent."""
+    h5py = pytest.importorskip("h5py")
+    folders = [Path(os.environ["HERD_DATA"])] if "HERD_DATA" in os.environ else []
+    folders.append(Path(__file__).resolve().parents[2] / ".." / "shared" / "data")
+    found = [folder / "usps_all.h5" for folder in folders if (folder / "usps_all.h5").exists()]
+    if not found:
+        pytest.skip("usps_all.h5 is neither in $HERD_DATA nor in ../shared/data")
+    with h5py.File(found[0]) as data:
+        on, y = data["X"][()] >= 51, data["y"][()] % 10
+    split = np.empty(len(y), dtype=np.int64)
+    for label in range(10):
+        split[np.random.default_rng(label).permutation(np.flatnonzero(y == label))] = np.repeat([0, 1, 2], [700, 300, 100])
+    return on, y, split
+
+
+@pytest.mark.slow
+def test_usps_error_is_two_thirds_of_nearest_neighbours():
+    """Sec. 10 with 100 hidden units on one split (four of them are in the table of scripts/fig3_usps.py)."""
+    on, y, split = usps()
+    groups = classes.group(on, y, split, [str(label) for label in range(10)], per_class=True)
+    problem = classes.hidden_problem(groups, dynamics.Settings(hidden=100, iterations=2000, burn_in=1000, energy_every=5, keep=0))
+    state = finish(problem)
+    found = classes.scores(groups, np.stack([run.energy for run in state.runs], axis=1), state.runs[0].averaged)
+    valid, test = found.split == 1, found.split == 2
+    predicted = logistic.fit(found.energy[valid], found.y[valid], 10).logits(found.energy[test]).argmax(axis=1)
+    error, nearest = np.mean(predicted != found.y[test]), np.mean(found.nearest[test] != found.y[test])
+    assert error <= 0.75 * nearest
+    assert all(run.wide_from == 0 for run in state.runs)
+
+
+def test_usps_herding_follows_the_moments_of_the_digits():
+    on, y, split = usps()
+    groups = classes.group(on[y == 4], np.zeros(1100, dtype=int), split[y == 4], ["4"], per_class=False)
+    problem = classes.hidden_problem(groups, dynamics.Settings(hidden=50, iterations=300, burn_in=0))
+    state = finish(problem)
+    value = classes.assemble_hidden(problem, state)
+    correlation = np.corrcoef(value.moments.visible[0] / 300, value.rates.visible[0] / value.rates.scale[0])[0, 1]
+    assert correlation > 0.9  # not the mirror image
+    assert value.count == 1

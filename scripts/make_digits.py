@@ -19,7 +19,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from herdcli.artifacts import Dataset, load, publish, save, seal
+from herdcli.artifacts import Dataset, header, load, publish, save
 from herdcli.artifacts.preparation import split_rows
 from herdcli.schema import Array
 
@@ -66,7 +66,7 @@ def write_packed(path: str, value: Dataset) -> int:
         save(str(plain), value, [])
         with (
             h5py.File(plain) as source,
-            h5py.File(target, "w", libver=("v110", "v110"), userblock_size=seal.BLOCK, locking=False) as packed,
+            h5py.File(target, "w", libver=("v110", "v110"), userblock_size=header.BLOCK, locking=False) as packed,
         ):
             for name, attribute in source.attrs.items():
                 packed.attrs.create(name, attribute, dtype=source.attrs.get_id(name).dtype)
@@ -74,7 +74,7 @@ def write_packed(path: str, value: Dataset) -> int:
                 if name != "X":
                     source.copy(name, packed)
             packed.create_dataset("X", data=source["X"], chunks=source["X"].shape, scaleoffset=0, track_times=False)
-        return seal.seal_file(target, "dataset").size
+        return header.seal_file(target, "dataset").size
 
 
 def differences(ours: Dataset, theirs: Dataset) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.artifacts.arrow import dtype_of, vector
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.people import label_among
@@ -103,26 +104,26 @@ def _matrix(table: Any, names: list[str], where: str) -> Array:
     """Numeric columns side by side, in the smallest type that holds all of them."""
     for name in names:
         _refuse_missing(table.column(name), name, where)
-    kinds = {table.schema.field(name).type.to_pandas_dtype() for name in names}
-    if all(np.dtype(kind).kind in "iub" for kind in kinds):
+    kinds = {dtype_of(table.schema.field(name).type) for name in names}
+    if all(kind.kind in "iub" for kind in kinds):
         ends = [np.array(end) for name in names for end in _ends(table.column(name))]
         kind: Any = smallest_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
     else:
         kind = np.result_type(*kinds)
     X = np.empty((table.num_rows, len(names)), dtype=kind)
     for index, name in enumerate(names):
-        X[:, index] = table.column(name).to_numpy()
+        X[:, index] = vector(table.column(name))
     return X
 
 
 def _ends(column: Any) -> tuple[int, int]:
-    values = column.to_numpy()
+    values = vector(column)
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
 def _refuse_missing(column: Any, name: str, where: str) -> None:
     if column.null_count:
-        rows = np.flatnonzero(column.is_null().to_numpy())
+        rows = np.flatnonzero(vector(column.is_null()))
         noun = "value" if len(rows) == 1 else "values"
         message = f"column '{name}' has {grouped(len(rows))} missing {noun} (first: row {rows[0]})"
         raise DataError(message, where=where, hint="remove the rows or fill them in")
@@ -131,7 +132,7 @@ def _refuse_missing(column: Any, name: str, where: str) -> None:
 def _role(table: Any, name: str, where: str) -> Array:
     column = table.column(name)
     _refuse_missing(column, name, where)
-    values: Array = column.to_numpy()
+    values = vector(column)
     if values.dtype.kind == "O":
         return np.array([str(value) for value in values.tolist()], dtype=str)
     return values
@@ -143,13 +144,13 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
     inner = getattr(column.type, "value_type", None)
     if inner is None or not _is_number(inner):
         raise DataError(f"column '{name}' holds {column.type}; lists of numbers are read", where=where)
-    X = np.empty((len(column), _length(column, name, where)), dtype=inner.to_pandas_dtype())
+    X = np.empty((len(column), _length(column, name, where)), dtype=dtype_of(inner))
     row = 0
     for chunk in column.chunks:
         flat = chunk.flatten()
         if flat.null_count:
             raise DataError(f"column '{name}' has missing values", where=where, hint="remove the rows or fill them in")
-        X[row : row + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), -1)
+        X[row : row + len(chunk)] = vector(flat).reshape(len(chunk), -1)
         row += len(chunk)
     return X
 
@@ -160,7 +161,7 @@ def _length(column: Any, name: str, where: str) -> int:
         return int(column.type.list_size)
     import pyarrow.compute as pc
 
-    lengths = pc.list_value_length(column).to_numpy()
+    lengths = vector(pc.list_value_length(column))
     if len(lengths) and (lengths != lengths[0]).any():
         row = int(np.argmax(lengths != lengths[0]))
         raise DataError(f"column '{name}' has {lengths[row]} values in row {row} and {lengths[0]} in row 0", where=where)

@@ -98,10 +98,10 @@ def _parse(block: bytes, line: int, where: str) -> tuple[Array, Array, Array, Ar
 def _numbers(text: bytes) -> Array:
     """All numbers of blank-separated text; fewer than there are if one is malformed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text, dtype=np.float64, sep=" ")
-        except ValueError:
+        except (ValueError, DeprecationWarning):
             return np.zeros(0)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.artifacts.arrow import vector
 from herdcli.artifacts.codec import csr
 from herdcli.artifacts.columns import lists_to_matrix
 from herdcli.errors import BadUsage, DataError
@@ -99,16 +100,16 @@ def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
     if f"{name}.index" in table.column_names:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
         shape = (table.num_rows, int(beside[f"{name}.width"]))
-        return csr(value.values.to_numpy(zero_copy_only=False), index.values.to_numpy(), index.offsets.to_numpy(), shape)
+        return csr(vector(value.values), vector(index.values), vector(index.offsets), shape)
     members = {column[len(name) + 1 :]: column for column in table.column_names if column.startswith(f"{name}/")}
     if members:
-        return {key: _vector(table.column(column)) for key, column in members.items()}
+        return {key: _words(table.column(column)) for key, column in members.items()}
     if name not in table.column_names:
         return None
     column = table.column(name)
-    return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _vector(column)
+    return lists_to_matrix(column, name, where) if pa.types.is_fixed_size_list(column.type) else _words(column)
 
 
-def _vector(column: Any) -> Any:
-    values = column.to_numpy()
+def _words(column: Any) -> Any:
+    values = vector(column)
     return values.astype(str) if values.dtype.kind == "O" else values

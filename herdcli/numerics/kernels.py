@@ -293,7 +293,7 @@ class Constant:
         return None
 
     def text(self) -> str:
-        return f"{self.value:.17g}"
+        return shortest(self.value)
 
 
 @dataclass(frozen=True)
@@ -323,8 +323,13 @@ class Composite:
         return ("*" if self.product else "+").join(part.text() for part in self.parts)
 
 
+def shortest(number: float) -> str:
+    """The shortest text that reads back as the same float64, whole numbers without a point."""
+    return repr(float(number)).removesuffix(".0")
+
+
 def _text(name: str, *parameters: float | None) -> str:
-    given = ",".join(f"{value:.17g}" for value in parameters if value is not None)
+    given = ",".join(shortest(value) for value in parameters if value is not None)
     return f"{name}:{given}" if given else name
 
 

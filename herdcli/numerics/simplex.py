@@ -1,0 +1,172 @@
+"""Least squares in a Hilbert space over the simplex: argmin ½ w'Kw − w'z over w ≥ 0, Σw = 1, by an active set.
+
+The support grows by one point at a time and its weights are solved for exactly (`settle`); a point whose weight would
+become negative is dropped on the way.  Adding c·11' to K and c·1 to z changes nothing on the simplex and makes the
+Gram matrix of affinely independent points definite, so one Cholesky factor serves.  All in float64.
+Source: Wolfe (1976), finding the nearest point in a polytope; Lawson & Hanson (1974), the same steps for NNLS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from herdcli.errors import NotConverged
+from herdcli.schema import Array, array
+
+PIVOT = 16 * np.finfo(float).eps  # below it, relative to the diagonal, a point lies in the affine hull of the others
+TOLERANCE = 2.0**-46  # of the optimality conditions, relative to the largest k(x, x)
+PATIENCE = 10  # points that enter without lowering the objective by more than rounding before that is the end
+LOOSE = 1e-9  # violation at such an end that is still rounding
+
+
+@dataclass
+class Hull:
+    """The support, its Gram matrix and factor, and the weights; arrays have room for `capacity` points, `size` are in use."""
+
+    size: int
+    shift: float  # c, about the largest k(x, x)
+    ids: Array = array("capacity", "what each point of the support is, to its owner", kind="i")
+    gram: Array = array("capacity capacity", "k between points of the support", kind="f")
+    factor: Array = array("capacity capacity", "lower Cholesky factor of gram + shift", kind="f")
+    linear: Array = array("capacity", "z at the support", kind="f")
+    weight: Array = array("capacity", "weights, positive, of sum 1", kind="f")
+
+
+def empty(capacity: int, shift: float) -> Hull:
+    """A hull without points and room for `capacity`."""
+    square = (capacity, capacity)
+    return Hull(0, shift, np.zeros(capacity, np.int64), np.zeros(square), np.zeros(square), np.zeros(capacity), np.zeros(capacity))
+
+
+def grown(hull: Hull, capacity: int) -> Hull:
+    """The same hull with room for `capacity` points."""
+    new = empty(max(capacity, hull.size), hull.shift)
+    new.size = n = hull.size
+    for name in ("ids", "linear", "weight"):
+        getattr(new, name)[:n] = getattr(hull, name)[:n]
+    new.gram[:n, :n], new.factor[:n, :n] = hull.gram[:n, :n], hull.factor[:n, :n]
+    return new
+
+
+def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float) -> bool:
+    """Add a point with weight 0 (1 if it is the first): row (size,) of k to the support, k(x, x), z(x).
+
+    Returns False, and adds nothing, if the point lies in the affine hull of the support to rounding.
+    """
+    n = hull.size
+    below = _solve(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else np.zeros(0)
+    pivot = diagonal + hull.shift - float(below @ below)
+    if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
+        return False
+    hull.ids[n], hull.linear[n], hull.weight[n] = identity, linear, 0.0 if n else 1.0
+    hull.gram[n, :n] = hull.gram[:n, n] = row
+    hull.gram[n, n] = diagonal
+    hull.factor[n, :n], hull.factor[n, n] = below, np.sqrt(pivot)
+    hull.size = n + 1
+    return True
+
+
+def settle(hull: Hull) -> None:
+    """Move the weights to the minimum over the support's hull, dropping points whose weights reach 0."""
+    while True:
+        n = hull.size
+        target = _affine_minimum(hull)
+        weight = hull.weight[:n]
+        falling = target <= 0
+        if not falling.any():
+            weight[:] = target / target.sum()
+            return
+        ratios = np.full(n, np.inf)
+        ratios[falling] = weight[falling] / (weight[falling] - target[falling])
+        share = float(ratios.min())
+        weight += share * (target - weight)
+        weight[ratios <= share] = 0.0
+        np.maximum(weight, 0.0, out=weight)
+        _keep(hull, weight > 0)
+        hull.weight[: hull.size] /= hull.weight[: hull.size].sum()
+
+
+def objective(hull: Hull) -> tuple[float, float]:
+    """(w'Kw, w'z)."""
+    n = hull.size
+    w = hull.weight[:n]
+    return float(w @ (hull.gram[:n, :n] @ w)), float(w @ hull.linear[:n])
+
+
+def _affine_minimum(hull: Hull) -> Array:
+    """Minimum over Σw = 1 alone: H⁻¹z + (1 − Σ H⁻¹z)/(Σ H⁻¹1) H⁻¹1 with H = K + c·11', refined once."""
+    n = hull.size
+    L = np.asfortranarray(hull.factor[:n, :n])
+    right = np.column_stack([hull.linear[:n], np.ones(n)])
+    found = _solve(L, _solve(L, right, transposed=False), transposed=True)
+    residual = right - (hull.gram[:n, :n] @ found + hull.shift * found.sum(axis=0))
+    found += _solve(L, _solve(L, residual, transposed=False), transposed=True)
+    return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
+
+
+def _solve(L: Array, right: Array, *, transposed: bool) -> Array:
+    found: Array = solve_triangular(np.asfortranarray(L), right, lower=True, trans=int(transposed), check_finite=False)
+    return found
+
+
+def _keep(hull: Hull, kept: Array) -> None:
+    """Drop points; the factor is taken anew from the first one that goes."""
+    first = int(np.argmin(kept))
+    rest = np.flatnonzero(kept[first:]) + first
+    saved = [(int(hull.ids[i]), hull.gram[i].copy(), float(hull.linear[i]), float(hull.weight[i])) for i in rest]
+    hull.size = first
+    order = list(range(first))
+    for position, (identity, row, linear, weight) in zip(rest, saved, strict=True):
+        if enter(hull, identity, row[order], row[position], linear):
+            hull.weight[hull.size - 1] = weight
+            order.append(int(position))
+
+
+def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
+    """(m,) simplex weights argmin ½ w'Kw − w'z of points with Gram matrix (m, m) and embedding z (m,).
+
+    start  indices of a likely support.  The result meets the optimality conditions to 2^−46 of the largest k(x, x)
+    where K's condition allows: Kw − z is at its minimum, up to that, wherever w is positive.
+    Raises NotConverged if it does not (the matrix is not positive semidefinite).
+    """
+    diagonal = np.diag(gram)
+    scale = float(np.abs(diagonal).max())
+    hull = empty(len(gram), scale or 1.0)
+    first = [int(np.argmin(0.5 * diagonal - linear))] if start is None or not len(start) else [int(i) for i in start]
+    for j in first:
+        _enter_point(hull, gram, diagonal, linear, j)
+    if hull.size > 1:
+        hull.weight[: hull.size] = 1.0 / hull.size
+    settle(hull)
+    refused: list[int] = []
+    best, stalled = np.inf, 0
+    while stalled < PATIENCE:
+        support = hull.ids[: hull.size]
+        slope = gram[:, support] @ hull.weight[: hull.size] - linear
+        level = float(slope[support] @ hull.weight[: hull.size])
+        slope[support] = level
+        slope[refused] = level
+        j = int(np.argmin(slope))
+        if slope[j] >= level - TOLERANCE * scale:
+            break
+        if not _enter_point(hull, gram, diagonal, linear, j):
+            refused.append(j)
+            continue
+        settle(hull)
+        quadratic, along = objective(hull)
+        value = 0.5 * quadratic - along
+        stalled = 0 if value < best - 2.0**-52 * scale else stalled + 1
+        best = min(best, value)
+        refused = refused if stalled else []
+    if slope[j] < level - LOOSE * scale:
+        raise NotConverged("the simplex weights were not found: is the kernel positive definite?")
+    found = np.zeros(len(gram))
+    found[hull.ids[: hull.size]] = hull.weight[: hull.size]
+    return found
+
+
+def _enter_point(hull: Hull, gram: Array, diagonal: Array, linear: Array, j: int) -> bool:
+    return enter(hull, j, gram[j, hull.ids[: hull.size]], float(diagonal[j]), float(linear[j]))

@@ -1,0 +1,197 @@
+"""Conditional gradients that can also take weight away: away steps, pairwise, blended pairwise.
+
+Each iteration has the best candidate w = argmin ⟨g − μ, Φ(x)⟩ and, of the atoms in use, the worst a and the best s:
+
+    away      g moves towards Φ(w), or away from Φ(a) where that descends faster
+    pairwise  weight moves from a to w
+    bpcg      weight moves from a to s while that descends faster than w, else g moves towards Φ(w)
+
+with exact line search, clipped where a weight reaches 0.
+Source: Guélat & Marcotte (1986); Lacoste-Julien & Jaggi (2015); Tsuji, Tanaka & Pokutta (2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.quadrature.space import TIE, Space
+from herdcli.schema import Array, array
+
+RULES = ("away", "pairwise", "bpcg")
+PER_ATOM = 50  # iterations allowed for each atom wanted
+
+
+@dataclass
+class State:
+    """Atoms in use and their weights.  `step` counts iterations; `size` atoms are in use."""
+
+    step: int
+    size: int
+    ended: str  # "" while running, else why it ended
+    index: Array = array("m", "candidates in use", kind="i")
+    weight: Array = array("m", "their weights, of sum 1", kind="f")
+    mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
+    gap: Array = array("m", "duality gap then", kind="f")
+    running: Array = array("N", "g at the candidates", kind="f")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A space with candidates, a rule of RULES, and the number of atoms wanted."""
+
+    space: Space
+    rule: str
+    count: int
+
+
+def init(problem: Problem) -> State:
+    """One atom: the candidate nearest to μ."""
+    space, count = problem.space, problem.count
+    first = space.lowest_best(space.embedding - 0.5 * space.diagonal)
+    state = State(
+        step=0,
+        size=1,
+        ended="",
+        index=np.full(count, -1, dtype=np.int64),
+        weight=np.zeros(count),
+        mmd=np.full(count, np.nan),
+        gap=np.full(count, np.nan),
+        running=space.points.values(space.candidates[first]),
+    )
+    state.index[0], state.weight[0] = first, 1.0
+    _record(problem, state)
+    return state
+
+
+def extended(problem: Problem, state: State) -> State:
+    """The same state with room for the problem's count of atoms."""
+    room = max(0, problem.count - len(state.index))
+    state.index = np.concatenate([state.index, np.full(room, -1, dtype=np.int64)])
+    state.weight = np.concatenate([state.weight, np.zeros(room)])
+    state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
+    if room and state.ended == "count":
+        state.ended = ""
+    return state
+
+
+def total_steps(problem: Problem) -> int:
+    """Iterations after which the run ends whatever the number of atoms."""
+    return PER_ATOM * problem.count
+
+
+def step(problem: Problem, state: State) -> State:
+    """One iteration; ends the run, by `step` at its total, when `count` atoms are in use or nothing descends."""
+    space, n = problem.space, state.size
+    slope = state.running - space.embedding
+    index, weight = state.index[:n], state.weight[:n]
+    local = slope[index]
+    level = float(local @ weight)
+    w, a, s = space.lowest_best(-slope), int(np.argmax(local)), int(np.argmin(local))
+    towards, away = level - float(slope[w]), float(local[a]) - level
+    if towards <= TIE * space.scale:
+        return _end(problem, state, "gap")
+    if problem.rule == "bpcg" and float(local[a] - local[s]) >= towards:
+        moved = _shift(problem, state, a, int(index[s]))
+    elif problem.rule == "pairwise":
+        moved = _shift(problem, state, a, w)
+    elif problem.rule == "away" and away > towards and n > 1:
+        moved = _retreat(problem, state, a)
+    else:
+        moved = _advance(problem, state, w)
+    state.step += 1
+    _record(problem, state)
+    if not moved:
+        return _end(problem, state, "rounding")
+    return _end(problem, state, "count") if state.size == problem.count else state
+
+
+def _end(problem: Problem, state: State, why: str) -> State:
+    state.ended = why
+    state.step = total_steps(problem)
+    return state
+
+
+def _norms(problem: Problem, state: State) -> tuple[float, float]:
+    """⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
+    index, weight = state.index[: state.size], state.weight[: state.size]
+    return float(weight @ state.running[index]), float(weight @ problem.space.embedding[index])
+
+
+def _record(problem: Problem, state: State) -> None:
+    quadratic, linear = _norms(problem, state)
+    slope = state.running - problem.space.embedding
+    state.mmd[state.size - 1] = problem.space.distance(quadratic, linear)
+    state.gap[state.size - 1] = max(0.0, quadratic - linear - float(slope.min()))
+
+
+def _advance(problem: Problem, state: State, w: int) -> bool:
+    """g ← (1−ρ) g + ρ Φ(w)."""
+    space = problem.space
+    quadratic, linear = _norms(problem, state)
+    cross, own = float(state.running[w]), float(space.diagonal[w])
+    rate = _clipped(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
+    state.weight[: state.size] *= 1 - rate
+    state.running *= 1 - rate
+    state.running += rate * space.points.values(space.candidates[w])
+    _give(state, w, rate)
+    _tidy(state)
+    return rate > 0
+
+
+def _retreat(problem: Problem, state: State, a: int) -> bool:
+    """g ← (1+ρ) g − ρ Φ(a), a a position among the atoms."""
+    space, index = problem.space, int(state.index[a])
+    quadratic, linear = _norms(problem, state)
+    cross, own, held = float(state.running[index]), float(space.diagonal[index]), float(state.weight[a])
+    largest = held / (1 - held)
+    rate = _clipped((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
+    state.weight[: state.size] *= 1 + rate
+    state.weight[a] = 0.0 if rate == largest else state.weight[a] - rate
+    state.running *= 1 + rate
+    state.running -= rate * space.points.values(space.candidates[index])
+    _tidy(state)
+    return rate > 0
+
+
+def _shift(problem: Problem, state: State, a: int, to: int) -> bool:
+    """Weight from atom number a to candidate `to`."""
+    space, start = problem.space, int(state.index[a])
+    values = space.points.values(space.candidates[to])
+    down = values - space.points.values(space.candidates[start])
+    slope = state.running - space.embedding
+    curvature = float(space.diagonal[to]) + float(space.diagonal[start]) - 2 * float(values[start])
+    held = float(state.weight[a])
+    rate = _clipped(float(slope[start] - slope[to]), curvature, held)
+    state.weight[a] = 0.0 if rate == held else held - rate
+    _give(state, to, rate)
+    down *= rate
+    state.running += down
+    _tidy(state)
+    return rate > 0
+
+
+def _clipped(slope: float, curvature: float, largest: float) -> float:
+    return min(largest, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+
+
+def _give(state: State, candidate: int, amount: float) -> None:
+    """Add weight to a candidate, taking it into use at the end if it is not."""
+    held = np.flatnonzero(state.index[: state.size] == candidate)
+    if len(held):
+        state.weight[held[0]] += amount
+    elif amount > 0:
+        dropped = np.flatnonzero(state.weight[: state.size] == 0)
+        place = int(dropped[0]) if len(dropped) and state.size == len(state.index) else state.size
+        state.index[place], state.weight[place] = candidate, amount
+        state.size = max(state.size, place + 1)
+
+
+def _tidy(state: State) -> None:
+    """Drop atoms without weight."""
+    kept = np.flatnonzero(state.weight[: state.size] > 0)
+    n = len(kept)
+    state.index[:n], state.weight[:n] = state.index[kept], state.weight[kept]
+    state.index[n : state.size], state.weight[n : state.size] = -1, 0.0
+    state.size = n

@@ -1,0 +1,114 @@
+"""The minimum-norm-point rule: after each new atom the exact minimum over the hull of all atoms in use.
+
+Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The steps within are `numerics.simplex`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.numerics import simplex
+from herdcli.numerics.simplex import Hull
+from herdcli.quadrature.space import TIE, Space
+from herdcli.schema import Array, array
+
+PER_ATOM = 10  # major cycles allowed for each atom wanted
+PATIENCE = 5  # refused or useless atoms in a row that mean the limit of rounding
+
+
+@dataclass
+class State:
+    """The hull in use.  `step` counts major cycles; `ended` says why the run is over, "" while it is not."""
+
+    step: int
+    hull: Hull
+    ended: str
+    stalled: int
+    mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
+    gap: Array = array("m", "duality gap then", kind="f")
+    running: Array = array("N", "g at the candidates", kind="f")
+    refused: Array = array("r", "candidates that lie in the affine hull of the atoms to rounding", kind="i")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A space with candidates, and the number of atoms wanted."""
+
+    space: Space
+    count: int
+
+
+def init(problem: Problem) -> State:
+    """One atom: the candidate nearest to μ."""
+    space = problem.space
+    first = space.lowest_best(space.embedding - 0.5 * space.diagonal)
+    hull = simplex.empty(problem.count, space.scale)
+    simplex.enter(hull, first, np.zeros(0), float(space.diagonal[first]), float(space.embedding[first]))
+    traces = (np.full(problem.count, np.nan) for _ in range(2))
+    state = State(0, hull, "", 0, *traces, space.points.values(space.candidates[first]), np.zeros(0, np.int64))
+    _record(problem, state)
+    return state
+
+
+def extended(problem: Problem, state: State) -> State:
+    """The same state with room for the problem's count of atoms."""
+    room = max(0, problem.count - len(state.mmd))
+    state.hull = simplex.grown(state.hull, problem.count)
+    state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
+    if room and state.ended == "count":
+        state.ended = ""
+    return state
+
+
+def total_steps(problem: Problem) -> int:
+    """Major cycles after which the run ends whatever the number of atoms."""
+    return PER_ATOM * problem.count + 100
+
+
+def step(problem: Problem, state: State) -> State:
+    """One major cycle; ends the run, by `step` at its total, when `count` atoms are in use or nothing descends."""
+    space, hull = problem.space, state.hull
+    if hull.size == problem.count:
+        return _end(problem, state, "count")
+    slope = state.running - space.embedding
+    index = hull.ids[: hull.size]
+    level = float(slope[index] @ hull.weight[: hull.size])
+    slope[index] = level
+    slope[state.refused] = level
+    best = space.lowest_best(-slope)
+    if level - slope[best] <= TIE * space.scale or state.stalled >= PATIENCE:
+        return _end(problem, state, "gap" if state.stalled < PATIENCE else "rounding")
+    before = _value(hull)
+    row = space.kernel.matrix(space.candidates[best : best + 1], space.candidates[index])[0]
+    if simplex.enter(hull, best, row, float(space.diagonal[best]), float(space.embedding[best])):
+        simplex.settle(hull)
+        state.stalled = 0 if _value(hull) < before else state.stalled + 1
+        state.refused = state.refused[:0] if not state.stalled else state.refused
+        index = hull.ids[: hull.size]
+        state.running = space.points.combine(space.candidates[index], hull.weight[: hull.size])
+        _record(problem, state)
+    else:
+        state.refused = np.append(state.refused, best)
+        state.stalled += 1
+    state.step += 1
+    return _end(problem, state, "count") if hull.size == problem.count else state
+
+
+def _value(hull: Hull) -> float:
+    quadratic, linear = simplex.objective(hull)
+    return 0.5 * quadratic - linear
+
+
+def _end(problem: Problem, state: State, why: str) -> State:
+    state.ended = why
+    state.step = total_steps(problem)
+    return state
+
+
+def _record(problem: Problem, state: State) -> None:
+    quadratic, linear = simplex.objective(state.hull)
+    state.mmd[state.hull.size - 1] = problem.space.distance(quadratic, linear)
+    slope = state.running - problem.space.embedding
+    state.gap[state.hull.size - 1] = max(0.0, quadratic - linear - float(slope.min()))

@@ -1,0 +1,213 @@
+"""Rules that add one atom after the other, so that m atoms are the first m of any longer run.
+
+With g = Σ_u w_u Φ(x_u) each step takes x = argmin ⟨g − μ, Φ(x)⟩ over the candidates and moves g ← (1−ρ) g + ρ Φ(x):
+
+    herding      ρ_t = 1/(t+1): equal weights.  init zero: w_0 = 0, score t·μ − Σ k; init mean: w_0 = μ, (t+1)·μ − Σ k
+    line-search  ρ_t minimises ‖(1−ρ) g + ρ Φ(x) − μ‖, clipped to [0, 1]
+    open-loop    ρ_t = 2/(t+2)
+    step         ρ_t given
+    random, sobol   draws from the target, equal weights
+
+t counts the atoms there are; the first atom has ρ_0 = 1.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2
+and 4, with the corrected weights; Chen, Welling & Smola (2010) for init mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import sobol
+from herdcli.quadrature.polish import Polish, polished
+from herdcli.quadrature.space import Space
+from herdcli.quadrature.targets import Rows, Target
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+RULES = ("herding", "line-search", "open-loop", "step", "random", "sobol")
+EQUAL = ("herding", "random", "sobol")  # rules whose weights are equal
+DRAWN = ("random", "sobol")
+DRAWS = 1024  # per generator
+
+
+@dataclass(frozen=True)
+class Settings:
+    """rule of RULES; init of herding; rates ρ_1, ρ_2, … of `step` (the last one goes on); unique: no candidate twice."""
+
+    rule: str = "herding"
+    init: Literal["zero", "mean"] = "zero"
+    rates: tuple[float, ...] = ()
+    unique: bool = False
+    seed: int = 0
+    unit: int = 0
+
+
+@dataclass
+class State:
+    """Atoms so far.  `step` is their number t; entries from t on are not chosen yet."""
+
+    step: int
+    quadratic: float  # w'Kw; of equal-weight rules Σ_uv k
+    linear: float  # w'z; of equal-weight rules Σ_u z
+    best: int  # the candidate that is next, −1 if none
+    index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
+    atoms: Array = array("m d", "the points", kind="f")
+    embedding: Array = array("m", "μ at the points", kind="f")
+    rate: Array = array("m", "ρ with which each atom came in", kind="f")
+    mmd: Array = array("m", "‖g_t − μ‖ of t = 1 … m atoms", kind="f")
+    gap: Array = array("m", "duality gap of g_t, NaN without candidates", kind="f")
+    running: Array = array("N", "g at the candidates; of equal-weight rules Σ_u k", kind="f")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A space, a target to draw from where the rule draws, and how."""
+
+    space: Space
+    target: Target
+    settings: Settings
+    polish: Polish | None = None
+
+
+def init(problem: Problem, count: int) -> State:
+    """Room for `count` atoms, none chosen.  Raises DataError where there are too few candidates for `unique`."""
+    space, settings = problem.space, problem.settings
+    total = len(space.candidates)
+    if settings.rule not in DRAWN and total == 0:
+        raise BadUsage("there are no candidates to choose from", hint="give --candidates grid:N, sobol:N, sample:N, cube:D or a FILE")
+    if settings.unique and count > total:
+        raise DataError(f"{count} unique atoms are wanted of {total} candidates", hint="ask for fewer, or allow repeats")
+    state = State(
+        step=0,
+        quadratic=0.0,
+        linear=0.0,
+        best=-1,
+        index=np.full(count, -1, dtype=np.int64),
+        atoms=np.zeros((count, problem.target.dimension)),
+        embedding=np.zeros(count),
+        rate=np.zeros(count),
+        mmd=np.zeros(count),
+        gap=np.full(count, np.nan),
+        running=np.zeros(total),
+    )
+    _look_ahead(problem, state)
+    return state
+
+
+def extended(problem: Problem, state: State, count: int) -> State:
+    """The same state with room for `count` atoms: the run goes on where it ended."""
+    if count < state.step:
+        raise BadUsage(f"there are {state.step} atoms already, more than the {count} wanted")
+    empty = init(problem, count)
+    for name in ("index", "atoms", "embedding", "rate", "mmd", "gap"):
+        getattr(empty, name)[: state.step] = getattr(state, name)[: state.step]
+    return replace(empty, step=state.step, quadratic=state.quadratic, linear=state.linear, best=state.best, running=state.running)
+
+
+def step(problem: Problem, state: State) -> State:
+    """One atom more."""
+    space, settings, t = problem.space, problem.settings, state.step
+    index, atom = _choose(problem, state)
+    values = space.points.values(atom) if len(space.candidates) else state.running
+    if index >= 0:
+        own, z, cross = float(space.diagonal[index]), float(space.embedding[index]), float(state.running[index])
+    else:
+        row = space.kernel.matrix(atom[None], np.vstack([state.atoms[:t], atom[None]]))[0]
+        own, z = float(row[-1]), float(space.mean(atom[None])[0])
+        cross = float(row[:-1] @ (np.ones(t) if settings.rule in EQUAL else weights(state)))
+    state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
+    state.step = t + 1
+    if settings.rule in EQUAL:
+        state.rate[t] = 1.0 / (t + 1)
+        state.quadratic += 2.0 * cross + own
+        state.linear += z
+        state.running += values if len(space.candidates) else 0.0
+        state.mmd[t] = space.distance(state.quadratic / (t + 1) ** 2, state.linear / (t + 1))
+    else:
+        rate = _rate(problem, state, t, cross, own, z)
+        state.rate[t] = rate
+        state.quadratic = (1 - rate) ** 2 * state.quadratic + 2 * rate * (1 - rate) * cross + rate**2 * own
+        state.linear = (1 - rate) * state.linear + rate * z
+        state.running *= 1 - rate
+        values *= rate
+        state.running += values
+        state.mmd[t] = space.distance(state.quadratic, state.linear)
+    _look_ahead(problem, state)
+    return state
+
+
+def weights(state: State) -> Array:
+    """(t,) w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), which sum to 1."""
+    rate = state.rate[: state.step]
+    kept = np.concatenate([np.cumprod((1.0 - rate)[:0:-1])[::-1], [1.0]])[: len(rate)]
+    return np.asarray(rate * kept)
+
+
+def _choose(problem: Problem, state: State) -> tuple[int, Array]:
+    """Candidate index (−1 for none) and point of the next atom."""
+    space, settings, t = problem.space, problem.settings, state.step
+    if settings.rule in DRAWN:
+        return _drawn(problem, t)
+    index = state.best
+    atom = space.candidates[index]
+    if problem.polish is None:
+        return index, atom
+    equal = settings.rule == "herding"
+    w = np.full(t, 1.0 / max(t, 1)) if equal else weights(state)
+    pull = (t + 1.0) / max(t, 1) if equal and settings.init == "mean" else float(t > 0 or settings.init == "mean")
+    better = polished(problem.polish, space, state.atoms[:t], w, pull, atom)
+    return (index, atom) if better is None else (-1, better)
+
+
+def _drawn(problem: Problem, t: int) -> tuple[int, Array]:
+    """Draw number t: of rows an index, of other targets a point."""
+    target, settings = problem.target, problem.settings
+    own_rows = isinstance(target, Rows) and target.X is problem.space.candidates
+    if settings.rule == "sobol":
+        u = sobol.points(1, target.dimension, start=t)
+        if own_rows and isinstance(target, Rows):
+            index = int(target.positions(u)[0])
+            return index, target.X[index]
+        return -1, target.quantile(u)[0]
+    random = generator(settings.seed, Stream.ATOMS, unit=settings.unit, step=t)
+    if own_rows and isinstance(target, Rows):
+        index = int(target.draw(random, 1)[0])
+        return index, target.X[index]
+    return -1, target.sample(random, 1)[0]
+
+
+def _rate(problem: Problem, state: State, t: int, cross: float, own: float, z: float) -> float:
+    """ρ_t of the rules with unequal weights."""
+    settings = problem.settings
+    if t == 0:
+        return 1.0
+    if settings.rule == "open-loop":
+        return 2.0 / (t + 2.0)
+    if settings.rule == "step":
+        return settings.rates[min(t, len(settings.rates)) - 1]
+    length = state.quadratic - 2.0 * cross + own
+    slope = (state.quadratic - state.linear) - (cross - z)
+    return min(1.0, max(0.0, slope / length)) if length > 0 else 0.0
+
+
+def _look_ahead(problem: Problem, state: State) -> None:
+    """The next candidate and the gap of the weights so far: max_x ⟨g − μ, g − Φ(x)⟩."""
+    space, settings, t = problem.space, problem.settings, state.step
+    if not len(space.candidates):
+        return
+    score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
+    score -= state.running
+    if t:
+        quadratic, linear = state.quadratic, state.linear
+        if settings.rule in EQUAL:
+            quadratic, linear = quadratic / t**2, linear / t
+        best = float(score.max()) / (t if settings.rule in EQUAL else 1)
+        state.gap[t - 1] = max(0.0, quadratic - linear + best)
+    if settings.init == "mean" and (settings.rule == "herding" or t == 0):
+        score += space.embedding
+    if settings.unique:
+        score[state.index[:t]] = -np.inf
+    state.best = space.lowest_best(score, t + 1.0 if settings.rule in EQUAL else 1.0)

@@ -1,0 +1,259 @@
+"""Distributions to be stood for: rows of data, or laws known in closed form.
+
+A target gives draws, where it can an inverse CDF, and its first two moments.  What its mean embedding is under which
+kernel stands in `closed_form.py`.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5, with the corrected formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+TAIL = 6.0  # standard deviations that a bounding box of a Gaussian reaches
+
+
+class Target(Protocol):
+    """What every target can do."""
+
+    name: str
+
+    @property
+    def dimension(self) -> int:
+        """Columns d of a point."""
+
+    def sample(self, random: np.random.Generator, count: int) -> Array:
+        """(count, d) independent draws."""
+
+    def quantile(self, u: Array) -> Array:
+        """(n, d) images of points u of the unit cube (n, d) under an inverse CDF."""
+
+    def box(self) -> tuple[Array, Array]:
+        """(d,) lowest and highest corner of the support, or of the part that matters."""
+
+    def moments(self) -> tuple[Array, Array | None]:
+        """Mean (d,) and second moments E xx' (d, d), None if those are not known."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Weighted rows X (n, d), weights (n,) that sum to 1."""
+
+    X: Array
+    weights: Array
+    name: str = "rows"
+
+    @property
+    def dimension(self) -> int:
+        return int(self.X.shape[1])
+
+    def sample(self, random: np.random.Generator, count: int) -> Array:
+        return np.asarray(self.X[self.draw(random, count)])
+
+    def draw(self, random: np.random.Generator, count: int) -> Array:
+        """(count,) indices of independent draws."""
+        edges = np.cumsum(self.weights)
+        found = np.searchsorted(edges, random.random(count) * edges[-1], side="right")
+        return np.minimum(found, len(edges) - 1)
+
+    def positions(self, u: Array) -> Array:
+        """(n,) indices of rows at levels u (n, 1) of the CDF, for one column."""
+        if self.dimension > 1:
+            raise BadUsage("sobol goes through an inverse CDF, which rows of several columns do not have", hint="use --rule random or herding")
+        order = np.argsort(self.X[:, 0], kind="stable")
+        edges = np.cumsum(self.weights[order])
+        return np.asarray(order[np.minimum(np.searchsorted(edges, u[:, 0] * edges[-1], side="right"), len(order) - 1)])
+
+    def quantile(self, u: Array) -> Array:
+        return np.asarray(self.X[self.positions(u)])
+
+    def box(self) -> tuple[Array, Array]:
+        return self.X.min(axis=0), self.X.max(axis=0)
+
+    def moments(self) -> tuple[Array, Array | None]:
+        return self.weights @ self.X, (self.X * self.weights[:, None]).T @ self.X
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The uniform law on a box, corners low and high (d,)."""
+
+    low: Array
+    high: Array
+    name: str = "uniform"
+
+    @property
+    def dimension(self) -> int:
+        return len(self.low)
+
+    def sample(self, random: np.random.Generator, count: int) -> Array:
+        return self.quantile(random.random((count, self.dimension)))
+
+    def quantile(self, u: Array) -> Array:
+        return np.asarray(self.low + u * (self.high - self.low))
+
+    def box(self) -> tuple[Array, Array]:
+        return self.low, self.high
+
+    def moments(self) -> tuple[Array, Array | None]:
+        mean = 0.5 * (self.low + self.high)
+        return mean, np.outer(mean, mean) + np.diag((self.high - self.low) ** 2 / 12.0)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A Gaussian mixture: weights (c,) that sum to 1, means (c, d), covariances (c, d, d); one component is a Gaussian."""
+
+    weights: Array
+    means: Array
+    covariances: Array
+    name: str = "mixture"
+
+    def __post_init__(self) -> None:
+        try:
+            np.linalg.cholesky(self.covariances)
+        except np.linalg.LinAlgError:
+            raise DataError("a covariance of the mixture is not positive definite") from None
+
+    @property
+    def dimension(self) -> int:
+        return int(self.means.shape[1])
+
+    def sample(self, random: np.random.Generator, count: int) -> Array:
+        edges = np.cumsum(self.weights)
+        component = np.minimum(np.searchsorted(edges, random.random(count) * edges[-1], side="right"), len(edges) - 1)
+        normal = random.standard_normal((count, self.dimension))
+        factors = np.linalg.cholesky(self.covariances)
+        return np.asarray(self.means[component] + np.einsum("nij,nj->ni", factors[component], normal))
+
+    def quantile(self, u: Array) -> Array:
+        if len(self.weights) == 1:
+            normal = ndtri(np.maximum(u, 2.0**-53))
+            return np.asarray(self.means[0] + normal @ np.linalg.cholesky(self.covariances[0]).T)
+        if self.dimension > 1:
+            raise BadUsage("sobol goes through an inverse CDF, which a mixture of several columns does not have", hint="use --rule random")
+        low, high = self.box()
+        return _invert(self._cdf, np.maximum(u[:, 0], 2.0**-53), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
+
+    def _cdf(self, x: Array) -> Array:
+        deviations = np.sqrt(self.covariances[:, 0, 0])
+        return np.asarray(ndtr((x[:, None] - self.means[:, 0]) / deviations) @ self.weights)
+
+    def box(self) -> tuple[Array, Array]:
+        reach = TAIL * np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        return (self.means - reach).min(axis=0), (self.means + reach).max(axis=0)
+
+    def moments(self) -> tuple[Array, Array | None]:
+        mean = self.weights @ self.means
+        second = np.einsum("c,cij->ij", self.weights, self.covariances + self.means[:, :, None] * self.means[:, None, :])
+        return mean, second
+
+
+@dataclass(frozen=True)
+class Trigonometric:
+    """The density s²/Z on [0, 1], s(x) = Σ_i a_i cos 2πix + b_i sin 2πix, i = 1 … D: a (D,), b (D,)."""
+
+    a: Array
+    b: Array
+    name: str = "trigonometric"
+
+    def __post_init__(self) -> None:
+        if not (self.a.any() or self.b.any()):
+            raise DataError("all coefficients of the trigonometric density are 0")
+
+    @property
+    def dimension(self) -> int:
+        return 1
+
+    def coefficients(self) -> Array:
+        """(2D,) complex p_k, k = 1 … 2D, of the density Σ_k p_k e^{2πikx} (p_0 = 1, p_{−k} the conjugate)."""
+        half = 0.5 * (self.a - 1j * self.b)
+        c = np.concatenate([np.conj(half[::-1]), [0.0], half])
+        square = np.convolve(c, c)
+        middle = len(square) // 2
+        return np.asarray(square[middle + 1 :] / square[middle])
+
+    def density(self, x: Array) -> Array:
+        """(n,) p(x) at x (n,)."""
+        i = np.arange(1, len(self.a) + 1)
+        s = np.cos(2 * np.pi * np.outer(x, i)) @ self.a + np.sin(2 * np.pi * np.outer(x, i)) @ self.b
+        return np.asarray(s**2 * 2.0 / (self.a @ self.a + self.b @ self.b))
+
+    def cdf(self, x: Array) -> Array:
+        """(n,) P(X ≤ x) at x (n,) in [0, 1]."""
+        p = self.coefficients()
+        rate = 2j * np.pi * np.arange(1, len(p) + 1)
+        return np.asarray(x + 2.0 * ((np.exp(np.multiply.outer(x, rate)) - 1.0) @ (p / rate)).real)
+
+    def sample(self, random: np.random.Generator, count: int) -> Array:
+        return self.quantile(random.random((count, 1)))
+
+    def quantile(self, u: Array) -> Array:
+        return _invert(self.cdf, u[:, 0], 0.0, 1.0)[:, None]
+
+    def box(self) -> tuple[Array, Array]:
+        return np.zeros(1), np.ones(1)
+
+    def moments(self) -> tuple[Array, Array | None]:
+        raise BadUsage("the trigonometric target has closed forms for bernoulli kernels alone")
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A law of which only the mean (d,) and perhaps E xx' (d, d) are known; with `correlation` the signs of a Gaussian vector."""
+
+    mean: Array
+    second: Array | None
+    correlation: Array | None = None
+    name: str = "moments"
+
+    @property
+    def dimension(self) -> int:
+        return len(self.mean)
+
+    def _normal_factor(self) -> Array:
+        if self.correlation is None:
+            raise BadUsage("moments alone cannot be drawn from", hint="give --candidates FILE or cube:D")
+        values, vectors = np.linalg.eigh(self.correlation)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def sample(self, random: np.random.Generator, count: int) -> Array:
+        factor = self._normal_factor()
+        return np.where(random.standard_normal((count, self.dimension)) @ factor.T >= 0, 1.0, -1.0)
+
+    def quantile(self, u: Array) -> Array:
+        return np.where(ndtri(np.maximum(u, 2.0**-53)) @ self._normal_factor().T >= 0, 1.0, -1.0)
+
+    def box(self) -> tuple[Array, Array]:
+        return -np.ones(self.dimension), np.ones(self.dimension)
+
+    def moments(self) -> tuple[Array, Array | None]:
+        return self.mean, self.second
+
+
+def signs(covariance: Array) -> Moments:
+    """The signs of N(0, covariance): mean 0 and E x_i x_j = (2/π) asin ρ_ij, from the orthant mass 1/4 + asin(ρ)/2π."""
+    scale = np.sqrt(np.diag(covariance))
+    if not (scale > 0).all() or not np.allclose(covariance, covariance.T):
+        raise DataError("the covariance of signs must be symmetric with a positive diagonal")
+    correlation = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
+    if np.linalg.eigvalsh(correlation)[0] < -1e-9:
+        raise DataError("the covariance of signs has a negative eigenvalue")
+    np.fill_diagonal(correlation, 1.0)
+    return Moments(np.zeros(len(scale)), 2.0 / math.pi * np.arcsin(correlation), correlation, name="signs")
+
+
+def _invert(cdf: object, u: Array, low: float, high: float) -> Array:
+    """(n,) roots of cdf(x) = u by bisection to the last bit of the interval."""
+    left, right = np.full(len(u), low), np.full(len(u), high)
+    for _ in range(60):
+        middle = 0.5 * (left + right)
+        below = cdf(middle) < u  # type: ignore[operator]
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    return np.asarray(0.5 * (left + right))

@@ -1,0 +1,98 @@
+"""Weights of given atoms that make Σ_u w_u Φ(x_u) nearest to μ, and what they are like.
+
+    uniform  1/m      simplex  w ≥ 0, Σw = 1      affine  Σw = 1      free  none (Bayes–Hermite quadrature)
+
+Equal atoms share their weight.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.1 and 5.1 ("-proj").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.numerics import simplex
+from herdcli.quadrature.space import Space
+from herdcli.schema import Array
+
+CUT = 1e-14  # eigenvalues below it, relative to the largest, count as 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Condition number of the atoms' Gram matrix (distinct atoms), smallest weight, effective sample size (Σw)²/Σw², MMD."""
+
+    condition: float
+    smallest: float
+    effective: float
+    mmd: float
+
+
+def weights(kind: str, space: Space, atoms: Array, embedding: Array, *, start: Array | None = None) -> Array:
+    """(m,) weights of atoms (m, d) with μ (m,) at them; start is a likely support of the simplex weights.
+
+    affine and free weights come from an eigendecomposition without the directions below rounding.
+    """
+    if kind == "uniform":
+        return np.full(len(atoms), 1.0 / len(atoms))
+    first, place, counts = _distinct(atoms)
+    gram, linear = space.kernel.matrix(atoms[first], atoms[first]), embedding[first]
+    if kind == "simplex":
+        support = None if start is None else np.unique(place[start])
+        found = simplex.weights(gram, linear, start=support)
+    else:
+        found = _linear(gram, linear, affine=kind == "affine")
+    return np.asarray(found[place] / counts[place])
+
+
+def _distinct(atoms: Array) -> tuple[Array, Array, Array]:
+    """Positions of the first of each group of equal atoms in order of appearance, the group of each atom, group sizes."""
+    _, first, place, counts = np.unique(atoms, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[place.ravel()], counts[order]
+
+
+def _linear(gram: Array, linear: Array, *, affine: bool) -> Array:
+    """argmin ½ w'Kw − w'z, with Σw = 1 where `affine`."""
+    if not affine:
+        return _pseudo_solve(gram, linear)
+    # K + c 11' is definite where the atoms are affinely independent, and the same on Σw = 1
+    shift = float(np.abs(np.diag(gram)).max()) or 1.0
+    both = _pseudo_solve(gram + shift, np.column_stack([linear, np.ones(len(gram))]))
+    return np.asarray(both[:, 0] + (1.0 - both[:, 0].sum()) / both[:, 1].sum() * both[:, 1])
+
+
+def _pseudo_solve(gram: Array, right: Array) -> Array:
+    values, vectors = np.linalg.eigh(gram)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > CUT * values[-1])
+    return np.asarray((vectors * inverse) @ (vectors.T @ right))
+
+
+def report(space: Space, atoms: Array, embedding: Array, weight: Array) -> Report:
+    """What these weights (m,) are like, and their MMD."""
+    first, place, _ = _distinct(atoms)
+    gram = space.kernel.matrix(atoms[first], atoms[first])
+    shared = np.bincount(place, weights=weight, minlength=len(first))
+    values = np.abs(np.linalg.eigvalsh(gram))
+    return Report(
+        condition=float(values.max() / values.min()) if values.min() > 0 else float("inf"),
+        smallest=float(weight.min()),
+        effective=float(weight.sum() ** 2 / np.square(weight).sum()),
+        mmd=space.distance(float(shared @ gram @ shared), float(shared @ embedding[first])),
+    )
+
+
+def projected_trace(space: Space, atoms: Array, embedding: Array, *, per_decade: int = 8) -> tuple[Array, Array]:
+    """(p,) numbers t of atoms, log-spaced and with m, and (p,) MMD of the first t atoms under their simplex weights."""
+    m = len(atoms)
+    points = int(np.ceil(per_decade * np.log10(max(m, 2)))) + 1
+    counts = np.unique(np.append(np.round(np.logspace(0, np.log10(m), points)).astype(np.int64), [1, m]))
+    found, support = np.empty(len(counts)), None
+    for i, t in enumerate(counts):
+        w = weights("simplex", space, atoms[:t], embedding[:t], start=support)
+        support = np.flatnonzero(w)
+        gram = space.kernel.matrix(atoms[support], atoms[support])
+        found[i] = space.distance(float(w[support] @ gram @ w[support]), float(w[support] @ embedding[support]))
+    return counts, found

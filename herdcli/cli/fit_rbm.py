@@ -37,7 +37,7 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 )
 @click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k).")
 @click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd.  [default: the batch size]")
-@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Passes over the training rows.")
+@click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
 @click.option(
     "--learning-rate",

@@ -40,7 +40,7 @@ class Settings:
     algorithm: str = "cd"  # "cd" or "pcd"
     steps: int = 1  # k, Gibbs sweeps per update
     chains: int = 0  # persistent chains of pcd; 0: as many as the batch
-    epochs: int = 50
+    epochs: int = 100
     batch_size: int = 20  # 0: all rows
     learning_rate: float = 0.05  # at the start; falls linearly to 0
     momentum: float = 0.9

@@ -97,38 +97,59 @@ HERD_CLONES static uint32_t herd_momentum(float *restrict weights, float *restri
     return largest;
 }
 
-/* Sparse times dense: columns are done in panels of four vectors, whose sums stay in registers and whose rows stay near. */
+/* Sparse times dense.  Columns are done in panels: the sums of one stay in registers, its rows stay near. */
 #define HERD_PANEL 64
-typedef float herd_vector __attribute__((vector_size(64))); /* GCC and Clang, on every machine */
-#define herd_load(from) (*(const herd_unaligned *)(from))
-typedef float herd_unaligned __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* out[i, :columns] += the rows of the panel listed for i, each times its coefficient, one after the other. */
-HERD_CLONES static void herd_add_panel(float *restrict out, ptrdiff_t width, ptrdiff_t rows, ptrdiff_t columns, const float *restrict panel,
-                                       const int32_t *restrict starts, const int32_t *restrict listed, const float *restrict coefficients)
+/* Copy up to a panel's width of floats; a whole one, the usual case, without a call. */
+HERD_INLINE void herd_copy_panel(float *restrict to, const float *restrict from, ptrdiff_t columns)
 {
-    float sums[HERD_PANEL] = {0};
-    for (ptrdiff_t i = 0; i < rows; i++) {
-        herd_vector s0, s1, s2, s3;
-        if (starts[i] == starts[i + 1])
-            continue;
-        memcpy(sums, out + i * width, columns * sizeof(float));
-        s0 = herd_load(sums), s1 = herd_load(sums + 16), s2 = herd_load(sums + 32), s3 = herd_load(sums + 48);
-        for (int32_t k = starts[i]; k < starts[i + 1]; k++) {
-            const float *row = panel + (ptrdiff_t)listed[k] * HERD_PANEL;
-            const float c = coefficients[k];
-            s0 = s0 + c * herd_load(row);
-            s1 = s1 + c * herd_load(row + 16);
-            s2 = s2 + c * herd_load(row + 32);
-            s3 = s3 + c * herd_load(row + 48);
-        }
-        memcpy(sums, &s0, sizeof s0);
-        memcpy(sums + 16, &s1, sizeof s1);
-        memcpy(sums + 32, &s2, sizeof s2);
-        memcpy(sums + 48, &s3, sizeof s3);
-        memcpy(out + i * width, sums, columns * sizeof(float));
-    }
+    if (columns == HERD_PANEL)
+        memcpy(to, from, HERD_PANEL * sizeof(float));
+    else
+        memcpy(to, from, columns * sizeof(float));
 }
+
+/* Defines NAME for vectors of BYTES: out[i, :columns] += the rows of the panel listed for i, each times its coefficient, one after the other. */
+#define HERD_DEFINE_ADD_PANEL(NAME, BYTES, TARGET)                                                                                      \
+    typedef float NAME##_vector __attribute__((vector_size(BYTES), aligned(4), may_alias));                                            \
+    TARGET static void NAME(float *restrict out, ptrdiff_t width, ptrdiff_t rows, ptrdiff_t columns, const float *restrict panel,      \
+                            const int32_t *restrict starts, const int32_t *restrict listed, const float *restrict coefficients)        \
+    {                                                                                                                                  \
+        enum { LANES = BYTES / 4, COUNT = HERD_PANEL / LANES };                                                                        \
+        float sums[HERD_PANEL] = {0};                                                                                                  \
+        for (ptrdiff_t i = 0; i < rows; i++) {                                                                                         \
+            NAME##_vector s[COUNT];                                                                                                    \
+            if (starts[i] == starts[i + 1])                                                                                            \
+                continue;                                                                                                              \
+            herd_copy_panel(sums, out + i * width, columns);                                                                           \
+            for (int t = 0; t < COUNT; t++)                                                                                            \
+                s[t] = *(const NAME##_vector *)(sums + t * LANES);                                                                     \
+            for (int32_t k = starts[i]; k < starts[i + 1]; k++) {                                                                      \
+                const float *row = panel + (ptrdiff_t)listed[k] * HERD_PANEL;                                                          \
+                const float c = coefficients[k];                                                                                       \
+                for (int t = 0; t < COUNT; t++)                                                                                        \
+                    s[t] = s[t] + c * *(const NAME##_vector *)(row + t * LANES);                                                       \
+            }                                                                                                                          \
+            for (int t = 0; t < COUNT; t++)                                                                                            \
+                *(NAME##_vector *)(sums + t * LANES) = s[t];                                                                           \
+            herd_copy_panel(out + i * width, sums, columns);                                                                           \
+        }                                                                                                                              \
+    }
+
+typedef void herd_add_panel(float *restrict, ptrdiff_t, ptrdiff_t, ptrdiff_t, const float *restrict, const int32_t *restrict, const int32_t *restrict,
+                            const float *restrict);
+
+HERD_DEFINE_ADD_PANEL(herd_add_panel_16, 16, )
+#if defined(__x86_64__) && defined(__GNUC__)
+HERD_DEFINE_ADD_PANEL(herd_add_panel_32, 32, __attribute__((target("avx2"))))
+HERD_DEFINE_ADD_PANEL(herd_add_panel_64, 64, __attribute__((target("avx512f"))))
+static herd_add_panel *herd_widest_add_panel(void)
+{
+    return __builtin_cpu_supports("avx512f") ? herd_add_panel_64 : __builtin_cpu_supports("avx2") ? herd_add_panel_32 : herd_add_panel_16;
+}
+#else
+static herd_add_panel *herd_widest_add_panel(void) { return herd_add_panel_16; }
+#endif
 
 /* Words of scratch that herd_add_sparse_product needs. */
 static ptrdiff_t herd_sparse_scratch(ptrdiff_t rows, ptrdiff_t inner) { return rows + 1 + 2 * rows * inner + HERD_PANEL * inner + 16; }
@@ -137,25 +158,27 @@ static ptrdiff_t herd_sparse_scratch(ptrdiff_t rows, ptrdiff_t inner) { return r
 static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff_t along, const float *dense, float *out, ptrdiff_t rows, ptrdiff_t inner,
                                     ptrdiff_t width, int32_t *scratch)
 {
+    herd_add_panel *const add_panel = herd_widest_add_panel();
     int32_t *starts = scratch, *listed = starts + rows + 1, count = 0;
     float *coefficients = (float *)(listed + rows * inner), *panel = coefficients + rows * inner;
     panel += (16 - ((uintptr_t)panel / sizeof(float)) % 16) % 16; /* 64-byte boundary */
     for (ptrdiff_t i = 0; i < rows; i++) {
+        const float *row = sparse + i * down;
         starts[i] = count;
         for (ptrdiff_t j = 0; j < inner; j++) {
-            const float value = sparse[i * down + j * along];
             listed[count] = (int32_t)j;
-            coefficients[count] = value;
-            count += value != 0.0f;
+            count += row[j * along] != 0.0f;
         }
+        for (int32_t k = starts[i]; k < count; k++)
+            coefficients[k] = row[listed[k] * along];
     }
     starts[rows] = count;
     for (ptrdiff_t first = 0; first < width; first += HERD_PANEL) {
         const ptrdiff_t columns = width - first < HERD_PANEL ? width - first : HERD_PANEL;
-        for (ptrdiff_t j = 0; j < inner; j++) {
-            memcpy(panel + j * HERD_PANEL, dense + j * width + first, columns * sizeof(float));
-            memset(panel + j * HERD_PANEL + columns, 0, (HERD_PANEL - columns) * sizeof(float));
-        }
-        herd_add_panel(out + first, width, rows, columns, panel, starts, listed, coefficients);
+        if (columns < HERD_PANEL)
+            memset(panel, 0, inner * HERD_PANEL * sizeof(float));
+        for (ptrdiff_t j = 0; j < inner; j++)
+            herd_copy_panel(panel + j * HERD_PANEL, dense + j * width + first, columns);
+        add_panel(out + first, width, rows, columns, panel, starts, listed, coefficients);
     }
 }

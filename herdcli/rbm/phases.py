@@ -51,6 +51,7 @@ class Block:
     v: Array
     h: Array
     rows: int
+    sparse: bool  # whether the rows of the data are
     difference: Array | None  # (n, D) v~ − v if it is sparse
     error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not asked for
 
@@ -60,14 +61,14 @@ class Block:
             return np.matmul(self.v.T, self.h, out=scratch.pairs)
         data, below = self.v[: self.rows], self.h[self.rows :]
         total = np.add(self.h[: self.rows], below, out=scratch.natural[: self.rows])
-        multiply(data.T, total, scratch.pairs, is_sparse(data), scratch)
+        multiply(data.T, total, scratch.pairs, self.sparse, scratch)
         fast.add_sparse_product(self.difference.T, below, scratch.pairs, scratch.integers)
         return scratch.pairs
 
 
 def is_sparse(matrix: Array) -> bool:
-    """Whether few enough entries differ from 0."""
-    return bool(np.count_nonzero(matrix) <= SPARSE * matrix.size)
+    """Whether few enough entries of a float32 matrix differ from 0."""
+    return bool(np.count_nonzero(matrix.view(np.int32)) <= SPARSE * matrix.size)  # integers are counted faster; no entry is −0
 
 
 def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Scratch) -> None:
@@ -86,7 +87,8 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
     data, fantasy, natural, difference = v[:n], v[n:], scratch.natural[:n], scratch.difference[:n]
     worth = natural.size * v.shape[1] >= WORTH
     data[...] = rows
-    multiply(data, sweeper.W, natural, worth and is_sparse(data), scratch)
+    data_sparse = worth and is_sparse(data)
+    multiply(data, sweeper.W, natural, data_sparse, scratch)
     h[:n] = natural
     sweeper.hidden.sample(h[:n], sweeper.c, states, sweeper.draws, scale=1.0 / count)
     error, sparse = 0.0, False
@@ -105,7 +107,7 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
             sweeper.hidden.sample(h[n:], sweeper.c, states, sweeper.draws)
         else:
             sweeper.hidden.means(h[n:], sweeper.c, scale=-1.0 / count)
-    return Block(v, h, n, difference if sparse else None, error)
+    return Block(v, h, n, data_sparse, difference if sparse else None, error)
 
 
 def persistent(
@@ -128,7 +130,7 @@ def persistent(
     for _ in range(steps):
         sweeper.down(chain, scratch.visible[: len(chain)], v[n:])
         sweeper.up(v[n:], h[n:], chain, scale=-1.0 / counts[1])
-    return Block(v, h, n, None, error)
+    return Block(v, h, n, False, None, error)
 
 
 def squared_distance(means: Array, rows: Array) -> float:

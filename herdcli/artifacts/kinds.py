@@ -41,6 +41,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind("dataset", ("herdcli.artifacts.dataset.Dataset",)),
         Kind("rbm", ("herdcli.rbm.model.RBM",)),
+        Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
     )
 }

@@ -25,6 +25,7 @@ from herdcli.errors import HerdError, Interrupted, WriteFailed
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
     "fit-rbm": ("herdcli.cli.fit_rbm", "Learn restricted Boltzmann machines by contrastive divergence."),
+    "herd": ("herdcli.cli.herd", "Herd: deterministic weights and pseudo-samples that match the data's moments."),
     "eval": ("herdcli.cli.eval", "Say how good a result is: one row of figures per artifact."),
     "apply": ("herdcli.cli.apply", "Run new rows through a model: features, energies, classes."),
     "convert": ("herdcli.cli.convert", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),

@@ -27,7 +27,10 @@ Row = dict[str, Value]
 Metrics = Callable[..., dict[str, float | None]]
 
 # kind -> module.function: metrics(value, settings, *, map, progress) -> dict column -> number or None
-METRICS: dict[str, str] = {"rbm": "herdcli.evaluation.rbm.metrics"}
+METRICS: dict[str, str] = {
+    "rbm": "herdcli.evaluation.rbm.metrics",
+    "herding": "herdcli.evaluation.herding.metrics",
+}
 
 
 def metrics_of(kind: str) -> Metrics:

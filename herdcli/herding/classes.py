@@ -79,17 +79,14 @@ def visible_problem(groups: Groups, settings: visible.Settings) -> visible.Probl
     return visible.Problem(tuple(visible.from_rows(part, settings.features) for part in rows), settings, queries)
 
 
-def scores(groups: Groups, energies: Array, averaged: int, map: Callable[..., Any] = map) -> Scores:
-    """The averaged energies with the labels and a baseline, the class of the nearest training row.
-
-    energies  (n, C) sums over `averaged` iterations.
-    """
+def scores(groups: Groups, state: dynamics.State | visible.State, map: Callable[..., Any] = map) -> Scores:
+    """The averaged energies with the labels and a baseline, the class of the nearest training row."""
     training = np.flatnonzero(groups.split == TRAIN)
     rows, classes = groups.on[groups.scored], len(groups.names)
     parts = np.array_split(rows, max(1, len(rows) // 512))
     neighbours = np.concatenate(list(map(lambda part: nearest(part, groups.on[training]), parts)))
     return Scores(
-        energy=energies / max(1, averaged),
+        energy=np.stack([run.energy / max(1, run.averaged) for run in state.runs], axis=1),
         y=groups.y[groups.scored],
         split=groups.split[groups.scored],
         nearest=groups.y[training[neighbours]],

@@ -63,23 +63,6 @@ def packed(on: Array, representation: str) -> Packed:
     return Packed(pack(on), pack(np.ascontiguousarray(on.T)), low * len(on) + (high - low) * ones)
 
 
-def two_state(X: Array, *, where: str | None = None) -> Array:
-    """(n, D) truth values of rows whose units are all in {0, 1} or all in {−1, +1}.
-
-    Raises DataError for other values, naming the first.
-    """
-    on = X == 1
-    wrong = ~(on | (X == 0)) if not (X == -1).any() else ~(on | (X == -1))
-    if wrong.any():
-        row, column = (int(place[0]) for place in np.nonzero(wrong))
-        raise DataError(
-            f"row {row} has the value {X[row, column]:g}: units are 0 and 1, or -1 and +1",
-            where=where,
-            hint="--threshold F makes grey values two-valued; --features rows takes real rows as they are",
-        )
-    return np.asarray(on)
-
-
 def varying(on: Array, *, where: str | None = None) -> Array:
     """Indices of the units that are not the same in all rows.
 

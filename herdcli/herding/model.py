@@ -65,7 +65,7 @@ class Herding:
     x: Array = array("C D", "last pseudo-sample (for real rows the row's features)", kind="if")
     weight_norm: Array = array("T C", "‖w‖ after each iteration", kind="f")
     states: Array = array(
-        "C S P", "kept pseudo-samples, oldest first: bits of x, then of z, each padded to bytes; or the row's index", kind="u"
+        "C S B", "kept pseudo-samples, oldest first: bits of x, then of z, each padded to bytes; or the row's index", kind="u"
     )
     moments: Moments
     rates: Rates

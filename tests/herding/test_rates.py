@@ -147,7 +147,7 @@ def test_averaged_energies_tell_classes(model):
     else:
         problem, module = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible
     state = finish(problem, module)
-    found = classes.scores(groups, np.stack([run.energy for run in state.runs], axis=1), state.runs[0].averaged)
+    found = classes.scores(groups, state)
     assert state.runs[0].averaged == 100
     schema.check(found)
     valid, test = found.split == 1, found.split == 2
@@ -191,7 +191,7 @@ def test_usps_error_is_two_thirds_of_nearest_neighbours():
     groups = classes.group(on, y, split, [str(label) for label in range(10)], per_class=True)
     problem = classes.hidden_problem(groups, dynamics.Settings(hidden=100, iterations=2000, burn_in=1000, energy_every=5, keep=0))
     state = finish(problem)
-    found = classes.scores(groups, np.stack([run.energy for run in state.runs], axis=1), state.runs[0].averaged)
+    found = classes.scores(groups, state)
     valid, test = found.split == 1, found.split == 2
     predicted = logistic.fit(found.energy[valid], found.y[valid], 10).logits(found.energy[test]).argmax(axis=1)
     error, nearest = np.mean(predicted != found.y[test]), np.mean(found.nearest[test] != found.y[test])

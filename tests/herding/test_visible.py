@@ -11,7 +11,7 @@ import pytest
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding import ascent, visible
-from herdcli.herding.features import feature_count, feature_sums, pack, packed, two_state, unit_count, unpack, values, varying
+from herdcli.herding.features import feature_count, feature_sums, pack, packed, unit_count, unpack, values, varying
 
 
 def finish(problem):
@@ -187,20 +187,6 @@ def test_constant_units_and_single_rows_are_found():
         varying(on[[0, 0]])
     with pytest.raises(DataError, match="two distinct"):
         visible.from_vectors(np.ones((3, 2)))
-
-
-@pytest.mark.parametrize(
-    ("X", "place"),
-    [([[0, 1], [2, 1]], "row 1 has the value 2"), ([[-1, 1], [0, 1]], "row 1 has the value 0"), ([[0.5, 1]], "row 0 has the value 0.5")],
-)
-def test_other_unit_values_are_named(X, place):
-    with pytest.raises(DataError, match=place):
-        two_state(np.array(X))
-
-
-@pytest.mark.parametrize("X", [[[0, 1], [1, 1]], [[-1, 1], [1, 1]], [[1, 1], [1, 1]]])
-def test_two_state_values_are_read(X):
-    np.testing.assert_array_equal(two_state(np.array(X)), np.array(X) == 1)
 
 
 def test_settings_that_cannot_be_run_are_refused():

@@ -1,0 +1,101 @@
+"""What `herd eval` says about a `herding` artifact: moments, variety of the pseudo-samples, classification.
+
+Test rows are never fitted: class energies are calibrated on validation rows alone, as Welling (2009), sec. 10, does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.evaluation.rbm import EvaluationSettings, class_probabilities
+from herdcli.herding import entropy
+from herdcli.herding.model import Herding, Scores
+from herdcli.rbm import model as rbm
+from herdcli.rbm.likelihood import Map
+
+TRAIN, TEST = 0, 2
+COLUMNS = (
+    "moment_gap",
+    "moment_gap_times_t",
+    "weight_norm",
+    "weight_growth",
+    "hidden_entropy",
+    "effective_states",
+    "max_entropy_distance",
+    "error",
+    "error_train",
+    "error_1nn",
+    "error_majority",
+)
+
+
+def metrics(
+    value: Herding, settings: EvaluationSettings, *, map: Map = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | None]:
+    """Every column of `COLUMNS`; None where the model has no such thing.  Means over runs unless said otherwise.
+
+    moment_gap            largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over features and runs (Prop. 1); times T it is largest |w_T − w_0|,
+                          which stays bounded where herding works: the gap falls as 1/T.
+    weight_growth         ‖w‖ at T over ‖w‖ at T/2, the largest over runs; 1 when bounded.
+    hidden_entropy        mean bits of a hidden unit over the pseudo-samples, 1 when on half the time.
+    effective_states      exp entropy of the kept pseudo-samples.
+    max_entropy_distance  Euclidean distance of their frequencies from the distribution of maximum entropy with the same
+                          moments, where the states can be enumerated.
+    """
+    gaps = [part.max() for part in (value.gap.largest_visible, value.gap.largest_pair) if part is not None]
+    if value.gap.largest_hidden is not None and value.hidden_bias == "full":
+        gaps.append(value.gap.largest_hidden.max())
+    result: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    result |= {
+        "moment_gap": float(max(gaps)),
+        "moment_gap_times_t": float(max(gaps)) * value.iterations,
+        "weight_norm": float(value.weight_norm[-1].mean()),
+        "weight_growth": value.growth,
+    }
+    if value.moments.hidden is not None:
+        result["hidden_entropy"] = float(entropy.unit_entropy(value.moments.hidden / value.iterations, value.representation).mean())
+    if value.states.shape[1]:
+        result["effective_states"] = float(np.mean(list(map(entropy.effective_states, value.states))))
+        result["max_entropy_distance"] = _max_entropy_distance(value)
+    if value.scores is not None:
+        result |= _classification(value.scores, settings)
+    return result
+
+
+def _max_entropy_distance(value: Herding) -> float | None:
+    """Mean over runs; None for other models, too many units, or moments that no positive distribution has."""
+    D = value.b.shape[1]
+    if value.model != "mrf" or entropy.MOST_STATES[value.features] < D:
+        return None
+    distances = []
+    for run in range(value.count):
+        rates = value.rates
+        sums = rates.visible[run] if rates.visible_pair is None else np.concatenate([rates.visible[run], rates.visible_pair[run]])
+        fitted = entropy.max_entropy(sums / rates.scale[run], D, value.features, value.representation)
+        if fitted is None:
+            return None
+        distances.append(float(np.linalg.norm(entropy.empirical(value.kept(run)[0]) - fitted)))
+    return float(np.mean(distances))
+
+
+def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
+    """Errors of the calibrated energies on test rows (and training rows, where they were scored), and two baselines."""
+    test, train = scores.split == TEST, scores.split == TRAIN
+    if not test.any():
+        return {}
+    held = ~train  # training rows were seen by the runs: they calibrate nothing
+    known = rbm.Scores(scores.energy[held], scores.y[held], scores.split[held], scores.nearest[held], scores.majority)
+    fitted = replace(settings, calibrate="valid")
+
+    def error(rows: np.ndarray) -> float:
+        return float(np.mean(class_probabilities(known, scores.energy[rows], fitted).argmax(axis=1) != scores.y[rows]))
+
+    return {
+        "error": error(test),
+        "error_train": error(train) if train.any() else None,
+        "error_1nn": float(np.mean(scores.nearest[test] != scores.y[test])),
+        "error_majority": float(np.mean(scores.y[test] != scores.majority)),
+    }

@@ -5,14 +5,14 @@ Used by `cli` alone: topics see arrays, never files.
 
 from herdcli.artifacts.checkpoints import load_checkpoint, remove_checkpoint, save_checkpoint
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.files import Artifact, Written, load, save
-from herdcli.artifacts.streams import check_destination, publish
+from herdcli.artifacts.files import Artifact, Written, check_output, load, save
+from herdcli.artifacts.streams import publish
 
 __all__ = [
     "Artifact",
     "Dataset",
     "Written",
-    "check_destination",
+    "check_output",
     "load",
     "load_checkpoint",
     "publish",

@@ -11,7 +11,7 @@ from herdcli.artifacts import guard, hdf5, header, memory, people, sniff
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.kinds import CHECKPOINT, Kind, kind_of
-from herdcli.artifacts.streams import publish
+from herdcli.artifacts.streams import check_destination, publish
 from herdcli.errors import BadUsage, DataError
 
 TEXT = ("csv", "svmlight")
@@ -141,6 +141,19 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
         return delimited.read(stream, source.head, where=source.name, note=options.note, label=options.label)
 
 
+def output_format(path: str, format: str | None, kind: str) -> str:
+    """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
+    form = sniff.checked(format) if format else sniff.by_suffix(path) or "hdf5"
+    if form not in ("hdf5", "parquet") and kind != "dataset":
+        raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")
+    return form
+
+
+def check_output(path: str, kind: str, *, format: str | None = None, clobber: bool = True) -> None:
+    """Raise now what `save` would raise of its destination and format when the work is done."""
+    check_destination(path, clobber=clobber, binary=output_format(path, format, kind) not in TEXT)
+
+
 def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | None = None, clobber: bool = True) -> Written:
     """Write a value as an artifact; "-" is stdout.
 
@@ -148,10 +161,7 @@ def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | 
     `path` if not given, else hdf5.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)
-    form = sniff.checked(format) if format else sniff.by_suffix(path) or "hdf5"
-    if form not in ("hdf5", "parquet") and not isinstance(value, Dataset):
-        hint = "write HDF5: --format hdf5"
-        raise BadUsage(f"a {kind.name} cannot be written as {form}, only a data set can", where=path, hint=hint)
+    form = output_format(path, format, kind.name)
     if isinstance(value, Dataset):
         validate(value)
     with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:

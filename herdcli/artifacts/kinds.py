@@ -42,6 +42,7 @@ KINDS: dict[str, Kind] = {
         Kind("dataset", ("herdcli.artifacts.dataset.Dataset",)),
         Kind("rbm", ("herdcli.rbm.model.RBM",)),
         Kind("herding", ("herdcli.herding.model.Herding",)),
+        Kind("classifier", ("herdcli.online.model.Classifier",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
     )
 }

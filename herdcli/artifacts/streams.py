@@ -82,7 +82,9 @@ def scratch_file() -> Iterator[Path]:
         descriptor, name = tempfile.mkstemp(prefix="herd-")
     except OSError as error:
         hint = "set TMPDIR to a folder with room"
-        raise WriteFailed(f"no temporary file can be made ({_reason(error)})", where=os.environ.get("TMPDIR", "TMPDIR"), hint=hint) from error
+        raise WriteFailed(
+            f"no temporary file can be made ({_reason(error)})", where=os.environ.get("TMPDIR", "TMPDIR"), hint=hint
+        ) from error
     os.close(descriptor)
     try:
         yield Path(name)

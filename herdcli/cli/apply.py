@@ -36,7 +36,7 @@ def command(session: Session, model: str, source: str, want: str | None, **optio
         raise BadUsage(
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
-    session.check_output()
+    session.check_output("dataset")
     fitted = session.load(model, "model", kinds={"rbm"})
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
     result, summary = _rbm(session, fitted.value, data, want, options)

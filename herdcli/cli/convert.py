@@ -25,7 +25,7 @@ def command(session: Session, source: str, format: str | None, input_format: str
     HDF5 and Parquet outputs are sealed artifacts and keep the record of where they come from; CSV,
     NPZ and svmlight are exports.
     """
-    session.check_output()
+    session.check_output("dataset", format)
     data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label)
     rows, columns = data.value.X.shape
     session.save(data.value, f"{rows} rows × {columns} columns", history=data, format=format)

@@ -73,7 +73,7 @@ def command(session: Session, source: str, **options: Any) -> None:
     from herdcli.rbm.units import family
 
     settings = _settings(session, options)
-    session.check_output()
+    session.check_output("rbm")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
     rows = two_state(session, data, family(settings.visible_units).values, options, default=DEFAULT_THRESHOLD)
     data = replace(data, value=None)  # two-state rows take its place in memory

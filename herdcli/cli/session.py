@@ -58,10 +58,10 @@ class Session:
         if option in self.given:
             self.console.warn(f"--{option.replace('_', '-')} has no effect {why}")
 
-    def check_output(self) -> None:
+    def check_output(self, kind: str, format: str | None = None) -> None:
         """Refuse an output that cannot be made, before any work is done."""
         if not self.dry_run:
-            artifacts.check_destination(self.output, clobber=self.clobber)
+            artifacts.check_output(self.output, kind, format=format, clobber=self.clobber)
 
     def require_memory(self, size: int, what: str) -> None:
         """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
@@ -102,8 +102,13 @@ class Session:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd")
         return self._pool.map(function, *iterables)
 
-    def iterate(self, step: Callable[[S], S], init: Callable[[], S], *, steps: int, label: str) -> S:
-        """Run an algorithm from its start, or from the checkpoint under --resume, with progress."""
+    def iterate(
+        self, step: Callable[[S], S], init: Callable[[], S], *, steps: int, label: str, until: Callable[[S], bool] | None = None
+    ) -> S:
+        """Run an algorithm from its start, or from the checkpoint under --resume, with progress.
+
+        until  says when a stream of unknown length has ended; `steps` is then a bound, and there is no bar.
+        """
         if self.dry_run:
             self._print_plan(step, init(), steps, label)
         path, digest = self.checkpoint, provenance.digest(self.record())
@@ -114,10 +119,11 @@ class Session:
                 self.console.note(f"no checkpoint at {path} yet: starting afresh")
             else:
                 state = saved
-                self.console.note(f"going on from step {state.step} of {steps}")
+                self.console.note(f"going on from step {state.step}" + ("" if until else f" of {steps}"))
         keep = (lambda now: artifacts.save_checkpoint(path, now, digest)) if path else None
         with self.console.progress(label) as progress:
-            return iterate.run(step, state, steps=steps, checkpoint=keep, every=self.every, progress=progress)
+            shown = None if until else progress
+            return iterate.run(step, state, steps=steps, until=until, checkpoint=keep, every=self.every, progress=shown)
 
     def _print_plan(self, step: Callable[[S], S], state: S, steps: int, label: str) -> NoReturn:
         """Try the first steps, say what the whole would take, and end the command."""

@@ -89,7 +89,7 @@ def command(session: Session, source: str, **options: Any) -> None:
     if options["burn_in"] is None:
         options["burn_in"] = options["iterations"] // 2
     _warn_of_ignored(session, options)
-    session.check_output()
+    session.check_output("herding")
     inputs = herd_input.read(session, source, options)
     problem, module = inputs.problem, inputs.module
     state = session.iterate(

@@ -100,30 +100,18 @@ HERD_CLONES static uint32_t herd_momentum(float *restrict weights, float *restri
 /* Sparse times dense.  Columns are done in panels: the sums of one stay in registers, its rows stay near. */
 #define HERD_PANEL 64
 
-/* Copy up to a panel's width of floats; a whole one, the usual case, without a call. */
-HERD_INLINE void herd_copy_panel(float *restrict to, const float *restrict from, ptrdiff_t columns)
-{
-    if (columns == HERD_PANEL)
-        memcpy(to, from, HERD_PANEL * sizeof(float));
-    else
-        memcpy(to, from, columns * sizeof(float));
-}
-
-/* Defines NAME for vectors of BYTES: out[i, :columns] += the rows of the panel listed for i, each times its coefficient, one after the other. */
-#define HERD_DEFINE_ADD_PANEL(NAME, BYTES, TARGET)                                                                                      \
+/* Defines NAME for vectors of BYTES: out[i, :columns] += the sum, one after the other, of the rows of the panel listed for i times their coefficients. */
+#define HERD_DEFINE_ADD_PANEL(NAME, BYTES, TARGET)                                                                                     \
     typedef float NAME##_vector __attribute__((vector_size(BYTES), aligned(4), may_alias));                                            \
     TARGET static void NAME(float *restrict out, ptrdiff_t width, ptrdiff_t rows, ptrdiff_t columns, const float *restrict panel,      \
                             const int32_t *restrict starts, const int32_t *restrict listed, const float *restrict coefficients)        \
     {                                                                                                                                  \
         enum { LANES = BYTES / 4, COUNT = HERD_PANEL / LANES };                                                                        \
-        float sums[HERD_PANEL] = {0};                                                                                                  \
+        float sums[HERD_PANEL];                                                                                                        \
         for (ptrdiff_t i = 0; i < rows; i++) {                                                                                         \
             NAME##_vector s[COUNT];                                                                                                    \
-            if (starts[i] == starts[i + 1])                                                                                            \
-                continue;                                                                                                              \
-            herd_copy_panel(sums, out + i * width, columns);                                                                           \
             for (int t = 0; t < COUNT; t++)                                                                                            \
-                s[t] = *(const NAME##_vector *)(sums + t * LANES);                                                                     \
+                s[t] = (NAME##_vector){0};                                                                                             \
             for (int32_t k = starts[i]; k < starts[i + 1]; k++) {                                                                      \
                 const float *row = panel + (ptrdiff_t)listed[k] * HERD_PANEL;                                                          \
                 const float c = coefficients[k];                                                                                       \
@@ -132,7 +120,8 @@ HERD_INLINE void herd_copy_panel(float *restrict to, const float *restrict from,
             }                                                                                                                          \
             for (int t = 0; t < COUNT; t++)                                                                                            \
                 *(NAME##_vector *)(sums + t * LANES) = s[t];                                                                           \
-            herd_copy_panel(out + i * width, sums, columns);                                                                           \
+            for (ptrdiff_t j = 0; j < columns; j++)                                                                                    \
+                out[i * width + j] += sums[j];                                                                                         \
         }                                                                                                                              \
     }
 
@@ -178,7 +167,7 @@ static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff
         if (columns < HERD_PANEL)
             memset(panel, 0, inner * HERD_PANEL * sizeof(float));
         for (ptrdiff_t j = 0; j < inner; j++)
-            herd_copy_panel(panel + j * HERD_PANEL, dense + j * width + first, columns);
+            memcpy(panel + j * HERD_PANEL, dense + j * width + first, columns * sizeof(float));
         add_panel(out + first, width, rows, columns, panel, starts, listed, coefficients);
     }
 }

@@ -96,15 +96,11 @@ def sparse_scratch(rows: int, inner: int) -> int:
 
 
 def add_sparse_product(sparse: Array, dense: Array, out: Array, scratch: Array) -> None:
-    """out += sparse @ dense, skipping the zeros of `sparse`; the terms of an entry are added one by one in order.
+    """out += sparse @ dense, skipping the zeros of `sparse`; an entry's terms are summed one by one in order.
 
     sparse   (a, b) float32, strided.      dense  (b, w) float32.      out  (a, w) float32.
     scratch  int32, `sparse_scratch(a, b)` or more of them.
     """
-    narrow = dense.shape[1] == 1  # NumPy adds pairwise along memory, one by one across rows
-    for i in range(len(out)):
-        listed = np.flatnonzero(sparse[i])
-        if len(listed):
-            terms = dense[listed] * sparse[i, listed, None]
-            terms[0] += out[i]
-            out[i] = np.add.reduce(np.repeat(terms, 2, axis=1), axis=0)[:1] if narrow else np.add.reduce(terms, axis=0)
+    from scipy.sparse import csr_array
+
+    out += csr_array(sparse) @ dense

@@ -27,6 +27,7 @@ class Stream(IntEnum):
     HERDING = 9  # initial weights and state of herding
     BANDWIDTH = 10  # rows that a median distance is taken over
     ATOMS = 11  # atoms and candidates drawn from a target
+    LABEL_NOISE = 12  # labels that are replaced in training
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

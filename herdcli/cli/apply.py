@@ -37,7 +37,12 @@ def command(session: Session, model: str, source: str, want: str | None, **optio
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
     session.check_output("dataset")
-    fitted = session.load(model, "model", kinds={"rbm"})
+    fitted = session.load(model, "model", kinds={"rbm", "classifier"})
+    if fitted.kind == "classifier":
+        from herdcli.cli.compare import apply_classifier
+
+        session.save(*apply_classifier(session, fitted.value, source, options), history=fitted)
+        return
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
     result, summary = _rbm(session, fitted.value, data, want, options)
     session.save(result, summary, history=fitted)

@@ -28,6 +28,7 @@ Metrics = Callable[..., dict[str, float | None]]
 
 # kind -> module.function: metrics(value, settings, *, map, progress) -> dict column -> number or None
 METRICS: dict[str, str] = {
+    "classifier": "herdcli.evaluation.classifier.metrics",
     "rbm": "herdcli.evaluation.rbm.metrics",
     "herding": "herdcli.evaluation.herding.metrics",
 }

@@ -1,0 +1,141 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Online learning and its text, compiled: the twin of `numpy_online.py`.  The loops are in _online.h."""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from herdcli.fast import numpy_online as _twin
+
+cdef extern from "_online.h" nogil:
+    ctypedef struct online_step:
+        double alpha, gamma, shrink, curvature
+    ctypedef struct online_rule:
+        int rule, form, loss, always
+        double C, phi
+    ctypedef struct online_output:
+        double *label
+        double *weight
+        double *value
+        int32_t *index
+        int64_t *pointer
+        uint32_t mask
+        int first
+        int32_t *slots
+        int64_t slot_mask, cleared
+    ctypedef struct online_report:
+        int64_t used, lines, code, column, token, length, rows, entries
+    online_step online_solve(const online_rule *rule, double m, double v, double C)
+    uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
+    void online_parse(const char *text, int64_t size, int vw, online_output *out, online_report *report)
+    double online_scores(const double *table, ptrdiff_t classes, const int32_t *index, const double *x, ptrdiff_t count, double *score,
+                         double *variance)
+    int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
+                          const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
+                          double *variance, double *scratch)
+    int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
+                              const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
+                              double *running, double *score, double *variance, double *scratch)
+
+cdef ptrdiff_t CACHED = 1 << 21  # bytes of a table that the cache holds anyway
+
+
+cdef online_rule _rule(tuple rule):
+    cdef online_rule made
+    made.rule, made.form, made.loss, made.always, made.C, made.phi = rule
+    return made
+
+
+def solve_step(tuple rule, double m, double v, double C):
+    """See the twin."""
+    cdef online_rule made = _rule(rule)
+    cdef online_step step = online_solve(&made, m, v, C)
+    return step.alpha, step.gamma, step.shrink, step.curvature
+
+
+def learn_binary(double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
+                 const int32_t[::1] label, weight, tuple rule, double[::1] running, double[::1] margin, double[::1] variance):
+    """See the twin."""
+    cdef online_rule made = _rule(rule)
+    cdef const double[::1] weights
+    cdef const double *weight_at = NULL
+    cdef ptrdiff_t rows = label.shape[0]
+    cdef int fetch = table.shape[0] * 16 > CACHED
+    cdef int64_t updates
+    cdef double[::1] scratch
+    if rows == 0 or value.shape[0] == 0:
+        return _twin.learn_binary(np.asarray(table), np.asarray(pointer), np.asarray(index), np.asarray(value), np.asarray(label), weight, rule,
+                                  np.asarray(running), np.asarray(margin), np.asarray(variance))
+    if weight is not None:
+        weights = weight
+        weight_at = &weights[0]
+    scratch = np.empty(int(np.diff(pointer).max()) + 1)
+    with nogil:
+        updates = online_binary(&table[0, 0, 0], &pointer[0], &index[0], &value[0], &label[0], weight_at, rows, &made, &running[0], fetch,
+                                &margin[0], &variance[0], &scratch[0])
+    return updates
+
+
+def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
+                     const int32_t[::1] label, weight, tuple rule, bint top, double[::1] running, double[:, ::1] score,
+                     double[:, ::1] variance):
+    """See the twin."""
+    cdef online_rule made = _rule(rule)
+    cdef const double[::1] weights
+    cdef const double *weight_at = NULL
+    cdef ptrdiff_t rows = label.shape[0]
+    cdef int64_t updates
+    cdef double[::1] scratch
+    if rows == 0 or value.shape[0] == 0:
+        return _twin.learn_multiclass(np.asarray(table), np.asarray(pointer), np.asarray(index), np.asarray(value), np.asarray(label), weight,
+                                      rule, top, np.asarray(running), np.asarray(score), np.asarray(variance))
+    if weight is not None:
+        weights = weight
+        weight_at = &weights[0]
+    scratch = np.empty(int(np.diff(pointer).max()) + 1)
+    with nogil:
+        updates = online_multiclass(&table[0, 0, 0], table.shape[2], &pointer[0], &index[0], &value[0], &label[0], weight_at, rows, &made,
+                                    top, &running[0], &score[0, 0], &variance[0, 0], &scratch[0])
+    return updates
+
+
+def linear_scores(const double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
+                  double[:, ::1] score, double[:, ::1] variance):
+    """See the twin."""
+    cdef ptrdiff_t row, rows = score.shape[0], classes = table.shape[2]
+    cdef int64_t begin
+    if value.shape[0] == 0:
+        score[:, :] = 0.0
+        variance[:, :] = 0.0
+        return
+    with nogil:
+        for row in range(rows):
+            begin = pointer[row]
+            online_scores(&table[0, 0, 0], classes, &index[0] + begin, &value[0] + begin, pointer[row + 1] - begin, &score[row, 0],
+                          &variance[row, 0])
+
+
+def murmur3(bytes text, uint32_t seed):
+    """See the twin."""
+    cdef const char *start = text
+    return online_murmur(start, len(text), seed)
+
+
+def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, double[::1] weight, int64_t[::1] pointer, int32_t[::1] index,
+               double[::1] value, names):
+    """See the twin."""
+    cdef online_output out
+    cdef online_report report
+    cdef const unsigned char[::1] view = text
+    cdef int32_t[::1] slots
+    cdef int64_t size = view.shape[0]
+    if names is not None:
+        return _twin.parse_text(text, vw, mask, first, np.asarray(label), np.asarray(weight), np.asarray(pointer), np.asarray(index),
+                                np.asarray(value), names)
+    slots = np.empty(1 << max(4, int(size).bit_length()) if mask else 1, dtype=np.int32)
+    out.label, out.weight, out.pointer, out.index, out.value = &label[0], &weight[0], &pointer[0], &index[0], &value[0]
+    out.mask, out.first, out.slots, out.slot_mask, out.cleared = mask, first, &slots[0], 0, 0
+    report.used = report.lines = report.code = report.column = report.token = report.length = report.rows = report.entries = 0
+    with nogil:
+        online_parse(<const char *>&view[0], size, vw, &out, &report)
+    return report.rows, report.used, report.lines, report.code, report.column, report.token, report.length

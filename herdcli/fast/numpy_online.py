@@ -1,0 +1,234 @@
+"""Online learning of linear classifiers in NumPy: the twin of `_online.pyx`, the same numbers bit for bit.
+
+A table (rows, 2, C) holds the means [:, 0, :] and the variances [:, 1, :] of the weights; row 0 is the bias.  Examples
+are CSR rows whose indices are rows of the table, each at most once in an example.  Sums over an example's entries run
+in an order fixed by np.cumsum, and every other operation is one rounding in the order written here.
+
+A rule is a tuple (algorithm, form, loss, always, C, φ) of codes and numbers; C = 0 stands for ¼ over the running mean
+of |x|², kept in `running` = [examples, sum of |x|²].
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+import numpy as np
+
+from herdcli.fast.numpy_online_text import murmur3, parse_text
+from herdcli.schema import Array
+
+__all__ = ["learn_binary", "learn_multiclass", "linear_scores", "murmur3", "parse_text", "solve_step"]
+
+NHERD, AROW, CW, SCW1, SCW2, PA, PA1, PA2, PERCEPTRON, SOP = range(10)
+EXACT, PROJECT, DROP = range(3)
+SQUARED_HINGE, LOG, SQUARED = range(3)
+
+Rule = tuple[int, int, int, int, float, float]
+Step = tuple[float, float, float, float]
+NOTHING: Step = (0.0, 0.0, 0.0, 0.0)
+
+
+def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
+    """What an example of margin m = y μ·x and variance v = x'Σx does: (α, γ, shrink, curvature).
+
+    μ += α y Σx;  the precision grows by γ (`project`), a full covariance loses `shrink` g g' with g = Σx, and `exact`
+    NHERD divides by (1 + curvature x² s)².
+    """
+    algorithm, _, loss, always, _, _ = rule
+    if not v > 0.0:
+        return NOTHING
+    if algorithm in (CW, SCW1, SCW2):
+        return _confidence_step(rule, m, v, C)
+    if algorithm == PERCEPTRON:
+        return (1.0 if m <= 0.0 else 0.0, 0.0, 0.0, 0.0)
+    if algorithm in (PA, PA1, PA2):
+        if m >= 1.0:
+            return NOTHING
+        alpha = (1.0 - m) / (v + 1.0 / (2.0 * C)) if algorithm == PA2 else (1.0 - m) / v
+        return (min(alpha, C) if algorithm == PA1 else alpha, 0.0, 0.0, 0.0)
+    learns = m <= 0.0 if algorithm == SOP else loss != SQUARED_HINGE or m < 1.0
+    if not (learns or always):
+        return NOTHING
+    alpha = 0.0
+    if learns:
+        alpha = _log_step(m, v, C) if loss == LOG else (1.0 - m) / (v + 1.0 / C)
+    k = 0.25 * C if loss == LOG else C
+    grown = 1.0 + k * v
+    if algorithm == NHERD:
+        return (alpha, 2.0 * k + k * k * v, (k * k * v + 2.0 * k) / (grown * grown), k)
+    return (alpha, k, k / grown, k)
+
+
+def _log_step(m: float, v: float, C: float) -> float:
+    """Root of α = C / (1 + exp(m + αv)) in [0, C]: Newton, halving the bracket where it leaves it."""
+    low, high, alpha = 0.0, C, 0.5 * C
+    for _ in range(60):
+        z = m + alpha * v
+        if z > 0.0:
+            e = exp(-z)
+            p = e / (1.0 + e)
+        else:
+            p = 1.0 / (1.0 + exp(z))
+        f = alpha - C * p
+        low, high = (low, alpha) if f > 0.0 else (alpha, high)
+        following = alpha - f / (1.0 + C * v * (p * (1.0 - p)))
+        if not low <= following <= high:
+            following = 0.5 * (low + high)
+        if abs(following - alpha) <= 1e-15 * C:
+            return following
+        alpha = following
+    return alpha
+
+
+def _confidence_step(rule: Rule, m: float, v: float, C: float) -> Step:
+    algorithm, phi = rule[0], rule[5]
+    phi2 = phi * phi
+    if algorithm == SCW2:
+        n = v + 1.0 / (2.0 * C)
+        root = sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
+        alpha = (phi * root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))
+    else:
+        psi, xi = 1.0 + phi2 / 2.0, 1.0 + phi2
+        alpha = (sqrt(m * m * phi2 * phi2 / 4.0 + v * phi2 * xi) - m * psi) / (v * xi)
+        alpha = min(alpha, C) if algorithm == SCW1 else alpha
+    if not alpha > 0.0:
+        return NOTHING
+    avp = alpha * v * phi
+    root_u = 2.0 * v / (sqrt(avp * avp + 4.0 * v) + avp)
+    return (alpha, alpha * phi / root_u, alpha * phi / (root_u + avp), 0.0)
+
+
+def _aggressiveness(rule: Rule, running: Array, squares: float, weight: float) -> float:
+    running[0] += 1.0
+    running[1] += squares
+    if rule[4] > 0.0:
+        return rule[4] * weight
+    return float(0.25 * running[0] / running[1] * weight) if running[1] > 0.0 else 0.0
+
+
+def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
+    """New variances."""
+    _, gamma, shrink, curvature = step
+    if rule[1] == DROP:
+        g = s * x
+        return np.asarray(np.maximum(s - (g * g) * shrink, 0.0))
+    if rule[0] == NHERD and rule[1] == EXACT:
+        grown = 1.0 + curvature * (s * (x * x))
+        return np.asarray(s / (grown * grown))
+    return np.asarray(s / (1.0 + gamma * (s * (x * x))))
+
+
+def _sums(terms: Array) -> list[float]:
+    """Sums (k,) of the rows of terms (k, n): in four lanes, entry i in lane i mod 4, which are then added in pairs."""
+    count = terms.shape[1] & ~3
+    if count:
+        lanes = terms[:, :count].reshape(len(terms), -1, 4).cumsum(axis=1)[:, -1]
+    else:
+        lanes = np.zeros((len(terms), 4))
+    lanes[:, : terms.shape[1] - count] += terms[:, count:]
+    return [(a + b) + (c + d) for a, b, c, d in lanes.tolist()]
+
+
+def learn_binary(
+    table: Array,
+    pointer: Array,
+    index: Array,
+    value: Array,
+    label: Array,
+    weight: Array | None,
+    rule: Rule,
+    running: Array,
+    margin: Array,
+    variance: Array,
+) -> int:
+    """Learn CSR rows one after the other; two classes, C = 1.  Returns the number of updates.
+
+    table (D, 2, 1), changed.  label (n,) int32, 1 or 0.  margin, variance (n,): y μ·x and x'Σx before the row is learned.
+    """
+    flat = table.reshape(len(table), 2)
+    bounds, updates = pointer.tolist(), 0
+    for row, y in enumerate(label.tolist()):
+        at, x = index[bounds[row] : bounds[row + 1]], value[bounds[row] : bounds[row + 1]]
+        entry, sign = flat.take(at, axis=0).T, 1.0 if y else -1.0
+        terms = np.empty((3, len(x)))
+        np.multiply(x, x, out=terms[2])
+        np.multiply(entry[0], x, out=terms[0])
+        np.multiply(entry[1], terms[2], out=terms[1])
+        m, v, squares = _sums(terms)
+        m *= sign
+        margin[row], variance[row] = m, v
+        C = _aggressiveness(rule, running, squares, 1.0 if weight is None else float(weight[row]))
+        step = solve_step(rule, m, v, C)
+        if step[0] != 0.0 or step[1] > 0.0:
+            entry[0] += (step[0] * sign) * (entry[1] * x)
+            if step[1] > 0.0:
+                entry[1] = _shrunk(rule, step, entry[1], x)
+            flat[at] = entry.T
+            updates += 1
+    return updates
+
+
+def learn_multiclass(
+    table: Array,
+    pointer: Array,
+    index: Array,
+    value: Array,
+    label: Array,
+    weight: Array | None,
+    rule: Rule,
+    top: bool,
+    running: Array,
+    score: Array,
+    variance: Array,
+) -> int:
+    """Learn CSR rows of C classes: by the difference to the best rival (`top`), or each class against the rest.
+
+    table (D, 2, C), changed.  label (n,) int32 in 0…C−1.  score, variance (n, C) before the row is learned.
+    Returns the number of rows that changed something.
+    """
+    bounds, updates = pointer.tolist(), 0
+    for row, y in enumerate(label.tolist()):
+        at, x = index[bounds[row] : bounds[row + 1]], value[bounds[row] : bounds[row + 1]]
+        s, u, squares = _scores(table, at, x)
+        score[row], variance[row] = s, u
+        C = _aggressiveness(rule, running, squares, 1.0 if weight is None else float(weight[row]))
+        changed = False
+        for z, sign, step in _class_steps(rule, top, s, u, y, C):
+            if step[0] != 0.0 or step[1] > 0.0:
+                old = table[at, 1, z]
+                table[at, 0, z] += (step[0] * sign) * (old * x)
+                if step[1] > 0.0:
+                    table[at, 1, z] = _shrunk(rule, step, old, x)
+                changed = True
+        updates += changed
+    return updates
+
+
+def _class_steps(rule: Rule, top: bool, s: Array, u: Array, y: int, C: float) -> list[tuple[int, float, Step]]:
+    """(class, sign, step) of each class that may move."""
+    if not top:
+        signs = np.where(np.arange(len(s)) == y, 1.0, -1.0).tolist()
+        return [(z, sign, solve_step(rule, sign * float(s[z]), float(u[z]), C)) for z, sign in enumerate(signs)]
+    others = s.copy()
+    others[y] = -np.inf
+    rival = int(others.argmax())
+    step = solve_step(rule, float(s[y] - s[rival]), float(u[y] + u[rival]), C)
+    return [(y, 1.0, step), (rival, -1.0, step)]
+
+
+def _scores(table: Array, at: Array, x: Array) -> tuple[Array, Array, float]:
+    """Scores (C,), variances (C,) and the sum of squares of one row."""
+    classes = table.shape[2]
+    if not len(at):
+        return np.zeros(classes), np.zeros(classes), 0.0
+    entry, xx = table[at], x * x
+    s = np.cumsum(entry[:, 0] * x[:, None], axis=0)[-1]
+    u = np.cumsum(entry[:, 1] * xx[:, None], axis=0)[-1]
+    return s, u, float(xx.cumsum()[-1])
+
+
+def linear_scores(table: Array, pointer: Array, index: Array, value: Array, score: Array, variance: Array) -> None:
+    """Scores μ_z·x and variances x'Σ_z x of CSR rows, (n, C) each, into the arrays given."""
+    for row in range(len(score)):
+        part = slice(int(pointer[row]), int(pointer[row + 1]))
+        score[row], variance[row], _ = _scores(table, index[part], value[part])

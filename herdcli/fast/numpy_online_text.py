@@ -1,0 +1,194 @@
+"""Lines of svmlight and Vowpal Wabbit text into CSR rows, and the hash of feature names: twins of loops in `_online.pyx`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from herdcli.schema import Array
+
+FINE, BAD_LABEL, BAD_PAIR, ZERO_INDEX, FALLING_INDEX, BAD_VALUE, NOT_FINITE, LARGE_INDEX, NO_LABEL, BAD_WEIGHT, NO_BAR = range(11)
+LARGEST = 2147483645
+_TOKEN = re.compile(rb"[^ \t\r\n]+")
+_FEATURE = re.compile(rb"[^ \t\r\n|]+")
+_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_DIGITS = re.compile(rb"\d+")
+_PAIR = re.compile(rb"(\d+):(.*)", re.DOTALL)
+_STRANGE = {b"nan", b"NaN", b"NAN", b"inf", b"Inf", b"infinity"}
+_WORD = 0xFFFFFFFF
+
+Names = dict[int, str]
+
+
+class _Wrong(Exception):
+    """A token that should not stand there: code, its beginning and its end within the line."""
+
+    def __init__(self, code: int, start: int, end: int) -> None:
+        super().__init__(code)
+        self.found = (code, start, end)
+
+
+@lru_cache(maxsize=1 << 16)
+def murmur3(text: bytes, seed: int) -> int:
+    """MurmurHash3 of 32 bits.  Source: Appleby (2011), MurmurHash3_x86_32."""
+    h, blocks = seed, len(text) // 4 * 4
+    for start in range(0, blocks, 4):
+        h ^= _scrambled(int.from_bytes(text[start : start + 4], "little"))
+        h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & _WORD
+    if blocks < len(text):
+        h ^= _scrambled(int.from_bytes(text[blocks:], "little"))
+    h ^= len(text)
+    h = ((h ^ h >> 16) * 0x85EBCA6B) & _WORD
+    h = ((h ^ h >> 13) * 0xC2B2AE35) & _WORD
+    return h ^ h >> 16
+
+
+def _scrambled(k: int) -> int:
+    k = (k * 0xCC9E2D51) & _WORD
+    return ((k << 15 | k >> 17) * 0x1B873593) & _WORD
+
+
+def parse_text(
+    text: bytes,
+    vw: bool,
+    mask: int,
+    first: int,
+    label: Array,
+    weight: Array,
+    pointer: Array,
+    index: Array,
+    value: Array,
+    names: Names | None,
+) -> tuple[int, int, int, int, int, int, int]:
+    """Whole lines into rows, up to the end of the text or the first line that is wrong.
+
+    mask   table size − 1 where features are hashed (entries of one index are added up), else 0.
+    first  lowest index of the text, 0 or 1.  Indices come out from 1: table row 0 is the bias.
+    names  receives the first name of each hashed index, if given.
+    The arrays must have room: rows ≤ lines, entries ≤ half the bytes.
+    Returns (rows, bytes used, lines used, code, column, start of token, its length); the wrong line is used up.
+    """
+    rows, entries, used, lines, text = 0, 0, 0, 0, bytes(text)
+    pointer[0] = 0
+    while used < len(text):
+        stop = text.find(b"\n", used)
+        end, start = (len(text), used) if stop < 0 else (stop, used)
+        used, lines = end + (stop >= 0), lines + 1
+        try:
+            row = _vw_line(text[start:end], mask, names) if vw else _svmlight_line(text[start:end], mask, first, names)
+        except _Wrong as wrong:
+            code, begin, finish = wrong.found
+            return rows, used, lines, code, begin + 1, start + begin, finish - begin
+        if row is None:
+            continue
+        found = row[2]
+        label[rows], weight[rows] = row[:2]
+        index[entries : entries + len(found)] = list(found)
+        value[entries : entries + len(found)] = list(found.values())
+        entries, rows = entries + len(found), rows + 1
+        pointer[rows] = entries
+    return rows, used, lines, FINE, 0, 0, 0
+
+
+def _number(token: bytes) -> float | None:
+    """The number a token spells; None if it spells none, NaN or infinity if it spells these."""
+    if _NUMBER.fullmatch(token) and len(token) < 400:
+        return float(token)
+    return math.nan if (token[1:] if token[:1] in (b"+", b"-") else token) in _STRANGE else None
+
+
+def _checked(token: bytes, start: int, end: int, code: int) -> float:
+    number = _number(token)
+    if number is None or not math.isfinite(number):
+        raise _Wrong(code if number is None else NOT_FINITE, start, end)
+    return number
+
+
+def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None) -> tuple[float, float, dict[int, float]] | None:
+    tokens = _TOKEN.finditer(line.partition(b"#")[0])
+    head = next(tokens, None)
+    if head is None:
+        return None
+    label = _checked(head[0], head.start(), head.end(), BAD_LABEL)
+    row: dict[int, float] = {}
+    last = -1
+    for token in tokens:
+        where = (token.start(), token.end())
+        pair = _PAIR.fullmatch(token[0])
+        if token[0].startswith(b"qid:") and len(token[0]) > 4:
+            continue
+        if pair is None or (int(pair[1]) >= 1 << 31 and not mask):
+            digits = _DIGITS.match(token[0])
+            raise _Wrong(LARGE_INDEX if digits and int(digits[0]) >= 1 << 31 else BAD_PAIR, *where)
+        number = _checked(pair[2], *where, BAD_VALUE)
+        if mask:
+            _add(row, pair[1], 0, mask, number, names, "")
+            continue
+        at = int(pair[1])
+        if at < first or at <= last or at > LARGEST:
+            raise _Wrong(ZERO_INDEX if at < first else FALLING_INDEX if at <= last else LARGE_INDEX, *where)
+        last = at
+        row[at + 1 - first] = number
+    return label, 1.0, row
+
+
+def _add(row: dict[int, float], name: bytes, seed: int, mask: int, number: float, names: Names | None, prefix: str) -> None:
+    at = (murmur3(name, seed) & mask) + 1
+    row[at] = row[at] + number if at in row else number
+    if names is not None:
+        names.setdefault(at, prefix + name.decode("utf-8", "replace"))
+
+
+def _vw_line(line: bytes, mask: int, names: Names | None) -> tuple[float, float, dict[int, float]] | None:
+    if not line.strip(b" \t\r\n"):
+        return None
+    line = line.rstrip(b" \t\r\n")
+    bar = line.find(b"|")
+    start = len(line) - len(line.lstrip(b" \t\r\n"))
+    if bar < 0:
+        raise _Wrong(NO_BAR, start, len(line))
+    label, weight = _vw_head(line[:bar])
+    row: dict[int, float] = {}
+    while bar < len(line):
+        end = line.find(b"|", bar + 1)
+        end = len(line) if end < 0 else end
+        for name, seed, number, prefix in _vw_space(line, bar + 1, end):
+            _add(row, name, seed, mask, number, names, prefix)
+        bar = end
+    return label, weight, row
+
+
+def _vw_head(head: bytes) -> tuple[float, float]:
+    """Label and importance; a tag begins with ' or touches the bar."""
+    found: list[float] = []
+    for token in _TOKEN.finditer(head):
+        touches = token.end() == len(head)
+        if token[0].startswith(b"'") or (touches and found):
+            continue
+        if len(found) == 3:
+            raise _Wrong(BAD_LABEL, token.start(), token.end())
+        number = _number(token[0])
+        if touches and (number is None or not math.isfinite(number)):
+            break
+        found.append(_checked(token[0], token.start(), token.end(), BAD_WEIGHT if found else BAD_LABEL))
+    if not found:
+        raise _Wrong(NO_LABEL, 0, len(head))
+    if len(found) > 1 and not found[1] > 0.0:
+        raise _Wrong(BAD_WEIGHT, 0, len(head))
+    return found[0], found[1] if len(found) > 1 else 1.0
+
+
+def _vw_space(line: bytes, start: int, end: int) -> Iterator[tuple[bytes, int, float, str]]:
+    """(name, hash seed, value, prefix) of the features of one namespace; its name touches the bar."""
+    seed, scale, prefix = 0, 1.0, ""
+    for token in _FEATURE.finditer(line, start, end):
+        name, colon, text = token[0].partition(b":")
+        number = _checked(text, token.start(), token.end(), BAD_VALUE) if colon else 1.0
+        if token.start() == start:
+            scale = number
+            if name:
+                seed, prefix = murmur3(name, 0), name.decode("utf-8", "replace") + "^"
+        else:
+            yield name, seed, number * scale, prefix

@@ -1,0 +1,82 @@
+"""Examples in blocks: CSR rows as the loops take them, from rows in memory or from text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.schema import Array
+
+ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """n examples: pointer (n + 1,) int64, index (nnz,) int32 from 1 (0 is the bias), value (nnz,) float64, label (n,), weight (n,)?."""
+
+    pointer: Array
+    index: Array
+    value: Array
+    label: Array
+    weight: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many examples."""
+        return len(self.pointer) - 1
+
+    @property
+    def width(self) -> int:
+        """Rows a table of weights needs for it."""
+        return int(self.index.max()) + 1 if len(self.index) else 1
+
+    def dense(self, width: int) -> Array:
+        """The rows (n, width) float64; features beyond are left out."""
+        rows = np.repeat(np.arange(self.rows), np.diff(self.pointer))
+        kept = self.index < width
+        out = np.zeros((self.rows, width))
+        out[rows[kept], self.index[kept]] = self.value[kept]
+        return out
+
+    def within(self, width: int) -> Block:
+        """Without the features that a table of so many rows does not have."""
+        kept = self.index < width
+        if kept.all():
+            return self
+        pointer = np.concatenate(([0], np.cumsum(kept)))[self.pointer]
+        return Block(pointer.astype(np.int64), self.index[kept], self.value[kept], self.label, self.weight)
+
+
+def from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = None) -> Block:
+    """A block of chosen rows of X (n, d), dense or CSR."""
+    part = X[rows]
+    if hasattr(part, "indptr"):
+        index, value, pointer = part.indices, part.data, part.indptr
+    else:
+        where = part != 0
+        pointer = np.concatenate(([0], np.cumsum(where.sum(axis=1))))
+        index, value = np.nonzero(where)[1], part[where]
+    return Block(
+        pointer=pointer.astype(np.int64),
+        index=np.add(index, 1, dtype=np.int32, casting="unsafe"),
+        value=value.astype(np.float64),
+        label=label[rows],
+        weight=None if weight is None else weight[rows].astype(np.float64),
+    )
+
+
+def prepared(block: Block, *, normalize: bool, bias: bool) -> Block:
+    """The block with examples scaled to |x| = 1 and a constant feature in front, as asked for."""
+    pointer, index, value = block.pointer, block.index, block.value
+    if normalize and len(value):
+        lengths = np.diff(pointer)
+        filled = lengths > 0
+        norm = np.sqrt(np.add.reduceat(value * value, pointer[:-1][filled]))
+        value = value / np.repeat(np.where(norm > 0, norm, 1.0), lengths[filled])
+    if bias:
+        index = np.insert(index, pointer[:-1], 0).astype(np.int32)
+        value = np.insert(value, pointer[:-1], 1.0)
+        pointer = pointer + np.arange(len(pointer))
+    return Block(pointer, index, value, block.label, block.weight)

@@ -1,0 +1,120 @@
+"""The full form in the span of its support vectors: any kernel in the place of x·z.
+
+f(x) = Σ_i α_i k(x_i, x) and v(x) = k(x,x) − k'Bk with k = (k(x_1, x), …).  An update adds a support vector: with
+g = (−Bk; 1), α += α_step y g and B += shrink g g' (B padded with a zero row and column).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.fast.numpy_online import Rule
+from herdcli.online.full import aggressiveness
+from herdcli.online.model import Machine, Settings
+from herdcli.schema import Array
+
+
+def kernel_matrix(settings: Settings, A: Array, B: Array) -> Array:
+    """k(a_i, b_j) (m, n) of dense rows."""
+    product = A @ B.T
+    if settings.kernel == "polynomial":
+        return np.asarray((1.0 + product) ** settings.degree)
+    if settings.kernel == "gaussian":
+        distance = np.einsum("nd,nd->n", A, A)[:, None] + np.einsum("nd,nd->n", B, B)[None, :] - 2.0 * product
+        return np.asarray(np.exp(np.maximum(distance, 0.0) / (-2.0 * settings.width**2)))
+    return product
+
+
+class Growing:
+    """A machine whose arrays have room for more support vectors."""
+
+    def __init__(self, machine: Machine, width: int) -> None:
+        self.count = len(machine.alpha)
+        room = max(16, 2 * self.count)
+        self.alpha, self.B, self.support = np.zeros(room), np.zeros((room, room)), np.zeros((room, width))
+        self.alpha[: self.count] = machine.alpha
+        self.B[: self.count, : self.count] = machine.B
+        self.support[: self.count, : machine.support.shape[1]] = machine.support
+
+    def machine(self) -> Machine:
+        """Without the spare room."""
+        m = self.count
+        return Machine(self.alpha[:m].copy(), self.B[:m, :m].copy(), self.support[:m].copy())
+
+    def place(self, x: Array) -> int | None:
+        """Where x stands among the support vectors, None if it does not."""
+        found = np.flatnonzero((self.support[: self.count] == x).all(axis=1))
+        return int(found[0]) if len(found) else None
+
+    def add(self, x: Array) -> int:
+        """Make x a support vector of no effect yet."""
+        if self.count == len(self.alpha):
+            grown = Growing(self.machine(), self.support.shape[1])
+            self.alpha, self.B, self.support = grown.alpha, grown.B, grown.support
+        self.support[self.count] = x
+        self.count += 1
+        return self.count - 1
+
+
+def learn_kernel(
+    machines: list[Growing],
+    X: Array,
+    label: Array,
+    weight: Array | None,
+    rule: Rule,
+    settings: Settings,
+    running: Array,
+    score: Array,
+    variance: Array,
+) -> tuple[int, int]:
+    """Learn dense rows X (n, D), each class against the rest (one machine: two classes).  Returns (updates, refused).
+
+    score, variance (n, C) before the row is learned.  An update that would need a support vector beyond the budget
+    is refused.
+    """
+    updates = refused = 0
+    for row, x in enumerate(X):
+        y = int(label[row])
+        C = aggressiveness(rule, running, float(x @ x), 1.0 if weight is None else float(weight[row]))
+        own = float(kernel_matrix(settings, x[None], x[None])[0, 0])
+        changed = False
+        for z, machine in enumerate(machines):
+            sign = (1.0 if y == 1 else -1.0) if len(machines) == 1 else (1.0 if y == z else -1.0)
+            m = machine.count
+            k = kernel_matrix(settings, machine.support[:m], x[None])[:, 0]
+            Bk = machine.B[:m, :m] @ k
+            score[row, z], variance[row, z] = machine.alpha[:m] @ k, own - k @ Bk
+            alpha, _, shrink, _ = fast.solve_step(rule, sign * float(score[row, z]), float(variance[row, z]), C)
+            if alpha == 0.0 and shrink == 0.0:
+                continue
+            at = machine.place(x)
+            if at is None and settings.budget and m >= settings.budget:
+                refused += 1
+                continue
+            _apply(machine, machine.add(x) if at is None else at, Bk, alpha * sign, shrink)
+            changed = True
+        updates += changed
+    return updates, refused
+
+
+def _apply(machine: Growing, at: int, Bk: Array, move: float, shrink: float) -> None:
+    """α += move g, B += shrink g g' with g = e_at − Bk."""
+    m = machine.count
+    g = np.zeros(m)
+    g[: len(Bk)] = -Bk
+    g[at] += 1.0
+    machine.alpha[:m] += move * g
+    if shrink > 0.0:
+        machine.B[:m, :m] += shrink * np.outer(g, g)
+
+
+def kernel_scores(machines: list[Machine], settings: Settings, X: Array, score: Array, variance: Array) -> None:
+    """Scores and variances of dense rows, (n, C) each, into the arrays given."""
+    own = np.array([kernel_matrix(settings, x[None], x[None])[0, 0] for x in X])
+    for z, machine in enumerate(machines):
+        support = np.zeros((len(machine.support), X.shape[1]))
+        support[:, : machine.support.shape[1]] = machine.support
+        k = kernel_matrix(settings, X, support)
+        score[:, z] = k @ machine.alpha
+        variance[:, z] = own - np.einsum("nm,nm->n", k @ machine.B, k)

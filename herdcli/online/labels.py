@@ -1,0 +1,107 @@
+"""Labels of a stream as classes: which class a number means, when the classes are not known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
+PAIR_HINT = "two-class labels are -1/+1, 0/1 or 1/2; others are declared with --classes"
+
+
+def spelled(label: float) -> str:
+    """1.0 → '1'."""
+    return str(int(label)) if label == int(label) else repr(float(label))
+
+
+class Labels:
+    """Turns label numbers into class indices.
+
+    Declared classes (names that are numbers) are taken as they are.  Otherwise the first block decides: one or two
+    labels of a usual pair mean two classes, more mean as many classes as there are; later blocks may bring no others.
+    """
+
+    def __init__(self, classes: Sequence[str] | None = None) -> None:
+        self.numbers: list[float] | None = None
+        self.given = classes is not None
+        if classes is not None:
+            self.numbers = [_number(name) for name in classes]
+
+    @property
+    def names(self) -> list[str]:
+        """Class names in the order of their indices."""
+        return [spelled(number) for number in self.numbers or []]
+
+    def indices(self, labels: Array, where: str) -> Array:
+        """Class indices (n,) int32.  Raises DataError for a label that is none of the classes."""
+        if self.numbers is None:
+            self.numbers = _classes_of(np.unique(labels).tolist(), where)
+        if len(self.numbers) == 2 and not self.given:
+            self._settle(labels)
+        if len(self.numbers) == 2:
+            positive = labels == self.numbers[1]
+            if not (positive | (labels == self.numbers[0])).all():
+                raise self._stranger(labels, where)
+            return np.asarray(positive, dtype=np.int32)
+        known = np.array(self.numbers)
+        order = np.argsort(known)
+        at = order[np.searchsorted(known, labels, sorter=order).clip(max=len(known) - 1)]
+        if not (known[at] == labels).all():
+            raise self._stranger(labels, where)
+        return np.asarray(at, dtype=np.int32)
+
+    def _settle(self, labels: Array) -> None:
+        """A stream that began with 1 alone: is the other class −1, 0 or 2?  Decided by the first other label."""
+        assert self.numbers is not None
+        if np.isnan(self.numbers[0]):
+            others = labels[labels != self.numbers[1]]
+            if len(others):
+                pair = next((pair for pair in PAIRS if set(pair) == {1.0, float(others[0])}), None)
+                self.numbers = list(pair) if pair and pair[1] == 1.0 else self.numbers
+
+    def _stranger(self, labels: Array, where: str) -> DataError:
+        assert self.numbers is not None
+        strange = labels[~np.isin(labels, self.numbers)][0]
+        if self.given:
+            return DataError(
+                f"label {spelled(strange)} is none of the classes {', '.join(self.names)}", where=where, hint="--classes declares them all"
+            )
+        return DataError(
+            f"label {spelled(strange)} did not occur among the first examples ({', '.join(self.known_names)})",
+            where=where,
+            hint="declare the classes: --classes A,B,…",
+        )
+
+    @property
+    def known_names(self) -> list[str]:
+        """Names of the classes that are settled."""
+        return [spelled(number) for number in self.numbers or [] if not np.isnan(number)]
+
+
+def _classes_of(found: list[float], where: str) -> list[float]:
+    for pair in PAIRS:
+        if set(found) == set(pair):
+            return list(pair)
+    if found == [1.0]:
+        return [float("nan"), 1.0]
+    for pair in PAIRS[:2]:
+        if found == [pair[0]]:
+            return list(pair)
+    if len(found) < 3:
+        text = " and ".join(map(spelled, found))
+        raise DataError(f"the labels of the first examples are {text}", where=where, hint=PAIR_HINT)
+    return sorted(found)
+
+
+def _number(name: str) -> float:
+    try:
+        number = float(name)
+    except ValueError:
+        number = float("nan")
+    if not np.isfinite(number):
+        raise DataError(f"class '{name}' is no number, and labels of text are numbers", where="--classes")
+    return number

@@ -1,0 +1,275 @@
+"""Learning from a stream of blocks: State and step, progressive validation, and going on where a model stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import DataError, Diverged
+from herdcli.online.blocks import Block, prepared
+from herdcli.online.full import learn_full, symmetrised, widened
+from herdcli.online.kernel import Growing, learn_kernel
+from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
+from herdcli.online.updates import rule_of
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+KEPT = 2_000  # last progressive scores, for calibration
+STRAIN_ROWS = 100  # first examples whose C·v is looked at
+
+
+class Source(Protocol):
+    """Where blocks come from: `block(step)` is the block of a step, None after the last."""
+
+    def block(self, step: int) -> Batch | None: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A block with labels as class indices, its number within the pass, and whether the pass is the first."""
+
+    block: Block
+    number: int
+    first_pass: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is learned, from where, into how many classes; `columns` a table begins with (1 + 2^bits when hashed)."""
+
+    settings: Settings
+    source: Source
+    classes: int
+    columns: int = 1
+
+    @property
+    def count(self) -> int:
+        """Scores per example: 1 for two classes."""
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def top(self) -> bool:
+        """Is the difference to the best rival learned?"""
+        return self.count > 1 and self.settings.multiclass == "top-1"
+
+
+@dataclass
+class State:
+    """Everything the rest of a run depends on.  Of table, sigma and machines the one in use is not None."""
+
+    step: int
+    done: bool
+    counts: Array  # (classes,) labels seen
+    running: Array  # (2,) examples, sum of |x|²
+    tally: Array  # (6,) seen, wrong, loss, updates, refused, largest C·v of the first examples
+    trace: Array  # (3, T) examples, error, loss at powers of two
+    score: Array  # (n, C) last progressive scores
+    variance: Array  # (n, C)
+    label: Array  # (n,)
+    table: Array | None = None  # (D, 2, C) means and variances
+    mean: Array | None = None  # (C, D)
+    sigma: Array | None = None  # (M, D', D'), upper triangle
+    machines: list[Machine] = field(default_factory=list)
+
+
+def init(problem: Problem, model: Classifier | None = None) -> State:
+    """The state before the first example, or where a model stands."""
+    count, settings = problem.count, problem.settings
+    state = State(
+        step=0,
+        done=False,
+        counts=np.zeros(problem.classes, dtype=np.int64),
+        running=np.zeros(2),
+        tally=np.zeros(6),
+        trace=np.zeros((3, 0)),
+        score=np.zeros((0, count)),
+        variance=np.zeros((0, count)),
+        label=np.zeros(0, dtype=np.int64),
+    )
+    if settings.kernel != "none":
+        state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 1))) for _ in range(count)]
+    elif settings.covariance == "full":
+        state.mean = np.zeros((count, 0))
+        state.sigma = np.zeros((1 if problem.top else count, 0, 0))
+    else:
+        state.table = np.zeros((0, 2, count))
+    if model is not None:
+        _take_over(state, model)
+    if settings.kernel == "none":
+        _grow(state, problem, problem.columns)
+    return state
+
+
+def _take_over(state: State, model: Classifier) -> None:
+    kept = model.running
+    state.running[:] = kept.examples, kept.squares
+    state.tally[:5] = kept.seen, kept.wrong, kept.loss, kept.updates, kept.refused
+    state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
+    if state.machines:
+        state.machines = list(model.machines)
+        return
+    assert model.mean is not None
+    mean = model.mean if model.settings.bias else np.pad(model.mean, ((0, 0), (1, 0)))
+    if state.table is not None:
+        assert model.variance is not None
+        variance = model.variance if model.settings.bias else np.pad(model.variance, ((0, 0), (1, 0)), constant_values=1.0)
+        state.table = np.ascontiguousarray(np.stack([mean.T, variance.T], axis=1))
+    else:
+        assert model.covariance is not None
+        state.mean, state.sigma = np.array(mean), _with_bias_row(model)
+
+
+def _with_bias_row(model: Classifier) -> Array:
+    """The covariance with a place for the bias in front, which a model without bias does not store."""
+    assert model.covariance is not None
+    assert model.mean is not None
+    if model.settings.bias:
+        return np.array(model.covariance)
+    groups = model.covariance.shape[1] // model.mean.shape[1]
+    place = np.arange(groups) * model.mean.shape[1]
+    wide = np.insert(np.insert(model.covariance, place, 0.0, axis=1), place, 0.0, axis=2)
+    at = place + np.arange(groups)
+    wide[:, at, at] = 1.0
+    return wide
+
+
+def _grow(state: State, problem: Problem, width: int) -> None:
+    """Room for features up to `width`, with mean 0 and variance 1."""
+    if state.table is not None and len(state.table) < width:
+        room = max(width, min(2 * len(state.table), width + (1 << 20)))
+        wide = np.zeros((room, 2, problem.count))
+        wide[:, 1] = 1.0
+        wide[: len(state.table)] = state.table
+        state.table = wide
+    if state.mean is not None and state.mean.shape[1] < width:
+        assert state.sigma is not None
+        old = state.mean.shape[1]
+        groups = problem.count if problem.top else 1
+        sigma = np.zeros((len(state.sigma), groups * width, groups * width))
+        sigma[:, np.arange(groups * width), np.arange(groups * width)] = 1.0
+        state.sigma = widened(state.sigma, problem.count, old, width) if old else sigma
+        state.mean = np.pad(state.mean, ((0, 0), (0, width - old)))
+
+
+def step(problem: Problem, state: State) -> State:
+    """Learn one block."""
+    batch = problem.source.block(state.step)
+    if batch is None:
+        state.done = True
+        return state
+    settings = problem.settings
+    block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
+    np.add(state.counts, np.bincount(block.label, minlength=problem.classes), out=state.counts)
+    if settings.label_noise:
+        block = replace(block, label=noisy(block.label, problem.classes, settings, batch.number))
+    score, variance = _learn(problem, state, block)
+    if not np.isfinite(score).all():
+        raise Diverged("the scores are no longer finite", hint="use a smaller --C, or --normalize l2")
+    if state.running[0] == block.rows:
+        rows = slice(0, STRAIN_ROWS)
+        largest = settings.C or 0.25 * state.running[0] / max(state.running[1], 1e-300)
+        state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
+    if batch.first_pass:
+        _judge(problem, state, score, block.label)
+        state.score = np.concatenate([state.score, score])[-KEPT:]
+        state.variance = np.concatenate([state.variance, variance])[-KEPT:]
+        state.label = np.concatenate([state.label, block.label])[-KEPT:].astype(np.int64)
+    state.step += 1
+    return state
+
+
+def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
+    """Labels (n,), each replaced by another class with probability `label_noise`; the same in every pass."""
+    random = generator(settings.seed, Stream.LABEL_NOISE, step=number)
+    flipped = random.random(len(label)) < settings.label_noise
+    shift = random.integers(1, classes, len(label))
+    return np.where(flipped, (label + shift) % classes, label).astype(np.int32)
+
+
+def _learn(problem: Problem, state: State, block: Block) -> tuple[Array, Array]:
+    """The loops on one block; scores and variances (n, C) before each example was learned."""
+    rule, count = rule_of(problem.settings), problem.count
+    score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
+    examples = (block.pointer, block.index, block.value, block.label.astype(np.int32), block.weight)
+    if problem.settings.kernel != "none":
+        width = max(block.width, *(machine.support.shape[1] for machine in state.machines))
+        growing = [Growing(machine, width) for machine in state.machines]
+        found = learn_kernel(growing, block.dense(width), block.label, block.weight, rule, problem.settings, state.running, score, variance)
+        state.tally[3:5] += found
+        state.machines = [machine.machine() for machine in growing]
+        return score, variance
+    _grow(state, problem, block.width)
+    if state.table is None:
+        assert state.mean is not None
+        assert state.sigma is not None
+        dense = block.dense(state.mean.shape[1])
+        state.tally[3] += learn_full(
+            state.mean, state.sigma, dense, block.label, block.weight, rule, problem.top, state.running, score, variance
+        )
+    elif count == 1:
+        state.tally[3] += fast.learn_binary(state.table, *examples, rule, state.running, score[:, 0], variance[:, 0])
+        score[:, 0] *= np.where(block.label > 0, 1.0, -1.0)  # from margins to scores
+    else:
+        state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, problem.top, state.running, score, variance)
+    return score, variance
+
+
+def true_margins(score: Array, label: Array) -> Array:
+    """Margin (n,) of the true class: y μ·x for two classes, else its score less the best other one."""
+    if score.shape[1] == 1:
+        return np.asarray(score[:, 0] * np.where(label > 0, 1.0, -1.0))
+    rows = np.arange(len(label))
+    own, others = score[rows, label], score.copy()
+    others[rows, label] = -np.inf
+    return np.asarray(own - others.max(axis=1))
+
+
+def _judge(problem: Problem, state: State, score: Array, label: Array) -> None:
+    """Count mistakes and loss; a point of the trace at each power of two."""
+    margin = true_margins(score, label)
+    wrong, loss = margin <= 0.0, 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
+    seen = int(state.tally[0])
+    marks = [1 << k for k in range(seen.bit_length(), (seen + len(margin)).bit_length())]
+    for mark in marks:
+        part = slice(0, mark - seen)
+        point = [mark, (state.tally[1] + wrong[part].sum()) / mark, (state.tally[2] + loss[part].sum()) / mark]
+        state.trace = np.concatenate([state.trace, np.array(point)[:, None]], axis=1)
+    state.tally[:3] += len(margin), wrong.sum(), loss.sum()
+
+
+def classifier(problem: Problem, state: State, names: list[str], *, skipped: int = 0) -> Classifier:
+    """The artifact of a finished run.  Raises DataError if only one class was seen."""
+    if (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
+        raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")
+    seen, wrong, loss, updates, refused = state.tally[:5].tolist()
+    running = Running(int(state.running[0]), float(state.running[1]), int(seen), int(wrong), loss, int(updates), int(refused), skipped)
+    base = Classifier(
+        classes=names,
+        settings=problem.settings,
+        running=running,
+        progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
+        machines=state.machines,
+    )
+    if len(state.label):
+        base = replace(base, holdout=Holdout(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
+    first = 0 if problem.settings.bias else 1
+    if state.table is not None:
+        used = max(_used(state.table), min(problem.columns, len(state.table)))
+        weights = state.table[first:used]
+        return replace(base, mean=np.ascontiguousarray(weights[:, 0].T), variance=np.ascontiguousarray(weights[:, 1].T))
+    if state.mean is not None and state.sigma is not None:
+        sigma = symmetrised(state.sigma)
+        if first:
+            place = np.arange(sigma.shape[1] // state.mean.shape[1]) * state.mean.shape[1]
+            sigma = np.delete(np.delete(sigma, place, axis=1), place, axis=2)
+        return replace(base, mean=np.ascontiguousarray(state.mean[:, first:]), covariance=sigma)
+    return base
+
+
+def _used(table: Array) -> int:
+    """Rows of a table up to the last one that learning may have touched: the room that growing added is left out."""
+    touched = np.flatnonzero((table[:, 0] != 0).any(axis=1) | (table[:, 1] != 1).any(axis=1))
+    return max(2, int(touched[-1]) + 1 if len(touched) else 2)

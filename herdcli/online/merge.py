@@ -1,0 +1,133 @@
+"""One model of several that were learned apart, on shards of a stream.
+
+precision  Σ⁻¹ = I + Σ_k (Σ_k⁻¹ − I), μ = Σ Σ_k Σ_k⁻¹ μ_k: evidence adds up and the prior N(0, I) counts once.
+evidence   μ = (Σ_k E_k)⁻¹ Σ_k E_k μ_k with E_k = Σ_k⁻¹ − I, what shard k learned; same Σ.  No pull towards 0.
+mean       plain means of μ_k and Σ_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.online.model import Classifier, Progress, Running
+from herdcli.schema import Array
+
+RULES = ("precision", "evidence", "mean")
+
+
+def merge(models: Sequence[Classifier], rule: str) -> Classifier:
+    """One model of several.  Raises DataError where classes, hashing or covariance differ, BadUsage for kernel models."""
+    _check(models)
+    wide = [_widened(model, max(other.columns for other in models)) for model in models]
+    first = wide[0]
+    means = [m.mean for m in wide if m.mean is not None]
+    variance = covariance = None
+    if first.variance is not None:
+        mean, variance = _diagonal(means, [m.variance for m in wide if m.variance is not None], rule)
+    else:
+        mean, covariance = _full(means, [m.covariance for m in wide if m.covariance is not None], rule)
+    return replace(
+        first,
+        mean=mean,
+        variance=variance,
+        covariance=covariance,
+        running=_running(wide),
+        progress=_no_progress(),
+        holdout=None,
+        scale=_scale(wide),
+    )
+
+
+def _check(models: Sequence[Classifier]) -> None:
+    first = models[0]
+    for number, other in enumerate(models[1:], start=2):
+        if other.classes != first.classes:
+            raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
+        if (other.bits, other.text == "vw") != (first.bits, first.text == "vw"):
+            raise DataError(f"model {number} hashes into 2^{other.bits} columns, model 1 into 2^{first.bits}", hint="0 means no hashing")
+        if (other.variance is None) != (first.variance is None) or other.settings.bias != first.settings.bias:
+            raise DataError(f"model {number} has another covariance or bias than model 1", hint="train all shards with the same options")
+        if other.settings.normalize != first.settings.normalize or other.settings.multiclass != first.settings.multiclass:
+            raise DataError(f"model {number} differs from model 1 in --normalize or --multiclass")
+        if not first.bits and first.text == "" and other.columns != first.columns:
+            raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
+    if any(model.machines for model in models):
+        raise BadUsage("models of a kernel cannot be merged", hint="they have no common weights; train one on all data")
+
+
+def _widened(model: Classifier, columns: int) -> Classifier:
+    """With columns that the model never met: mean 0, variance 1."""
+    more = columns - model.columns
+    if not more:
+        return model
+    assert model.mean is not None
+    mean = np.pad(model.mean, ((0, 0), (0, more)))
+    if model.variance is not None:
+        return replace(model, mean=mean, variance=np.pad(model.variance, ((0, 0), (0, more)), constant_values=1.0))
+    from herdcli.online.full import widened
+
+    assert model.covariance is not None
+    return replace(model, mean=mean, covariance=widened(model.covariance, len(mean), model.columns, columns))
+
+
+def _diagonal(means: list[Array], variances: list[Array], rule: str) -> tuple[Array, Array]:
+    if rule == "mean":
+        return np.mean(means, axis=0), np.mean(variances, axis=0)
+    smallest = np.finfo(float).tiny
+    precisions = [1.0 / np.maximum(s, smallest) for s in variances]
+    evidence = [p - 1.0 for p in precisions]
+    total = np.sum(evidence, axis=0)
+    if rule == "precision":
+        pulled = np.sum([p * mu for p, mu in zip(precisions, means, strict=True)], axis=0)
+        return pulled / (1.0 + total), 1.0 / (1.0 + total)
+    weighted = np.sum([e * mu for e, mu in zip(evidence, means, strict=True)], axis=0)
+    known = total > 0
+    plain = np.mean(means, axis=0)
+    return np.where(known, weighted / np.where(known, total, 1.0), plain), 1.0 / (1.0 + total)
+
+
+def _full(means: list[Array], covariances: list[Array], rule: str) -> tuple[Array, Array]:
+    if rule == "mean":
+        return np.mean(means, axis=0), np.mean(covariances, axis=0)
+    groups, width = covariances[0].shape[:2]
+    shape = means[0].shape
+    eye = np.eye(width)
+    precisions = [np.linalg.inv(part) for part in covariances]
+    total = np.sum([p - eye for p in precisions], axis=0)
+    flat = [mu.reshape(groups, width) for mu in means]
+    if rule == "precision":
+        pulled = np.sum([np.einsum("gij,gj->gi", p, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
+        merged = np.linalg.solve(eye + total, pulled[:, :, None])[:, :, 0]
+    else:
+        weighted = np.sum([np.einsum("gij,gj->gi", p - eye, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
+        merged = np.stack([np.linalg.lstsq(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
+    covariance = np.linalg.inv(eye + total)
+    return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2
+
+
+def _running(models: Sequence[Classifier]) -> Running:
+    parts = [model.running for model in models]
+    return Running(
+        examples=sum(p.examples for p in parts),
+        squares=sum(p.squares for p in parts),
+        seen=sum(p.seen for p in parts),
+        wrong=sum(p.wrong for p in parts),
+        loss=sum(p.loss for p in parts),
+        updates=sum(p.updates for p in parts),
+        refused=sum(p.refused for p in parts),
+        skipped=sum(p.skipped for p in parts),
+    )
+
+
+def _no_progress() -> Progress:
+    """Progress of shards does not add up to progress of the whole."""
+    return Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+
+
+def _scale(models: Sequence[Classifier]) -> float:
+    """The geometric mean of the shards' scales, until calibrated anew."""
+    return float(np.exp(np.mean([np.log(model.scale) for model in models])))

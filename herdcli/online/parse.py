@@ -1,0 +1,124 @@
+"""svmlight and Vowpal Wabbit text as it arrives: whole lines into blocks of examples, in constant memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import DataError
+from herdcli.online.blocks import Block
+
+EXPECTED = {
+    1: ("{token} where a label should stand", "a line is: label index:value index:value …"),
+    2: (
+        "{token} where index:value should stand",
+        "a whole number, a colon and a number, without blanks",
+    ),
+    3: ("{token} has index 0, and svmlight counts from 1", "--zero-based reads indices from 0"),
+    4: ("{token} follows an index that is not smaller", "svmlight wants increasing indices; --bits 18 takes them in any order"),
+    5: ("{token} does not have a number as its value", None),
+    6: ("{token} is not finite", "leave the feature out, or fill it in"),
+    7: ("{token} has an index above 2147483645", "--bits 22 hashes indices into a table of 2^22"),
+    8: ("has no label", "a line is: label | feature feature:value …"),
+    9: ("{token} is no importance above 0", "a line is: label importance | feature …"),
+    10: ("has no bar |", "a line of Vowpal Wabbit is: label | feature feature:value …"),
+}
+
+
+@dataclass
+class Reader:
+    """Turns pieces of text into blocks.
+
+    bits        features are hashed into 2^bits columns; 0: the indices of svmlight are the columns.
+    skip_bad    wrong lines tolerated, counted in `skipped`.   names  filled with the first feature name of each column, if given.
+    """
+
+    where: str
+    vw: bool
+    bits: int = 0
+    zero_based: bool = False
+    skip_bad: int = 0
+    names: dict[int, str] | None = None
+    unlabelled: bool = False  # lines of Vowpal Wabbit that begin with the bar are taken, with label 0
+    skipped: int = 0
+    lines: int = 0
+    _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
+
+    def blocks(self, pieces: Iterable[bytes]) -> Iterator[Block]:
+        """A block for each piece of whole lines.  Raises DataError at a wrong line: its number, column, and what was expected."""
+        self.lines = self.skipped = 0
+        for text in whole_lines(pieces):
+            found = list(self._parts(text))
+            if found:
+                yield found[0] if len(found) == 1 else _joined(found)
+
+    def _parts(self, text: bytes) -> Iterator[Block]:
+        """The rows of a text, in as many parts as there are wrong lines between them."""
+        if self.unlabelled and self.vw:
+            text = re.sub(rb"(?m)^[ \t]*(?=\|)", b"0 ", text)
+        while text:
+            label, weight, pointer, index, value = self._arrays(text)
+            mask = (1 << self.bits) - 1 if self.bits else 0
+            report = fast.parse_text(text, self.vw, mask, 0 if self.zero_based else 1, label, weight, pointer, index, value, self.names)
+            rows, used, lines, code, column, token, length = report
+            self.lines += lines
+            if rows:
+                end = int(pointer[rows])
+                weights = weight[:rows].copy() if self.vw and (weight[:rows] != 1.0).any() else None
+                yield Block(pointer[: rows + 1].copy(), index[:end].copy(), value[:end].copy(), label[:rows].copy(), weights)
+            if code:
+                self._tolerate(code, column, text[token : token + length])
+            text = text[used:]
+
+    def _arrays(self, text: bytes) -> tuple[np.ndarray, ...]:
+        """Room for the rows of a text, kept for the next one."""
+        lines, entries = text.count(b"\n") + 2, len(text) // 2 + 2
+        if not self._room or len(self._room[0]) < lines or len(self._room[3]) < entries:
+            rows = max(lines, len(self._room[0]) if self._room else 0)
+            size = max(entries, len(self._room[3]) if self._room else 0)
+            self._room = (np.empty(rows), np.empty(rows), np.empty(rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
+        return self._room
+
+    def _tolerate(self, code: int, column: int, token: bytes) -> None:
+        self.skipped += 1
+        if self.skipped <= self.skip_bad:
+            return
+        words, hint = EXPECTED[code]
+        text = words.format(token=repr(token[:40].decode("utf-8", "replace")))
+        where = f"{self.where}: line {self.lines}, column {column}"
+        if self.skip_bad:
+            raise DataError(f"{text}; it is wrong line {self.skipped}, --skip-bad allows {self.skip_bad}", where=where, hint=hint)
+        raise DataError(text, where=where, hint=hint)
+
+
+def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same text in pieces that end with a line."""
+    rest: list[bytes] = []
+    for piece in pieces:
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*rest, piece[:cut]])
+            rest = [piece[cut:]]
+        else:
+            rest.append(piece)
+    last = b"".join(rest)
+    if last.strip():
+        yield last
+
+
+def _joined(parts: list[Block]) -> Block:
+    """Several blocks as one."""
+    starts = np.cumsum([0, *(len(part.index) for part in parts[:-1])])
+    weighted = any(part.weight is not None for part in parts)
+    weights = [np.ones(part.rows) if part.weight is None else part.weight for part in parts]
+    return Block(
+        pointer=np.concatenate([[0], *(part.pointer[1:] + start for part, start in zip(parts, starts, strict=True))]).astype(np.int64),
+        index=np.concatenate([part.index for part in parts]),
+        value=np.concatenate([part.value for part in parts]),
+        label=np.concatenate([part.label for part in parts]),
+        weight=np.concatenate(weights) if weighted else None,
+    )

@@ -1,0 +1,138 @@
+"""What a classifier says of new examples: scores, classes, and calibrated confidences.
+
+The weights are N(μ, Σ), so a margin is N(m, v) and right with probability Φ(m/√v); v knows nothing of the noise in the
+labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence Φ(g m / √(1 + v)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.numerics.normal import log_normal_cdf, normal_cdf
+from herdcli.online.blocks import Block, prepared
+from herdcli.online.full import full_scores
+from herdcli.online.kernel import kernel_scores
+from herdcli.online.model import Classifier
+from herdcli.schema import Array
+
+LOWEST, HIGHEST = 1e-4, 1e4  # of the scale g
+
+
+def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
+    """A function from a block to scores and variances (n, C) under a model.  Features that the model never met have
+    mean 0 and variance 1."""
+    settings = model.settings
+    first = 0 if settings.bias else 1
+    table = _table(model, first) if model.variance is not None else None
+
+    def scores(block: Block) -> tuple[Array, Array]:
+        nonlocal table
+        block = prepared(block, normalize=settings.normalize, bias=settings.bias)
+        score, variance = np.zeros((block.rows, model.count)), np.zeros((block.rows, model.count))
+        if table is not None:
+            if block.width > len(table):
+                wide = np.zeros((block.width, 2, model.count))
+                wide[:, 1] = 1.0
+                wide[: len(table)] = table
+                table = wide
+            fast.linear_scores(table, block.pointer, block.index, block.value, score, variance)
+        elif model.machines:
+            width = max(block.width, model.columns)
+            kernel_scores(model.machines, settings, block.dense(width), score, variance)
+        else:
+            assert model.mean is not None
+            assert model.covariance is not None
+            known = block.within(model.columns + first)
+            full_scores(model.mean, model.covariance, known.dense(model.columns + first)[:, first:], score, variance)
+            new = block.index >= model.columns + first
+            rows = np.repeat(np.arange(block.rows), np.diff(block.pointer))[new]
+            variance += np.bincount(rows, weights=block.value[new] ** 2, minlength=block.rows)[:, None]
+        return score, variance
+
+    return scores
+
+
+def _table(model: Classifier, first: int) -> Array:
+    assert model.mean is not None
+    assert model.variance is not None
+    table = np.zeros((model.columns + first, 2, model.count))
+    table[:, 1] = 1.0
+    table[first:, 0], table[first:, 1] = model.mean.T, model.variance.T
+    return table
+
+
+def winners(score: Array) -> Array:
+    """Class (n,) of the highest score; with one score per example class 1 where it is positive."""
+    return (score[:, 0] > 0).astype(np.int64) if score.shape[1] == 1 else score.argmax(axis=1)
+
+
+def standard_margins(score: Array, variance: Array) -> Array:
+    """m / √(1 + v) of each class against the best other one, (n, classes)."""
+    if score.shape[1] == 1:
+        one = score[:, 0] / np.sqrt(1.0 + variance[:, 0])
+        return np.stack([-one, one], axis=1)
+    order = np.argsort(score, axis=1)
+    rows = np.arange(len(score))
+    best, second = order[:, -1], order[:, -2]
+    rival = np.where(np.arange(score.shape[1]) == best[:, None], second[:, None], best[:, None])
+    margin = score - score[rows[:, None], rival]
+    return np.asarray(margin / np.sqrt(1.0 + variance + variance[rows[:, None], rival]))
+
+
+def probabilities(score: Array, variance: Array, scale: float) -> Array:
+    """P(class) (n, classes): Φ(g m / √(1 + v)) of each class, made to sum to 1."""
+    found = normal_cdf(scale * standard_margins(score, variance)) + 1e-300
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def fit_scale(score: Array, variance: Array, y: Array) -> float:
+    """The g of highest likelihood on held-out examples, smoothed by one example right and one wrong, so that it stays finite.
+
+    The likelihood of two classes is log-concave in g; golden-section search over log g.
+    """
+    margin = standard_margins(score, variance)
+    rows, smooth = np.arange(len(y)), 1.0 / (len(y) + 2.0)
+
+    def loss(log_scale: float) -> float:
+        log_phi = log_normal_cdf(np.exp(log_scale) * margin)
+        top = log_phi.max(axis=1)
+        log_p = log_phi - (top + np.log(np.exp(log_phi - top[:, None]).sum(axis=1)))[:, None]
+        own = log_p[rows, y]
+        return float(-((1 - smooth) * own + smooth * np.maximum(log_p, -700.0).mean(axis=1)).sum())
+
+    return float(np.exp(_golden(loss, float(np.log(LOWEST)), float(np.log(HIGHEST)))))
+
+
+def _golden(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
+    """The lowest point of a function with one valley."""
+    ratio = (5**0.5 - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    fa, fb = f(a), f(b)
+    while high - low > tolerance:
+        if fa <= fb:
+            high, b, fb = b, a, fa
+            a = high - ratio * (high - low)
+            fa = f(a)
+        else:
+            low, a, fa = a, b, fb
+            b = low + ratio * (high - low)
+            fb = f(b)
+    return (low + high) / 2
+
+
+def calibrated(model: Classifier) -> Classifier:
+    """The model with its scale fitted on the calibration part of its held-out scores, if it has any."""
+    if model.holdout is None or not (chosen := model.holdout.split == 1).any():
+        return model
+    held = model.holdout
+    return replace(model, scale=fit_scale(held.score[chosen], held.variance[chosen], held.y[chosen]))
+
+
+def calibrated_on(model: Classifier) -> Classifier:
+    """The model with its scale fitted on all its held-out scores, which become its calibration part."""
+    assert model.holdout is not None
+    return calibrated(replace(model, holdout=replace(model.holdout, split=np.ones_like(model.holdout.split))))

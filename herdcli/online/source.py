@@ -1,0 +1,110 @@
+"""Where a learner's blocks come from: rows in memory, in any order and any number of passes, or text read again in each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online.blocks import ROWS, Block, from_rows
+from herdcli.online.labels import Labels
+from herdcli.online.learner import Batch
+from herdcli.online.parse import Reader
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
+
+
+class Memory:
+    """Rows X (n, d) with class indices label (n,); the order of a pass is drawn from the seed when shuffled."""
+
+    def __init__(
+        self, X: Any, label: Array, *, weight: Array | None = None, passes: int = 1, shuffle: bool = False, seed: int = 0, rows: int = ROWS
+    ) -> None:
+        self.X, self.label, self.weight = X, label.astype(np.int32), weight
+        self.passes, self.shuffle, self.seed, self.rows = passes, shuffle, seed, rows
+        self.per_pass = -(-len(label) // rows)
+        self._order: tuple[int, Array] = (-1, np.zeros(0, dtype=np.int64))
+
+    @property
+    def steps(self) -> int:
+        """Blocks of all passes."""
+        return self.passes * self.per_pass
+
+    def block(self, step: int) -> Batch | None:
+        """The block of a step."""
+        if step >= self.steps:
+            return None
+        turn, number = divmod(step, self.per_pass)
+        part: Array | slice = slice(number * self.rows, (number + 1) * self.rows)
+        if self.shuffle:
+            if self._order[0] != turn:
+                self._order = (turn, generator(self.seed, Stream.SHUFFLE, step=turn).permutation(len(self.label)))
+            part = self._order[1][part]
+        return Batch(from_rows(self.X, self.label, part, self.weight), number, turn == 0)
+
+
+class Text:
+    """Blocks of text, which `open` yields anew for each pass, piece by piece."""
+
+    def __init__(self, open: Callable[[], Iterable[bytes]], reader: Reader, labels: Labels, *, passes: int = 1, rows: int = ROWS) -> None:
+        self.open, self.reader, self.labels, self.passes, self.rows = open, reader, labels, passes, rows
+        self._next = 0
+        self._batches: Iterator[Batch] = self._read()
+
+    def block(self, step: int) -> Batch | None:
+        """The block of a step.  Earlier blocks are read again if they were not read yet, so that a resumed run finds its place."""
+        if step < self._next:
+            self._next, self._batches = 0, self._read()
+        for batch in self._batches:
+            self._next += 1
+            if self._next == step + 1:
+                return batch
+        return None
+
+    def keep_first(self) -> None:
+        """Read the first block now, so that the labels are known, and keep it for the first step."""
+        first = next(self._batches)
+        self._batches = chain([first], self._batches)
+
+    def _read(self) -> Iterator[Batch]:
+        for turn in range(self.passes):
+            number = 0
+            for found in self.reader.blocks(self.open()):
+                label = self.labels.indices(found.label, self.reader.where)
+                whole = Block(found.pointer, found.index, found.value, label, found.weight)
+                for block in pieces_of(whole, self.rows):
+                    yield Batch(block, number, turn == 0)
+                    number += 1
+            if number == 0:
+                raise DataError("there is no line of data", where=self.reader.where)
+
+
+def pieces_of(block: Block, rows: int) -> Iterator[Block]:
+    """A block in parts of at most so many rows."""
+    for start in range(0, block.rows, rows):
+        pointer = block.pointer[start : start + rows + 1]
+        part = slice(int(pointer[0]), int(pointer[-1]))
+        chosen = slice(start, start + rows)
+        weight = None if block.weight is None else block.weight[chosen]
+        yield Block(pointer - pointer[0], block.index[part], block.value[part], block.label[chosen], weight)
+
+
+def gathered(blocks: Iterable[Block]) -> tuple[Any, Array, Array | None]:
+    """All blocks as one CSR matrix (features from 0), labels and weights: for what a stream cannot do, as shuffling."""
+    from scipy.sparse import csr_matrix
+
+    found = list(blocks)
+    starts = np.cumsum([0, *(len(block.index) for block in found[:-1])])
+    pointer = np.concatenate([[0], *(block.pointer[1:] + start for block, start in zip(found, starts, strict=True))])
+    index = np.concatenate([block.index for block in found]) - 1
+    value = np.concatenate([block.value for block in found])
+    columns = int(index.max()) + 1 if len(index) else 1
+    weighted = any(block.weight is not None for block in found)
+    weights = [np.ones(block.rows) if block.weight is None else block.weight for block in found]
+    X = csr_matrix((value, index, pointer), shape=(len(pointer) - 1, columns))
+    return X, np.concatenate([block.label for block in found]), np.concatenate(weights) if weighted else None

@@ -1,0 +1,176 @@
+"""Compiled loops of online learning against their NumPy twins: the same bits, the same words about bad text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.fast import numpy_online as twin
+
+compiled = pytest.importorskip("herdcli.fast._online")
+
+RULES = [
+    (algorithm, form, loss, always, C, 1.2)
+    for algorithm in range(10)
+    for form in range(3)
+    for loss in ((0, 1, 2) if algorithm < 2 else (0,))
+    for always in ((0, 1) if algorithm < 2 else (0,))
+    for C in (0.0, 0.7)
+]
+
+
+def rows(seed: int, count: int = 60, width: int = 40, classes: int = 2) -> dict[str, np.ndarray]:
+    """CSR rows of small random width, an empty one among them."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(0, 12, count)
+    lengths[count // 2] = 0
+    index = np.concatenate([np.sort(random.choice(width, n, replace=False)) for n in lengths] or [[]])
+    return {
+        "pointer": np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        "index": index.astype(np.int32),
+        "value": random.standard_normal(len(index)) * random.choice([0.1, 1.0, 30.0], len(index)),
+        "label": random.integers(0, classes, count).astype(np.int32),
+    }
+
+
+def table(width: int, classes: int) -> np.ndarray:
+    made = np.zeros((width, 2, classes))
+    made[:, 1] = 1.0
+    return made
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_two_classes_give_the_same_bits(rule):
+    data, weight = rows(1), np.random.default_rng(2).random(60)
+    results = []
+    for side in (compiled, twin):
+        weights, running, outcome = table(40, 1), np.zeros(2), np.zeros((2, 60))
+        updates = [side.learn_binary(weights, *data.values(), given, rule, running, *outcome) for given in (None, weight)]
+        results.append((weights, running, outcome, updates))
+    for ours, theirs in zip(*results, strict=True):
+        assert np.array_equal(ours, theirs)
+    assert results[0][3][0] > 0
+    assert np.isfinite(results[0][0]).all()
+
+
+@pytest.mark.parametrize("top", [True, False])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule[3] == 0], ids=str)
+def test_many_classes_give_the_same_bits(rule, top):
+    data = rows(3, classes=5)
+    results = []
+    for side in (compiled, twin):
+        weights, running, outcome = table(40, 5), np.zeros(2), np.zeros((2, 60, 5))
+        updates = side.learn_multiclass(weights, *data.values(), None, rule, top, running, *outcome)
+        scores = np.zeros((2, 60, 5))
+        side.linear_scores(weights, *list(data.values())[:3], *scores)
+        results.append((weights, running, outcome, updates, scores))
+    for ours, theirs in zip(*results, strict=True):
+        assert np.array_equal(ours, theirs)
+    assert results[0][3] > 0
+
+
+def test_two_classes_are_one_class_against_the_rest():
+    data, rule = rows(4), (0, 1, 0, 0, 0.5, 0.0)
+    two, running, outcome = table(40, 1), np.zeros(2), np.zeros((2, 60))
+    compiled.learn_binary(two, *data.values(), None, rule, running, *outcome)
+    many, running = table(40, 2), np.zeros(2)
+    compiled.learn_multiclass(many, *data.values(), None, rule, False, running, *np.zeros((2, 60, 2)))
+    assert np.allclose(many[:, :, 1], two[:, :, 0], rtol=1e-12, atol=1e-15)  # sums over a row run in another order
+    assert np.array_equal(many[:, 0, 0], -many[:, 0, 1])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_steps_give_the_same_bits_at_extreme_margins(rule):
+    for m in (-1e6, -3.0, -1e-9, 0.0, 0.3, 1.0, 2.5, 900.0):
+        for v in (0.0, 1e-12, 0.5, 40.0, 1e8):
+            for C in (1e-8, 0.3, 1e6):
+                assert compiled.solve_step(rule, m, v, C) == twin.solve_step(rule, m, v, C)
+
+
+def parsed(side, text: bytes, *, vw: bool = False, mask: int = 0, first: int = 1, names=None):
+    """(report, labels, weights, pointer, indices, values) of a text."""
+    lines, size = text.count(b"\n") + 2, len(text) + 2
+    label, weight, pointer = np.zeros(lines), np.zeros(lines), np.zeros(lines + 1, dtype=np.int64)
+    index, value = np.zeros(size, dtype=np.int32), np.zeros(size)
+    report = side.parse_text(text, vw, mask, first, label, weight, pointer, index, value, names)
+    count = report[0]
+    entries = pointer[count]
+    return report, label[:count], weight[:count], pointer[: count + 1], index[:entries], value[:entries]
+
+
+SVMLIGHT = [
+    b"+1 1:0.5 7:2 # a comment\n-1 3:1e-3\n\n# nothing\n1 qid:3 2:-4.25\r\n0\n",
+    b"1 1:123456789012345678901234567890 2:0.1000000000000000055511151231257827 3:4.9e-324 4:1.7976931348623157e308\n",
+    b"1 1:.5 2:5. 3:+7 4:-0 5:1E5",
+    *[
+        b"1 2:1\n" + line
+        for line in (b"x 1:2\n", b"1 0:1\n", b"1 5:1 5:2\n", b"1 6:1 2:1\n", b"1 1:abc\n", b"1 1\n", b"1 1:\n", b"1 a:1\n")
+    ],
+    *[
+        b"1 2:1\n" + line
+        for line in (b"1 1:nan\n", b"nan 1:1\n", b"1 1:-inf", b"1 1:1e999\n", b"1 99999999999:1\n", b"1 2147483646:1", b"--1 1:1")
+    ],
+    *[
+        b"1 2:1\n" + line
+        for line in (b"1 1:1e 2:3\n", b"1 1:1e5.5\n", b"1 1:0x10\n", b"1 1:1_000\n", b"1 :3\n", b"1 qid: 2:1\n", b"1 1:2:3\n")
+    ],
+]
+VW = [
+    b"1 |a x y:2 x:0.5 |b:2 x y:3\n-1 2.5 'tag| z\n1 |\n-1 0.5 1.5 tag|q x\n1| x\n\n1 |a x|b y\n",
+    *[b"1 |a x\n" + line for line in (b"1 a b\n", b"|a x\n", b"x |a x\n", b"1 0 |a x\n", b"1 -2 |a\n", b"1 y |a\n", b"1 2 3 4 |a\n")],
+    *[
+        b"1 |a x\n" + line
+        for line in (b"1 |a x:\n", b"1 |a x:y\n", b"1 |a:z x\n", b"1 |a x:nan\n", b"inf |a x\n", b"1e999|a\n", b"1 |a x:1:2")
+    ],
+]
+
+
+@pytest.mark.parametrize("mask", [0, 7, (1 << 18) - 1])
+@pytest.mark.parametrize("text", SVMLIGHT, ids=repr)
+def test_svmlight_is_read_alike(text, mask):
+    for first in (0, 1):
+        for ours, theirs in zip(parsed(compiled, text, mask=mask, first=first), parsed(twin, text, mask=mask, first=first), strict=True):
+            assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("mask", [1, 7, (1 << 18) - 1])
+@pytest.mark.parametrize("text", VW, ids=repr)
+def test_vowpal_wabbit_is_read_alike(text, mask):
+    for ours, theirs in zip(parsed(compiled, text, vw=True, mask=mask), parsed(twin, text, vw=True, mask=mask), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_numbers_are_read_as_python_reads_them():
+    random = np.random.default_rng(5)
+    numbers = [repr(x) for x in (np.exp(random.uniform(-300, 300, 300)) * random.choice([-1, 1], 300)).tolist()]
+    numbers += [f"{x:.{k}f}" for x in random.standard_normal(100) for k in (0, 3, 17, 25)]
+    text = ("1 " + " ".join(f"{i + 1}:{number}" for i, number in enumerate(numbers)) + "\n").encode()
+    report, *_, value = parsed(compiled, text)
+    assert report[0] == 1
+    assert np.array_equal(value, [float(number) for number in numbers])
+
+
+def test_murmur3_gives_the_published_values():
+    known = {
+        (b"", 0): 0,
+        (b"", 1): 0x514E28B7,
+        (b"test", 0): 0xBA6BD213,
+        (b"Hello, world!", 0x9747B28C): 0x24884CBA,
+        (b"aaa", 0x9747B28C): 0x283E0130,
+    }
+    for (text, seed), value in known.items():
+        assert compiled.murmur3(text, seed) == twin.murmur3(text, seed) == value
+
+
+def test_entries_of_one_slot_are_added_up():
+    report, _, _, pointer, index, value = parsed(compiled, b"1 |a x x:2 y\n", vw=True, mask=(1 << 18) - 1)
+    assert report[0] == 1
+    assert pointer.tolist() == [0, 2]
+    assert value.tolist() == [3.0, 1.0]
+    assert index[0] == (twin.murmur3(b"x", twin.murmur3(b"a", 0)) & (1 << 18) - 1) + 1
+
+
+def test_names_are_kept_on_request():
+    names: dict[int, str] = {}
+    parsed(compiled, b"1 |a x x:2 |b x\n", vw=True, mask=(1 << 18) - 1, names=names)
+    assert sorted(names.values()) == ["a^x", "b^x"]

@@ -60,33 +60,32 @@ def _rows(session: Session, data: Artifact, options: dict[str, Any]) -> Inputs:
     from herdcli.herding import classes, dynamics, visible
 
     rows = two_state(session, data, (0, 1), options, default=DEFAULT_THRESHOLD)
+    data = replace(data, value=None)  # two-state rows take its place in memory, and packed ones theirs
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
     scored = options["per_class"]
     groups = classes.group(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and options["score_training"])
-    pruned = groups.all_units - len(groups.units)
-    if pruned:
-        session.console.warn(f"{pruned} of {groups.all_units} units are the same in all training rows and were pruned")
+    labels, nearest = groups.labels, classes.nearest_classes(groups, session.map) if scored else None
     hidden = options["model"] == "rbm"
     problem: Any
     if hidden:
         problem = classes.hidden_problem(groups, _settings(dynamics.Settings, options))
     else:
-        problem = classes.visible_problem(groups, _visible_settings(options, len(groups.units)))
+        problem = classes.visible_problem(groups, _visible_settings(options, len(labels.units)))
+    _warn_of_pruned(session, len(labels.units), labels.all_units)
+    seen: dict[str, Any] = {"image_shape": rows.image_shape, "threshold": rows.threshold, "value_range": rows.value_range}
+    del groups, rows
 
     def finish(state: Any, map: Any) -> Herding:
         value = (classes.assemble_hidden if hidden else classes.assemble_visible)(problem, state)
-        return replace(
-            value,
-            units=groups.units,
-            all_units=groups.all_units,
-            scores=classes.scores(groups, state, map) if scored else None,
-            classes=names if scored else None,
-            image_shape=rows.image_shape,
-            threshold=rows.threshold,
-            value_range=rows.value_range,
-        )
+        known: dict[str, Any] = {"units": labels.units, "all_units": labels.all_units, "classes": names if scored else None}
+        return replace(value, **seen, **known, scores=classes.scores(labels, nearest, state) if nearest is not None else None)
 
-    return Inputs(problem, dynamics if hidden else visible, finish, replace(data, value=None))
+    return Inputs(problem, dynamics if hidden else visible, finish, data)
+
+
+def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
+    if kept < count:
+        session.console.warn(f"{count - kept} of {count} units are the same in all training rows and were pruned")
 
 
 def _vectors(data: Artifact, options: dict[str, Any]) -> Inputs:

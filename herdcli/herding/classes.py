@@ -24,13 +24,12 @@ TRAIN, VALID, TEST = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Rows `on` (n, D) as truth values without the constant units, class y (n,), split (n,).
+class Labels:
+    """What is known of n rows besides their units: class y (n,), split (n,).
 
     units  (D,) indices of the units kept, of `all_units`.  scored  indices of the rows whose energies are averaged.
     """
 
-    on: Array
     y: Array
     split: Array
     names: list[str]
@@ -38,9 +37,25 @@ class Groups:
     all_units: int
     scored: Array
 
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows `on` (n, D) as truth values without the constant units, and their labels.
+
+    A problem packs what it needs of the rows: once it is made and `nearest_classes` known, only the labels need stay.
+    """
+
+    on: Array
+    labels: Labels
+
     def training(self, label: int) -> Array:
         """Truth values of the training rows of one class."""
-        rows: Array = self.on[(self.split == TRAIN) & (self.y == label)]
+        rows: Array = self.on[(self.labels.split == TRAIN) & (self.labels.y == label)]
+        return rows
+
+    def scored(self) -> Array:
+        """Truth values of the rows to score."""
+        rows: Array = self.on[self.labels.scored]
         return rows
 
 
@@ -63,34 +78,41 @@ def group(on: Array, y: Array, split: Array, names: list[str], *, per_class: boo
     units = varying(on[training])
     parts = [TRAIN, VALID, TEST] if score_training else [VALID, TEST]
     scored = np.flatnonzero(np.isin(split, parts)) if per_class else np.empty(0, dtype=np.int64)
-    return Groups(np.ascontiguousarray(on[:, units]), y, split, names, units, on.shape[1], scored)
+    return Groups(np.ascontiguousarray(on[:, units]), Labels(y, split, names, units, on.shape[1], scored))
 
 
 def hidden_problem(groups: Groups, settings: dynamics.Settings) -> dynamics.Problem:
     """One run with hidden variables per class of the groups."""
-    runs = tuple(packed(groups.training(label), settings.representation) for label in range(len(groups.names)))
-    return dynamics.Problem(runs, settings, pack(groups.on[groups.scored]) if len(groups.scored) else None)
+    runs = tuple(packed(groups.training(label), settings.representation) for label in range(len(groups.labels.names)))
+    return dynamics.Problem(runs, settings, pack(groups.scored()) if len(groups.labels.scored) else None)
 
 
 def visible_problem(groups: Groups, settings: visible.Settings) -> visible.Problem:
     """One fully visible run per class of the groups."""
-    rows = [values(groups.training(label), settings.representation) for label in range(len(groups.names))]
-    queries = values(groups.on[groups.scored], settings.representation) if len(groups.scored) else None
+    rows = [values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
+    queries = values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
     return visible.Problem(tuple(visible.from_rows(part, settings.features) for part in rows), settings, queries)
 
 
-def scores(groups: Groups, state: dynamics.State | visible.State, map: Callable[..., Any] = map) -> Scores:
-    """The averaged energies with the labels and a baseline, the class of the nearest training row."""
-    training = np.flatnonzero(groups.split == TRAIN)
-    rows, classes = groups.on[groups.scored], len(groups.names)
+def nearest_classes(groups: Groups, map: Callable[..., Any] = map) -> Array:
+    """Class of the training row nearest to each row to score, a baseline."""
+    training, rows = np.flatnonzero(groups.labels.split == TRAIN), groups.scored()
+    references = groups.on[training]
     parts = np.array_split(rows, max(1, len(rows) // 512))
-    neighbours = np.concatenate(list(map(lambda part: nearest(part, groups.on[training]), parts)))
+    found: Array = np.concatenate(list(map(lambda part: nearest(part, references), parts)))
+    result: Array = groups.labels.y[training[found]]
+    return result
+
+
+def scores(labels: Labels, nearest: Array, state: dynamics.State | visible.State) -> Scores:
+    """The averaged energies with the labels and the baseline of `nearest_classes`."""
+    training = labels.y[labels.split == TRAIN]
     return Scores(
         energy=np.stack([run.energy / max(1, run.averaged) for run in state.runs], axis=1),
-        y=groups.y[groups.scored],
-        split=groups.split[groups.scored],
-        nearest=groups.y[training[neighbours]],
-        majority=int(np.bincount(groups.y[training], minlength=classes).argmax()),
+        y=labels.y[labels.scored],
+        split=labels.split[labels.scored],
+        nearest=nearest,
+        majority=int(np.bincount(training, minlength=len(labels.names)).argmax()),
     )
 
 

@@ -30,7 +30,7 @@ FLOAT32 = 1 << 24  # partial sums below this are exact in float32,
 FLOAT64 = 1 << 53  # below this in float64,
 INT32 = 1 << 28  # and below this in 32 bits with room for one update,
 INT32_STEP = 1 << 30  # which must move no sum by more than this
-BLOCK_WORK = 4e9  # elementary products in one step of `iterate.run`, some 10 ms
+BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run`, some 100 ms
 MOST_ROWS = FLOAT32 - 1
 
 

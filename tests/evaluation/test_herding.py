@@ -88,7 +88,11 @@ def test_classes_are_told_with_baselines_beside():
     groups = classes.group(on, y, split, ["a", "b", "c"], per_class=True, score_training=True)
     problem = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100))
     state = finish(problem, dynamics)
-    value = replace(classes.assemble_hidden(problem, state), scores=classes.scores(groups, state), classes=groups.names)
+    value = replace(
+        classes.assemble_hidden(problem, state),
+        scores=classes.scores(groups.labels, classes.nearest_classes(groups), state),
+        classes=groups.labels.names,
+    )
     row = metrics(value, EvaluationSettings())
     assert tuple(row) == COLUMNS
     assert row["error"] < 0.1

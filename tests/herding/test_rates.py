@@ -140,20 +140,20 @@ def blobs(seed=0):
 def test_averaged_energies_tell_classes(model):
     on, y, split = blobs()
     groups = classes.group(on, y, split, ["a", "b", "c"], per_class=True)
-    assert groups.all_units == 60
-    assert 7 not in groups.units
+    assert groups.labels.all_units == 60
+    assert 7 not in groups.labels.units
     if model == "rbm":
         problem, module = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)), dynamics
     else:
         problem, module = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible
     state = finish(problem, module)
-    found = classes.scores(groups, state)
+    found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
     assert state.runs[0].averaged == 100
     schema.check(found)
     valid, test = found.split == 1, found.split == 2
     fit = logistic.fit(found.energy[valid], found.y[valid], 3, 1e-3)
     assert np.mean(fit.logits(found.energy[test]).argmax(axis=1) != found.y[test]) < 0.05
-    np.testing.assert_array_equal(found.y, y[groups.scored])
+    np.testing.assert_array_equal(found.y, y[groups.labels.scored])
 
 
 def test_groups_that_cannot_be_herded_are_named():
@@ -191,7 +191,7 @@ def test_usps_error_is_two_thirds_of_nearest_neighbours():
     groups = classes.group(on, y, split, [str(label) for label in range(10)], per_class=True)
     problem = classes.hidden_problem(groups, dynamics.Settings(hidden=100, iterations=2000, burn_in=1000, energy_every=5, keep=0))
     state = finish(problem)
-    found = classes.scores(groups, state)
+    found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
     valid, test = found.split == 1, found.split == 2
     predicted = logistic.fit(found.energy[valid], found.y[valid], 10).logits(found.energy[test]).argmax(axis=1)
     error, nearest = np.mean(predicted != found.y[test]), np.mean(found.nearest[test] != found.y[test])

@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
         Kind("rbm", ("herdcli.rbm.model.RBM",)),
         Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("classifier", ("herdcli.online.model.Classifier",)),
+        Kind("samples", ("herdcli.quadrature.samples.Samples",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
     )
 }

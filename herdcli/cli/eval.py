@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from herdcli.cli.compare import COMPARISONS, comparison_options
+from herdcli.cli.compare_samples import SAMPLES, sample_options
 from herdcli.cli.console import write_stdout
 from herdcli.cli.options import Parsed, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
@@ -75,7 +76,7 @@ PENALTY = Parsed("auto|float", _parse_penalty)
 @click.option(
     "--temperatures", type=click.IntRange(1), default=1000, show_default=True, help="Temperatures of annealed importance sampling."
 )
-@stage(comparison_options, seed_option, threads_option, output_options)
+@stage(comparison_options, sample_options, seed_option, threads_option, output_options)
 def command(session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, **options: Any) -> None:
     """Say how good results are: one row per artifact.
 
@@ -86,21 +87,25 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard
     error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
     beside nearest neighbour and the majority.  classifier: errors and the quality of its confidences on
-    held-out examples.  -o FILE.h5 stores the table as a `report` artifact.
+    held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
+    --trace for each number of atoms.  -o FILE.h5 stores the table as a `report` artifact.
     """
     from herdcli.cli.compare import comparison, rescored
+    from herdcli.cli.compare_samples import figures as sampled
     from herdcli.evaluation import table
     from herdcli.evaluation.rbm import EvaluationSettings
 
     bars = [table.requirement(text) for text in requirements]
     compared, data = comparison(session, sources, options), options["data"]
-    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS})
+    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES})
     rows: list[table.Row] = list(compared or ())
     for number, path in enumerate(() if compared else sources or ("-",)):
-        artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds=set(table.METRICS)), data)
+        artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds={*table.METRICS, "dataset"}), data)
         with session.console.progress(f"evaluating {artifact.name}") as progress:
-            figures = table.metrics_of(artifact.kind)(artifact.value, settings, map=session.map, progress=progress)
-        rows.append({"file": artifact.name, "kind": artifact.kind, **figures})
+            measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
+            plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}
+        several = sampled(session, artifact, options, plain) if artifact.kind in ("samples", "dataset") else [plain]
+        rows += [{"file": artifact.name, "kind": artifact.kind, **figures} for figures in several]
     _write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:

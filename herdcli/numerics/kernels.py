@@ -157,7 +157,7 @@ class Energy:
 
     def norms(self, X: Array) -> Array:
         """(n,) distances to the centre, the origin unless one was given."""
-        return np.sqrt(np.square(X if self.centre is None else X - np.asarray(self.centre)).sum(axis=1))
+        return np.asarray(np.sqrt(np.square(X if self.centre is None else X - np.asarray(self.centre)).sum(axis=1)))
 
     def matrix(self, X: Array, Y: Array) -> Array:
         values = np.sqrt(squares(X, Y))
@@ -184,10 +184,10 @@ class Polynomial:
     offset: float = 0.0
 
     def matrix(self, X: Array, Y: Array) -> Array:
-        return (X @ Y.T + self.offset) ** self.degree
+        return np.asarray((X @ Y.T + self.offset) ** self.degree)
 
     def diagonal(self, X: Array) -> Array:
-        return (np.square(X).sum(axis=1) + self.offset) ** self.degree
+        return np.asarray((np.square(X).sum(axis=1) + self.offset) ** self.degree)
 
     def check(self, X: Array) -> None:
         return None
@@ -210,7 +210,7 @@ class Features:
 
     def diagonal(self, X: Array) -> Array:
         norms = np.square(X).sum(axis=1)
-        return norms + 0.5 * (norms**2 - (X**4).sum(axis=1)) if self.pairs else norms
+        return np.asarray(norms + 0.5 * (norms**2 - (X**4).sum(axis=1)) if self.pairs else norms)
 
     def check(self, X: Array) -> None:
         return None
@@ -227,7 +227,7 @@ class Hamming(Stationary):
 
     def matrix(self, X: Array, Y: Array) -> Array:
         share: Array = cdist(X, Y, "hamming")
-        return 1.0 - share if self.scale is None else np.exp(share * (-X.shape[1] / self.scale))
+        return np.asarray(1.0 - share if self.scale is None else np.exp(share * (-X.shape[1] / self.scale)))
 
     def text(self) -> str:
         return "hamming" if self.scale is None else _text("hamming", self.scale)

@@ -71,7 +71,7 @@ class GaussianPoints:
 
     def packed(self, rows: Array) -> Array:
         """(d, n) columns of rows (n, d), n padded with zeros."""
-        columns = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
+        columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
         np.multiply((rows - self.centre).T, self.scale, out=columns[:, : len(rows)], casting="same_kind")
         return columns
 
@@ -136,21 +136,26 @@ def init(problem: Problem) -> EmbeddingState:
     return EmbeddingState(0, np.zeros(len(problem.points)))
 
 
-def strips_per_step(problem: Problem) -> int:
+def strips_per_step(size: tuple[int, int], rows: int) -> int:
     """Strips of one step: about TILES_PER_STEP tiles."""
-    _, columns = problem.plan.size
-    return max(1, TILES_PER_STEP // max(1, -(-len(problem.rows) // columns)))
+    return max(1, TILES_PER_STEP // max(1, -(-rows // size[1])))
+
+
+def count_steps(kernel: Kernel, points: int, rows: int) -> int:
+    """Steps of the embedding of so many rows at so many points."""
+    size = GaussianPlan.size if isinstance(kernel, Gaussian) else GenericPlan.size
+    strips = math.ceil(points / size[0])
+    return math.ceil(strips / strips_per_step(size, rows))
 
 
 def total_steps(problem: Problem) -> int:
     """Steps until the sums are complete."""
-    strips = -(-len(problem.points) // problem.plan.size[0])
-    return -(-strips // strips_per_step(problem))
+    return count_steps(problem.kernel, len(problem.points), len(problem.rows))
 
 
 def step(problem: Problem, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
     """Add the tiles of the next strips, in one order whatever `map` runs them on."""
-    per_step = strips_per_step(problem)
+    per_step = strips_per_step(problem.plan.size, len(problem.rows))
     tiles = [tile for strip in range(state.step * per_step, (state.step + 1) * per_step) for tile in _tiles(problem, strip)]
     for (rows, columns, both), (down, across) in zip(tiles, map(lambda tile: problem.plan.tile(*tile), tiles), strict=True):
         state.sums[rows] += down
@@ -204,7 +209,7 @@ class GaussianPlan:
         padded[: len(weights)] = weights
         self.factors = shrink  # of the finished sums, left and right
         self.weights = (padded * shrink[1]).astype(dtype)
-        self.ones = np.ones(self.left.columns.shape[1], dtype=dtype)
+        self.ones: Array = np.ones(self.left.columns.shape[1], dtype=dtype)
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)

@@ -46,8 +46,16 @@ def init(problem: Problem) -> State:
     first = space.lowest_best(space.embedding - 0.5 * space.diagonal)
     hull = simplex.empty(problem.count, space.scale)
     simplex.enter(hull, first, np.zeros(0), float(space.diagonal[first]), float(space.embedding[first]))
-    traces = (np.full(problem.count, np.nan) for _ in range(2))
-    state = State(0, hull, "", 0, *traces, space.points.values(space.candidates[first]), np.zeros(0, np.int64))
+    state = State(
+        step=0,
+        hull=hull,
+        ended="",
+        stalled=0,
+        mmd=np.full(problem.count, np.nan),
+        gap=np.full(problem.count, np.nan),
+        running=space.points.values(space.candidates[first]),
+        refused=np.zeros(0, dtype=np.int64),
+    )
     _record(problem, state)
     return state
 

@@ -43,7 +43,9 @@ def init(problem: Problem, index: Array, atoms: Array, embedding: Array) -> Stat
     """From m atoms: candidate indices (m,) (−1: none), points (m, d), μ at them (m,)."""
     space = problem.space
     running = space.points.combine(atoms, np.ones(len(atoms)))
-    state = State(0, 0, 0, _quadratic(space, atoms), float(embedding.sum()), index.copy(), atoms.copy(), embedding.copy(), running, np.zeros(0))
+    state = State(
+        0, 0, 0, _quadratic(space, atoms), float(embedding.sum()), index.copy(), atoms.copy(), embedding.copy(), running, np.zeros(0)
+    )
     _record(problem, state)
     return state
 

@@ -22,7 +22,9 @@ TAIL = 6.0  # standard deviations that a bounding box of a Gaussian reaches
 class Target(Protocol):
     """What every target can do."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
 
     @property
     def dimension(self) -> int:
@@ -60,12 +62,14 @@ class Rows:
         """(count,) indices of independent draws."""
         edges = np.cumsum(self.weights)
         found = np.searchsorted(edges, random.random(count) * edges[-1], side="right")
-        return np.minimum(found, len(edges) - 1)
+        return np.asarray(np.minimum(found, len(edges) - 1))
 
     def positions(self, u: Array) -> Array:
         """(n,) indices of rows at levels u (n, 1) of the CDF, for one column."""
         if self.dimension > 1:
-            raise BadUsage("sobol goes through an inverse CDF, which rows of several columns do not have", hint="use --rule random or herding")
+            raise BadUsage(
+                "sobol goes through an inverse CDF, which rows of several columns do not have", hint="use --rule random or herding"
+            )
         order = np.argsort(self.X[:, 0], kind="stable")
         edges = np.cumsum(self.weights[order])
         return np.asarray(order[np.minimum(np.searchsorted(edges, u[:, 0] * edges[-1], side="right"), len(order) - 1)])
@@ -77,7 +81,7 @@ class Rows:
         return self.X.min(axis=0), self.X.max(axis=0)
 
     def moments(self) -> tuple[Array, Array | None]:
-        return self.weights @ self.X, (self.X * self.weights[:, None]).T @ self.X
+        return np.asarray(self.weights @ self.X), (self.X * self.weights[:, None]).T @ self.X
 
 
 @dataclass(frozen=True)

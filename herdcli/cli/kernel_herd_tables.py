@@ -1,0 +1,85 @@
+"""Files and texts that stand for matrices and targets, in `herd kernel-herd` and `herd eval`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import Artifact
+from herdcli.cli.session import Session
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.quadrature.samples import Samples
+    from herdcli.quadrature.targets import Target
+    from herdcli.schema import Array
+
+FORMS = "uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE, trigonometric:FILE, signs:FILE, moments:FILE"
+
+
+def matrix(artifact: Artifact) -> tuple[Array, list[str] | None]:
+    """The rows of a data set or of samples as float64, and the columns' names."""
+    value = artifact.value
+    X = value.x if artifact.kind == "samples" else value.X
+    dense = X.toarray() if hasattr(X, "indptr") else X
+    return np.ascontiguousarray(dense, dtype=np.float64), value.feature_names
+
+
+def table(session: Session, path: str, role: str) -> tuple[Array, list[str] | None]:
+    return matrix(session.load(path, role, kinds={"dataset", "samples"}))
+
+
+def whole(text: str, option: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise BadUsage(f"--candidates {option} needs a number above 0")
+    return int(text)
+
+
+def closed_target(session: Session, text: str, dimension: int) -> Target:
+    """The target of a text such as `uniform:0,1` or `mixture:FILE`; the record then names its kind alone."""
+    from herdcli.quadrature import preparation
+
+    name, _, rest = text.partition(":")
+    numbers = _two_numbers(rest) if rest else (0.0, 1.0)
+    if name == "uniform" and numbers:
+        return preparation.uniform(*numbers, dimension)
+    if name == "gaussian" and numbers:
+        return preparation.gaussian(*numbers, dimension)
+    if name not in ("gaussian", "mixture", "trigonometric", "signs", "moments") or not rest:
+        raise BadUsage(f"--target '{text}' is no target", hint=f"targets: {FORMS}")
+    session.parameters["target"] = name
+    return preparation.from_table(name, *table(session, rest, "target"))
+
+
+def _two_numbers(text: str) -> tuple[float, float] | None:
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        return None
+    return first, second
+
+
+def close(session: Session, value: Samples, count: int) -> None:
+    """What a person should know of the result."""
+    summary = value.summary
+    if summary is None:
+        return
+    for g in range(value.groups):
+        name = "" if value.group_names is None else f"{value.group_names[g]}: "
+        figures = f"MMD {summary.mmd[g]:.4g} (sampling floor {summary.floor[g]:.4g}), effective size {summary.effective[g]:.1f}"
+        session.console.detail(f"{name}{figures}, smallest weight {summary.smallest[g]:.3g}, condition {summary.condition[g]:.3g}")
+    if summary.extra is not None:
+        session.console.note(
+            f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, which is at most {summary.extra[0]:.4g} from all rows"
+        )
+    if value.ended:
+        found = min(_sizes(value))
+        why = {"gap": "the target is met to rounding", "rounding": "further atoms are dependent to rounding"}.get(
+            value.ended, "iterations ran out"
+        )
+        session.console.warn(f"{found} atoms instead of {count}: {why}")
+
+
+def _sizes(value: Samples) -> list[int]:
+    return [len(value.members(g)) for g in range(value.groups)]

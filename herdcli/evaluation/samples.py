@@ -1,0 +1,189 @@
+"""What `herd eval` says about `samples`: their MMD, that to any other target, moments, and for ±1 states their law.
+
+Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5: figures 3–5 plot the MMD for each number of atoms, figures 6
+and 7 the distance of the empirical law from the law of maximum entropy and the error of the moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli import iterate
+from herdcli.herding import entropy
+from herdcli.numerics.kernels import Kernel
+from herdcli.quadrature import closed_form, embedding
+from herdcli.quadrature.samples import Samples
+from herdcli.quadrature.targets import Rows, Target
+from herdcli.schema import Array
+
+Row = dict[str, float | int | None]
+PER_DECADE = 20
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A target in the columns of a kernel: μ as a function of points (n, d), ‖μ‖², the first two moments if known."""
+
+    mean: Callable[[Array], Array]
+    norm: float
+    moments: tuple[Array, Array | None] | None
+
+
+def metrics(
+    value: Samples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | None]:
+    """Figures the artifact carries; means over groups.
+
+    mmd             of the stored weights.      sampling_floor  MMD of as many independent draws as the target has rows.
+    rule_mmd        of the rule's own weights.  projected_mmd   of simplex weights, with --trace-projected.
+    reduce_error    merge-and-reduce: at most so far is the union of the blocks' atoms from all rows.
+    law_distance, law_entropy  of ±1 states under feature kernels: distance of the weighted atoms' law from the law of
+                    maximum entropy with the target's moments, and its entropy in bits.
+    """
+    result: dict[str, float | None] = {"atoms": float(len(value.index)), "groups": float(value.groups)}
+    summary = value.summary
+    if summary is not None:
+        result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": float(summary.floor.mean())}
+        result["effective_size"] = float(summary.effective.mean())
+        result["smallest_weight"] = float(summary.smallest.min())
+        result["condition"] = float(summary.condition.max())
+        result["reduce_error"] = None if summary.extra is None else float(summary.extra[0])
+    last = [value.members(g)[-1] for g in range(value.groups)]
+    result["rule_mmd"] = float(value.mmd[last].mean())
+    if value.projected is not None:
+        ends = [value.projected.mmd[value.projected.group == g][-1] for g in range(value.groups)]
+        result["projected_mmd"] = float(np.mean(ends))
+    return result | _law(value, value.weight)
+
+
+def _law(value: Samples, weight: Array) -> dict[str, float | None]:
+    """Distance from maximum entropy and entropy of the law of weighted ±1 atoms, where moments are stored."""
+    laws = _Laws.of(value)
+    return {} if laws is None else laws.figures(np.bincount(laws.states, weights=weight, minlength=laws.count))
+
+
+@dataclass(frozen=True)
+class _Laws:
+    """States of the atoms as numbers, and the law of maximum entropy."""
+
+    states: Array
+    count: int
+    fitted: Array | None
+
+    @staticmethod
+    def of(value: Samples) -> _Laws | None:
+        """None unless the atoms are ±1 states of few units under a feature kernel, in one group."""
+        d = value.x.shape[1]
+        features = {"features:x": "x", "features:x+xx": "x,xx"}.get(value.kernel)
+        if value.moment is None or features is None or d > entropy.MOST_STATES[features] or value.groups > 1:
+            return None
+        if not (np.abs(value.x) == 1).all():
+            return None
+        fitted = entropy.max_entropy(value.moment, d, features, "spin")
+        return _Laws((value.x > 0) @ (1 << np.arange(d)), 1 << d, fitted)
+
+    def figures(self, law: Array) -> dict[str, float | None]:
+        """Of one law (2^d,)."""
+        positive = law[law > 0]
+        distance = None if self.fitted is None else float(np.linalg.norm(law - self.fitted))
+        return {"law_distance": distance, "law_entropy": float(-(positive @ np.log2(positive)))}
+
+
+def reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any]] = map) -> Reference:
+    """A target under a kernel; of rows ‖μ‖² takes sums over all pairs."""
+    if not isinstance(target, Rows):
+        mean, norm = closed_form.embedding(kernel, target)
+        try:
+            moments: tuple[Array, Array | None] | None = target.moments()
+        except Exception:
+            moments = None
+        return Reference(mean, norm, moments)
+    X, weights = target.X, target.weights
+    if embedding.by_moments(kernel):
+        first, second = target.moments()
+        norm = embedding.moment_embedding(kernel, X[:1], first, second)[1]
+        return Reference(lambda x: embedding.moment_embedding(kernel, x, first, second)[0], norm, (first, second))
+    sums = sum_over(kernel, X, X, weights, map=map)
+    return Reference(lambda x: sum_over(kernel, x, X, weights, map=map), float(weights @ sums), target.moments())
+
+
+def sum_over(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map: Callable[..., Iterable[Any]] = map) -> Array:
+    """(n,) Σ_j w_j k(points_i, rows_j)."""
+    problem = embedding.problem(kernel, points, rows, weights)
+    state = embedding.init(problem)
+    return iterate.run(lambda now: embedding.step(problem, now, map=map), state, steps=embedding.total_steps(problem)).sums
+
+
+def compared(kernel: Kernel, atoms: Array, weight: Array, target: Reference) -> dict[str, float | None]:
+    """Weighted atoms (m, d) against a target.
+
+    target_mmd  ‖Σ w Φ − μ‖.      mean_error  ‖Σ w x − E x‖ over the target's total standard deviation.
+    second_error  ‖Σ w xx' − E xx'‖ over ‖E xx'‖ (Frobenius).
+    """
+    quadratic = float(weight @ sum_over(kernel, atoms, atoms, weight))
+    linear = float(weight @ target.mean(atoms))
+    result: dict[str, float | None] = {"target_mmd": float(np.sqrt(max(0.0, quadratic - 2.0 * linear + target.norm)))}
+    if target.moments is None:
+        return result
+    first, second = target.moments
+    off = weight @ atoms - first
+    if second is not None:
+        spread = float(np.sqrt(max(np.trace(second) - first @ first, np.finfo(float).tiny)))
+        result["mean_error"] = float(np.linalg.norm(off)) / spread
+        result["second_error"] = float(np.linalg.norm((atoms * weight[:, None]).T @ atoms - second) / np.linalg.norm(second))
+    return result
+
+
+def trace(value: Samples, target: Reference | None, kernel: Kernel | None) -> list[Row]:
+    """One row for each log-spaced number t of atoms (of one group: the first): mmd, gap, and where weights of every t are
+    known (rules that add one atom at a time) target_mmd, law_distance and law_entropy."""
+    members = value.members(0)
+    m = len(members)
+    counts = np.unique(np.round(np.logspace(0, np.log10(max(m, 1)), int(PER_DECADE * np.log10(max(m, 2))) + 2)).astype(int))
+    rows: dict[int, Row] = {int(t): {"t": int(t), "mmd": _finite(value.mmd[t - 1]), "gap": _finite(value.gap[t - 1])} for t in counts}
+    if value.projected is not None:
+        own = value.projected.group == 0
+        for t, mmd in zip(value.projected.count[own], value.projected.mmd[own], strict=True):
+            rows.setdefault(int(t), {"t": int(t), "mmd": _finite(value.mmd[t - 1])})["projected_mmd"] = float(mmd)
+    if value.rate is not None:
+        rates = value.rate[members]
+        if target is not None and kernel is not None:
+            scaled = value.x[members] if value.scale is None else value.x[members] / value.scale
+            for t, mmd in _target_trace(kernel, scaled, rates, target, set(rows)):
+                rows[t]["target_mmd"] = mmd
+        laws = _Laws.of(value)
+        if laws is not None:
+            for t, figures in _law_trace(laws, rates, set(rows)):
+                rows[t] |= figures
+    return [rows[t] for t in sorted(rows)]
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None
+
+
+def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: Reference, wanted: set[int]) -> Iterable[tuple[int, float]]:
+    """‖g_t − μ‖ for the wanted t, g_t ← (1−ρ_t) g_t + ρ_t Φ(x_t)."""
+    points = embedding.evaluator(kernel, atoms)
+    own, z = kernel.diagonal(atoms), target.mean(atoms)
+    running, quadratic, linear = np.zeros(len(atoms)), 0.0, 0.0
+    for t, rate in enumerate(rates):
+        quadratic = (1 - rate) ** 2 * quadratic + 2 * rate * (1 - rate) * float(running[t]) + rate**2 * float(own[t])
+        linear = (1 - rate) * linear + rate * float(z[t])
+        running *= 1 - rate
+        running += rate * points.values(atoms[t])
+        if t + 1 in wanted:
+            yield t + 1, float(np.sqrt(max(0.0, quadratic - 2 * linear + target.norm)))
+
+
+def _law_trace(laws: _Laws, rates: Array, wanted: set[int]) -> Iterable[tuple[int, dict[str, float | None]]]:
+    law = np.zeros(laws.count)
+    for t, rate in enumerate(rates):
+        law *= 1 - rate
+        law[laws.states[t]] += rate
+        if t + 1 in wanted:
+            yield t + 1, laws.figures(law)

@@ -1,0 +1,133 @@
+"""The `samples` artifact of a finished run: weights anew where asked, figures of each group, projected traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.numerics.kernels import Features
+from herdcli.quadrature import embedding
+from herdcli.quadrature.samples import Projected, Samples, Summary
+from herdcli.quadrature.selection import Problem, Result, State
+from herdcli.quadrature.space import Space
+from herdcli.quadrature.targets import Rows
+from herdcli.quadrature.weights import projected_trace, report, weights
+from herdcli.schema import Array
+
+MOST_UNITS = 20  # up to which moments are kept
+
+
+def samples(
+    problem: Problem,
+    state: State,
+    rows: Sequence[Array | None],
+    *,
+    kind: str,
+    projected: bool,
+    scale: Array,
+    names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    keep_state: bool = True,
+) -> Samples:
+    """The artifact of a state whose groups are all done.
+
+    rows  for each group the input's row of each of its candidates, None where candidates are no rows of the input.
+    kind  of weights: `rule` keeps the rule's own; see `quadrature.weights` for the others.
+    names  of groups, if there are several.
+    """
+    results = state.done[-1:] if problem.reduce else state.done
+    indices = [_index(result.index, known) for result, known in zip(results, _rows(problem, state, rows), strict=True)]
+    spaces = [_space(problem, result) for result in results]
+    found = [_weights(kind, space, result) for space, result in zip(spaces, results, strict=True)]
+    several = names is not None
+    return Samples(
+        x=np.concatenate([result.atoms for result in results]) * scale,
+        index=np.concatenate(indices),
+        weight=np.concatenate(found),
+        mmd=np.concatenate([result.mmd for result in results]),
+        gap=np.concatenate([result.gap for result in results]),
+        rate=None if any(result.rate is None for result in results) else np.concatenate([r.rate for r in results if r.rate is not None]),
+        group=np.repeat(np.arange(len(results)), [len(result.index) for result in results]) if several else None,
+        summary=_summary(problem, state, results, spaces, found),
+        projected=_projected(results, spaces) if projected else None,
+        moment=_moment(problem),
+        passes=results[0].passes,
+        rule=problem.settings.rule.rule,
+        weights=kind,
+        kernel=problem.kernel.text(),
+        scale=None if (scale == 1).all() else scale,
+        target=problem.groups[0].target.name,
+        ended=next((result.ended for result in results if result.ended), ""),
+        group_names=list(names) if names is not None else None,
+        feature_names=list(feature_names) if feature_names is not None else None,
+        state=[result.state for result in results if result.state is not None] if keep_state and not problem.reduce else None,
+    )
+
+
+def _moment(problem: Problem) -> Array | None:
+    """E Φ of a feature kernel in one group of few columns: the mean, then E x_i x_j for i < j."""
+    kernel, target = problem.kernel, problem.groups[0].target
+    if not isinstance(kernel, Features) or len(problem.groups) > 1 or target.dimension > MOST_UNITS:
+        return None
+    mean, second = target.moments()
+    if not kernel.pairs or second is None:
+        return mean
+    return np.concatenate([mean, second[np.triu_indices(len(mean), 1)]])
+
+
+def _rows(problem: Problem, state: State, rows: Sequence[Array | None]) -> list[Array | None]:
+    """The input's rows of the candidates of each group that is kept."""
+    if not problem.reduce:
+        return list(rows)
+    return [np.concatenate([_index(result.index, known) for result, known in zip(state.done[:-1], rows, strict=True)])]
+
+
+def _index(index: Array, rows: Array | None) -> Array:
+    return np.asarray(np.where(index >= 0, index if rows is None else rows[np.maximum(index, 0)], -1), dtype=np.int64)
+
+
+def _space(problem: Problem, result: Result) -> Space:
+    """The space of the atoms alone, which is all that weights need."""
+    own = problem.kernel.diagonal(result.atoms)
+    points = embedding.evaluator(problem.kernel, result.atoms)
+    return Space(problem.kernel, result.atoms, result.embedding, result.norm, own, points, lambda x: np.zeros(len(x)))
+
+
+def _weights(kind: str, space: Space, result: Result) -> Array:
+    return result.weight if kind == "rule" else weights(kind, space, result.atoms, result.embedding)
+
+
+def _summary(problem: Problem, state: State, results: list[Result], spaces: list[Space], found: list[Array]) -> Summary:
+    reports = [report(space, result.atoms, result.embedding, w) for space, result, w in zip(spaces, results, found, strict=True)]
+    targets = [group.target for group in problem.groups]
+    counts = [len(target.X) if isinstance(target, Rows) else 0 for target in targets]
+    if problem.reduce:
+        counts = [sum(counts)]
+    return Summary(
+        mmd=np.array([r.mmd for r in reports]),
+        floor=np.array([math.sqrt(max(0.0, r.spread) / (n or len(r.index))) for r, n in zip(results, counts, strict=True)]),
+        norm=np.array([result.norm for result in results]),
+        rows=np.array(counts, dtype=np.int64),
+        condition=np.array([r.condition for r in reports]),
+        smallest=np.array([r.smallest for r in reports]),
+        effective=np.array([r.effective for r in reports]),
+        extra=np.array([_extra(problem, state)]) if problem.reduce else None,
+    )
+
+
+def _extra(problem: Problem, state: State) -> float:
+    """Σ_b p_b MMD_b over blocks, p_b their share: a bound of the MMD between the union of their atoms and all rows."""
+    shares = np.array([group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)])
+    errors = np.array([result.mmd[-1] if result.passes is None else result.passes[-1] for result in state.done[:-1]])
+    return float(shares @ errors / shares.sum())
+
+
+def _projected(results: list[Result], spaces: list[Space]) -> Projected:
+    traces = [projected_trace(space, result.atoms, result.embedding) for space, result in zip(spaces, results, strict=True)]
+    return Projected(
+        group=np.repeat(np.arange(len(traces)), [len(counts) for counts, _ in traces]),
+        count=np.concatenate([counts for counts, _ in traces]),
+        mmd=np.concatenate([mmd for _, mmd in traces]),
+    )

@@ -1,0 +1,79 @@
+"""The `samples` artifact: weighted atoms that stand for a target, their traces, and what a longer run goes on from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.quadrature import active_set, min_norm_point, rules
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of each group of atoms, G of them (1 without --by)."""
+
+    mmd: Array = array("G", "MMD of the stored weights", kind="f")
+    floor: Array = array("G", "sqrt((E k(x,x) − ‖μ‖²)/n), n the rows, of closed forms the atoms: the MMD of n draws", kind="f")
+    norm: Array = array("G", "‖μ‖²", kind="f")
+    rows: Array = array("G", "rows of the target, 0 for closed forms", kind="i")
+    condition: Array = array("G", "condition number of the atoms' Gram matrix", kind="f")
+    smallest: Array = array("G", "smallest weight", kind="f")
+    effective: Array = array("G", "effective sample size (Σw)²/Σw²", kind="f")
+    extra: Array | None = array("G", "merge-and-reduce: bound of the MMD between the union of blocks and all rows", kind="f", optional=True)
+
+
+@dataclass(frozen=True)
+class Projected:
+    """MMD of the first `count` atoms of a group under their simplex weights."""
+
+    group: Array = array("p", "group", kind="i")
+    count: Array = array("p", "atoms", kind="i")
+    mmd: Array = array("p", "their projected MMD", kind="f")
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """What a longer run of one group goes on from: the state of its rule, and the embedding."""
+
+    embedding: Array = array("N", "μ at the candidates", kind="f")
+    norm: float = 0.0
+    sequence: rules.State | None = None
+    active: active_set.State | None = None
+    hull: min_norm_point.State | None = None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """m atoms in d columns.  Entry t of a trace belongs to the first t atoms of its group."""
+
+    x: Array = array("m d", "the atoms, in the units of the input", kind="f")
+    index: Array = array("m", "row of the input (or candidate), −1 for a point that is none", kind="i")
+    weight: Array = array("m", "weights, of sum 1 in each group unless they are free", kind="f")
+    mmd: Array = array("m", "MMD of t atoms under the rule's own weights", kind="f")
+    gap: Array = array("m", "duality gap of t atoms, NaN where there is none", kind="f")
+    rate: Array | None = array("m", "step size with which each atom came in", kind="f", optional=True)
+    group: Array | None = array("m", "group of each atom, an index into group_names", kind="i", optional=True)
+    summary: Summary | None = None
+    projected: Projected | None = None
+    moment: Array | None = array("F", "E Φ under the target, of feature kernels on few ±1 units", kind="f", optional=True)
+    passes: Array | None = array("q", "MMD at the start and after each swap pass of the first group", kind="f", optional=True)
+    rule: str = "herding"
+    weights: str = "rule"
+    kernel: str = ""
+    scale: Array | None = array("d", "what the columns were divided by", kind="f", optional=True)
+    target: str = "rows"
+    ended: str = ""  # why fewer atoms than asked for
+    group_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    state: list[Continuation] | None = None
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return 1 if self.group_names is None else len(self.group_names)
+
+    def members(self, group: int) -> Array:
+        """(m_g,) positions of a group's atoms."""
+        return np.arange(len(self.index)) if self.group is None else np.flatnonzero(self.group == group)

@@ -1,0 +1,378 @@
+"""A whole run as one state: the embedding, the rule, swap passes, for one group of rows after the other.
+
+Merge-and-reduce is the same run with a last group: the blocks' weighted atoms are its rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.numerics.kernels import Kernel
+from herdcli.quadrature import active_set, closed_form, embedding, min_norm_point, rules, swap
+from herdcli.quadrature.embedding import EmbeddingState
+from herdcli.quadrature.polish import Polish
+from herdcli.quadrature.samples import Continuation, Samples
+from herdcli.quadrature.space import Space, prefix_distances
+from herdcli.quadrature.targets import Rows, Target
+from herdcli.schema import Array, array
+
+Map = embedding.Map
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding."""
+
+    rule: rules.Settings = field(default_factory=rules.Settings)
+    refine: int = 0
+    precision: str = "float64"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One target, its candidates (N, d) (None: the target's rows), the atoms wanted, and a state to go on from."""
+
+    target: Target
+    candidates: Array | None
+    count: int
+    polish: Polish | None = None
+    start: Continuation | None = None
+
+    @property
+    def points(self) -> Array:
+        """The candidates."""
+        if self.candidates is not None:
+            return self.candidates
+        return self.target.X if isinstance(self.target, Rows) else np.zeros((0, self.target.dimension))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Groups under one kernel; with `reduce` atoms wanted, the last group are the atoms of the others (merge-and-reduce)."""
+
+    kernel: Kernel
+    groups: tuple[Group, ...]
+    settings: Settings
+    reduce: int = 0
+
+    @property
+    def runs(self) -> int:
+        """Groups to go through."""
+        return len(self.groups) + (self.reduce > 0)
+
+
+@dataclass
+class Result:
+    """What came of one group: atoms (m, d) with index, weight by the rule, μ, traces; and its state."""
+
+    ended: str
+    norm: float
+    spread: float  # E k(x,x) − ‖μ‖²
+    index: Array = array("m", "candidate or −1", kind="i")
+    atoms: Array = array("m d", "points", kind="f")
+    weight: Array = array("m", "the rule's weights", kind="f")
+    embedding: Array = array("m", "μ at the atoms", kind="f")
+    mmd: Array = array("m", "trace", kind="f")
+    gap: Array = array("m", "trace", kind="f")
+    rate: Array | None = array("m", "step sizes", kind="f", optional=True)
+    passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
+    state: Continuation | None = None
+
+
+@dataclass
+class State:
+    """`step` counts steps of all phases of all groups; `phase` is one of PHASES and began at step `begun`."""
+
+    step: int
+    group: int
+    phase: str
+    begun: int
+    sums: list[EmbeddingState]
+    sequence: rules.State | None
+    active: active_set.State | None
+    hull: min_norm_point.State | None
+    swap: swap.State | None
+    done: list[Result]
+
+
+def group_of(problem: Problem, state: State) -> Group:
+    """The group a state is at; the last one of merge-and-reduce is made of the results before it."""
+    if state.group < len(problem.groups):
+        return problem.groups[state.group]
+    shares = [group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)]
+    rows = np.concatenate([result.atoms for result in state.done])
+    weights = np.concatenate([share * result.weight for share, result in zip(shares, state.done, strict=True)])
+    return Group(Rows(rows, weights / weights.sum()), None, problem.reduce)
+
+
+def estimate(problem: Problem) -> int:
+    """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
+    worst = 0
+    for group in problem.groups:
+        n, d = group.points.shape
+        rows = group.target.X if isinstance(group.target, Rows) else group.points
+        size = 4 if problem.settings.precision == "float32" else 8
+        copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
+        square = 24 * group.count**2 if problem.settings.rule.rule == "min-norm-point" else 8 * group.count**2
+        worst = max(worst, copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
+    return worst
+
+
+def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array) -> list[Group]:
+    """Groups that go on from earlier samples.  Raises BadUsage unless these are of the same rule, kernel, scale and candidates."""
+    states = earlier.state
+    if not states:
+        raise BadUsage("the samples carry no state to go on from", hint="make them without --no-state and without --block-rows")
+    if (earlier.rule, earlier.kernel) != (rule, kernel):
+        raise BadUsage(f"the samples are of {earlier.rule} with {earlier.kernel}, not of {rule} with {kernel}", hint="repeat their options")
+    if len(states) != len(groups):
+        raise BadUsage(f"the samples have {len(states)} groups, the rows {len(groups)}")
+    found = []
+    for number, (group, state) in enumerate(zip(groups, states, strict=True)):
+        if len(state.embedding) != len(group.points):
+            raise BadUsage(f"the samples chose from {len(state.embedding)} candidates, there are {len(group.points)}")
+        saved = state.sequence
+        if saved is not None:
+            chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
+            if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
+                raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+        elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_index(state)] * scale):
+            raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+        found.append(replace(group, start=state))
+    return found
+
+
+def _active_index(state: Continuation) -> Array:
+    """Candidates in use in a saved active set."""
+    if state.hull is not None:
+        return state.hull.hull.ids[: state.hull.hull.size]
+    return np.zeros(0, np.int64) if state.active is None else state.active.index[: state.active.size]
+
+
+PHASES = ("embedding", "rule", "swap")
+
+
+def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
+    """Steps of the phases of a group."""
+    sums = sum(embedding.count_steps(problem.kernel, len(points), len(rows)) for points, rows in _pairs(problem.kernel, group))
+    rule, count = problem.settings.rule.rule, group.count
+    if rule == "min-norm-point":
+        steps = min_norm_point.PER_ATOM * count + 100
+    else:
+        steps = active_set.PER_ATOM * count if rule in active_set.RULES else count
+    return sums, steps, problem.settings.refine * count
+
+
+def total_steps(problem: Problem) -> int:
+    """Steps of the whole run; phases that end early leave their rest out."""
+    groups = list(problem.groups)
+    if problem.reduce:
+        atoms = sum(group.count for group in groups)
+        groups.append(Group(Rows(np.zeros((atoms, groups[0].target.dimension)), np.ones(atoms)), None, problem.reduce))
+    return sum(sum(lengths(problem, group)) for group in groups)
+
+
+def _pairs(kernel: Kernel, group: Group) -> list[tuple[Array, Array]]:
+    """(points, rows) over which k is summed: at the candidates, and for ‖μ‖² at the rows where those are others."""
+    target = group.target
+    if not isinstance(target, Rows) or embedding.by_moments(kernel) or group.start is not None:
+        return []
+    return [(target.X, target.X)] if group.candidates is None else [(group.candidates, target.X), (target.X, target.X)]
+
+
+class Selection:
+    """Steps a problem; keeps what is a function of problem and state alone, such as packed rows, between steps."""
+
+    def __init__(self, problem: Problem, map: Map = map) -> None:
+        self.problem, self.map = problem, map
+        self._at = -1  # the group that what follows was made for
+        self._group: Group | None = None
+        self._sums: list[embedding.Problem] = []
+        self._space: Space | None = None
+
+    def init(self) -> State:
+        """Nothing done."""
+        return State(0, 0, PHASES[0], 0, [], None, None, None, None, [])
+
+    def step(self, state: State) -> State:
+        """One step of the phase the state is in, and passage to the next phase that has work."""
+        self._pass_idle(state)
+        group = self._enter(state)
+        ended = getattr(self, f"_{state.phase}")(group, state)
+        state.step += 1
+        if ended:
+            self._leave(group, state)
+            self._pass_idle(state)
+        return state
+
+    def _pass_idle(self, state: State) -> None:
+        """Leave phases without steps."""
+        while state.group < self.problem.runs:
+            group = self._enter(state)
+            if lengths(self.problem, group)[PHASES.index(state.phase)]:
+                return
+            self._leave(group, state)
+
+    def _leave(self, group: Group, state: State) -> None:
+        """The next phase or group, at the step at which it is due."""
+        place = PHASES.index(state.phase)
+        state.step = state.begun = state.begun + lengths(self.problem, group)[place]
+        if place + 1 < len(PHASES):
+            state.phase = PHASES[place + 1]
+        else:
+            self._finish(group, state)
+
+    def _enter(self, state: State) -> Group:
+        """The group of the state, with its caches."""
+        if self._group is None or self._at != state.group:
+            self._group, self._sums, self._space, self._at = group_of(self.problem, state), [], None, state.group
+        return self._group
+
+    def _embedding(self, group: Group, state: State) -> bool:
+        """Sums of k over the target's rows."""
+        pairs, target = _pairs(self.problem.kernel, group), group.target
+        if not isinstance(target, Rows):
+            raise TypeError(target.name)
+        which = next((i for i, sums in enumerate(state.sums) if sums.step < self._length(pairs[i])), len(state.sums))
+        if not self._sums:
+            precision = self.problem.settings.precision
+            self._sums = [embedding.problem(self.problem.kernel, *pair, target.weights, precision=precision) for pair in pairs]
+        if which == len(state.sums):
+            state.sums.append(embedding.init(self._sums[which]))
+        state.sums[which] = embedding.step(self._sums[which], state.sums[which], map=self.map)
+        ended = which == len(pairs) - 1 and state.sums[which].step == self._length(pairs[which])
+        if ended:
+            self._sums = []
+        return ended
+
+    def _length(self, pair: tuple[Array, Array]) -> int:
+        return embedding.count_steps(self.problem.kernel, len(pair[0]), len(pair[1]))
+
+    def space(self, group: Group, state: State) -> Space:
+        """The space the rule chooses from, with the embedding that the state has come to."""
+        if self._space is None:
+            kernel, points = self.problem.kernel, group.points
+            mean, norm, function = _embedded(kernel, group, state)
+            self._space = Space(kernel, points, mean, norm, kernel.diagonal(points), embedding.evaluator(kernel, points), function)
+        return self._space
+
+    def _rule(self, group: Group, state: State) -> bool:
+        """One atom, or one iteration, more."""
+        space, rule = self.space(group, state), self.problem.settings.rule
+        if rule.rule == "min-norm-point":
+            problem = min_norm_point.Problem(space, group.count)
+            state.hull = state.hull or _begin(min_norm_point, problem, group.start and group.start.hull)
+            state.hull = min_norm_point.step(problem, state.hull)
+            return bool(state.hull.ended)
+        if rule.rule in active_set.RULES:
+            active = active_set.Problem(space, rule.rule, group.count)
+            state.active = state.active or _begin(active_set, active, group.start and group.start.active)
+            state.active = active_set.step(active, state.active)
+            return bool(state.active.ended)
+        sequence = rules.Problem(space, group.target, replace(rule, unit=state.group), group.polish)
+        if state.sequence is None:
+            saved = group.start.sequence if group.start else None
+            state.sequence = rules.extended(sequence, saved, group.count) if saved else rules.init(sequence, group.count)
+        if state.sequence.step < group.count:
+            state.sequence = rules.step(sequence, state.sequence)
+        return state.sequence.step == group.count
+
+    def _swap(self, group: Group, state: State) -> bool:
+        """One position visited."""
+        space = self.space(group, state)
+        if state.sequence is None:
+            raise BadUsage("--refine needs a rule of equal weights", hint="one of herding, random, sobol")
+        problem = swap.Problem(space, self.problem.settings.refine, self.problem.settings.rule.unique)
+        if state.swap is None:
+            state.swap = swap.init(problem, state.sequence.index, state.sequence.atoms, state.sequence.embedding)
+        state.swap = swap.step(problem, state.swap)
+        return state.swap.step == swap.total_steps(problem, state.swap)
+
+    def _finish(self, group: Group, state: State) -> None:
+        """The result of a group, and the way to the next one."""
+        space = self.space(group, state)
+        state.done.append(_result(space, group, state, self.problem.settings.rule.rule))
+        state.group, state.phase = state.group + 1, PHASES[0]
+        state.sums, state.sequence, state.active, state.hull, state.swap = [], None, None, None, None
+
+
+def _begin(module: Any, problem: Any, saved: Any) -> Any:
+    return module.init(problem) if saved is None else module.extended(problem, saved)
+
+
+def _embedded(kernel: Kernel, group: Group, state: State) -> tuple[Array, float, Callable[[Array], Array]]:
+    """μ at the candidates, ‖μ‖², and μ as a function."""
+    target, points = group.target, group.points
+    if not isinstance(target, Rows):
+        function, norm = closed_form.embedding(kernel, target)
+        return function(points) if len(points) else np.zeros(0), norm, function
+    total = target.weights.sum()
+    X, weights = target.X, target.weights / total
+    if embedding.by_moments(kernel):
+        first, second = Rows(X, weights).moments()
+        mean, norm = embedding.moment_embedding(kernel, points, first, second)
+        return mean, norm, lambda x: embedding.moment_embedding(kernel, x, first, second)[0]
+    if group.start is not None:
+        mean, norm = group.start.embedding, group.start.norm
+    else:
+        mean, norm = state.sums[0].sums / total, float(weights @ state.sums[-1].sums) / float(total)
+    return mean, norm, lambda x: kernel.matrix(x, X) @ weights
+
+
+def _result(space: Space, group: Group, state: State, rule: str) -> Result:
+    """Atoms, weights and traces of whatever rule ran."""
+    if state.sequence is not None:
+        return _sequence_result(space, group, state, state.sequence, rule)
+    if state.hull is not None:
+        n, end = state.hull.hull.size, state.hull.ended
+        index, weight = state.hull.hull.ids[:n].copy(), state.hull.hull.weight[:n].copy()
+        traces = state.hull.mmd[:n], state.hull.gap[:n]
+    elif state.active is not None:
+        n, end = state.active.size, state.active.ended
+        index, weight = state.active.index[:n].copy(), state.active.weight[:n].copy()
+        traces = state.active.mmd[:n], state.active.gap[:n]
+    else:
+        raise ValueError("no rule ran")
+    return Result(
+        ended=end if n < group.count else "",
+        norm=space.norm,
+        spread=_spread(space, group),
+        index=index,
+        atoms=space.candidates[index],
+        weight=weight,
+        embedding=space.embedding[index],
+        mmd=traces[0],
+        gap=traces[1],
+        state=Continuation(space.embedding, space.norm, active=state.active, hull=state.hull),
+    )
+
+
+def _sequence_result(space: Space, group: Group, state: State, run: rules.State, rule: str) -> Result:
+    kept = Continuation(space.embedding, space.norm, sequence=run)
+    equal = np.full(run.step, 1.0 / run.step) if rule in rules.EQUAL else None
+    weight, spread = rules.weights(run) if equal is None else equal, _spread(space, group)
+    if state.swap is None:
+        return Result(
+            "", space.norm, _spread(space, group), run.index, run.atoms, weight, run.embedding, run.mmd, run.gap, run.rate, None, kept
+        )
+    found = state.swap
+    mmd = prefix_distances(space, found.atoms, found.embedding)
+    gap = np.full(len(mmd), np.nan)
+    return Result("", space.norm, spread, found.index, found.atoms, weight, found.embedding, mmd, gap, None, found.mmd, kept)
+
+
+def _spread(space: Space, group: Group) -> float:
+    """E k(x, x) − ‖μ‖² under the target: over its rows, or over a large sample where k(x, x) varies."""
+    target = group.target
+    if isinstance(target, Rows):
+        own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
+        return float(target.weights @ own / target.weights.sum()) - space.norm
+    low, high = target.box()
+    ends = space.kernel.diagonal(np.stack([low, high, 0.5 * (low + high)]))
+    return float(ends[0]) - space.norm if np.ptp(ends) <= 1e-12 * np.abs(ends).max() else math.nan

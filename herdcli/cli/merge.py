@@ -24,8 +24,9 @@ def command(session: Session, models: tuple[str, ...], rule: str, data: str | No
     """Make one classifier of several that learned from different parts of a stream.
 
     \b
-      herd nherd-train part1.svm -o 1.h5
-      herd nherd-train part2.svm -o 2.h5
+      herd data digits -o digits.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 1 -o 1.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 -o 2.h5
       herd merge 1.h5 2.h5 -o both.h5
     """
     from dataclasses import replace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from pathlib import Path
@@ -140,19 +141,23 @@ def test_neither_format(herd, quick, tmp_path):
     refused(herd, tmp_path, quick("noise"), 65, f"herd fit-rbm: {message}")
 
 
-# name -> (command line, code, what stderr says)
+# name -> (command line, file at fault, its kind)
 WRONG_KIND = {
-    "a model to learn from": (["fit-rbm", "model.h5"], "herd fit-rbm: model.h5: is of kind rbm, expected dataset\n"),
-    "data to evaluate": (["eval", "small.h5"], "herd eval: small.h5: is of kind dataset, expected rbm\n"),
-    "data as model": (["apply", "small.h5", "small.h5"], "herd apply: small.h5: is of kind dataset, expected rbm\n"),
-    "model as data": (["apply", "model.h5", "model.h5"], "herd apply: model.h5: is of kind rbm, expected dataset\n"),
+    "a model to learn from": (["fit-rbm", "model.h5"], "model.h5", "rbm"),
+    "data to merge": (["merge", "small.h5", "model.h5"], "small.h5", "dataset"),
+    "data as model": (["apply", "small.h5", "small.h5"], "small.h5", "dataset"),
+    "model as data": (["apply", "model.h5", "model.h5"], "model.h5", "rbm"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_KIND)
 def test_wrong_kind(herd, model, tmp_path, name):
-    arguments, message = WRONG_KIND[name]
-    refused(herd, tmp_path, arguments, 65, message)
+    arguments, file, kind = WRONG_KIND[name]
+    before = sorted(tmp_path.iterdir())
+    ended = herd(*arguments, "-o", "out.h5")
+    assert re.fullmatch(rf"herd {arguments[0]}: {file}: is of kind {kind}, expected (?!{kind}\b)[a-z, -]+\n", ended.err)
+    assert (ended.code, ended.out) == (65, b"")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 # ---- damage ----

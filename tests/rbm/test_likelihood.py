@@ -5,19 +5,18 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
-import herdcli
 from herdcli import fast, iterate
 from herdcli.errors import BadUsage
 from herdcli.rbm import annealing, likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 
-DIGITS = Path(herdcli.__file__).parent.parent / "data" / "digits.h5"
+DIGITS = files("herdcli.data") / "digits.h5"
 FAMILIES = ("binary", "spin")
 MIXES = list(itertools.product(FAMILIES, FAMILIES))
 

@@ -23,7 +23,7 @@ import numpy as np
 HERD = [sys.executable, "-m", "herdcli"]
 SIZES = {1: 50, 2: 100, 3: 250, 4: 500, 5: 1000}
 PROTOCOL = "--per-class --split 700,300,100 --threshold 0.2"
-CD = "--units spin --batch-size all --epochs 1000 --average-scores 1000 --learning-rate 1e-3 --weight-decay 0"
+CD = "--units spin --batch-size all --epochs 2000 --average-scores 1000 --learning-rate 1e-3 --rate-decay none --weight-decay 0"
 
 
 def commands(arguments: argparse.Namespace) -> dict[str, str]:

@@ -9,6 +9,7 @@ import click
 
 from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
+from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.rbm.learning import Settings
@@ -39,12 +40,13 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 @click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd.  [default: the batch size]")
 @click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
+@click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Rate of the first update.")
 @click.option(
-    "--learning-rate",
-    type=click.FloatRange(0, min_open=True),
-    default=0.05,
+    "--rate-decay",
+    type=click.Choice(["linear", "none"]),
+    default="linear",
     show_default=True,
-    help="Rate at the start; falls linearly to 0.",
+    help="How the rate falls: to 0 by the end, or not.",
 )
 @click.option(
     "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Share of the last update that is kept."
@@ -53,6 +55,13 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 @click.option("--per-class", is_flag=True, help="One model per label, and class scores for eval.")
 @click.option(
     "--folds", type=click.IntRange(2), default=None, help="With --per-class: score training rows too, by models that did not see them."
+)
+@click.option(
+    "--average-scores",
+    type=click.IntRange(1),
+    default=None,
+    metavar="N",
+    help="With --per-class: average energies over the last N updates.",
 )
 @click.option("--units", type=UNITS, default="binary", show_default=True, help="Values of all units: {0,1} or {−1,+1}.")
 @click.option("--visible-units", type=UNITS, default=None, help="Values of the visible units.  [default: --units]")
@@ -79,7 +88,8 @@ def command(session: Session, source: str, **options: Any) -> None:
     data = replace(data, value=None)  # two-state rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
     groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
-    problem = learning.Problem(groups.training_rows(), settings)
+    scored = groups.X[groups.held] if settings.average_scores else None
+    problem = learning.Problem(groups.training_rows(), settings, scored)
     steps = learning.total_steps(problem)
     state = session.iterate(
         lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"
@@ -98,5 +108,9 @@ def _settings(session: Session, options: dict[str, Any]) -> Settings:
         session.ignored("chains", "with --algorithm cd")
     if not options["per_class"]:
         session.ignored("folds", "without --per-class")
+        session.ignored("average_scores", "without --per-class")
+        options["average_scores"] = None
+    if options["folds"] and options["average_scores"]:
+        raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
     chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
     return Settings(**chosen | {name: options[name] or options["units"] for name in ("visible_units", "hidden_units")})

@@ -40,6 +40,11 @@ class Groups:
         inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
         return [self.X[chosen & (self.y == label)] for chosen in inside for label in range(len(self.names))]
 
+    @property
+    def held(self) -> Array:
+        """Indices of the validation and test rows."""
+        return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
+
 
 def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
     """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
@@ -60,7 +65,7 @@ def assemble(groups: Groups, state: State, settings: Settings, *, scored: bool, 
 
     state  of the models in the order of `Groups.training_rows`; those of the folds serve the scores and are dropped.
     """
-    count, held = len(groups.names), np.isin(groups.split, (VALID, TEST))
+    count, held = len(groups.names), groups.held
     chosen = asdict(settings)
     del chosen["hidden"]
     every = RBM(W=state.W, b=state.b, c=state.c, **chosen)
@@ -71,9 +76,15 @@ def assemble(groups: Groups, state: State, settings: Settings, *, scored: bool, 
         c=state.c[:count],
         trace=Trace(state.trace[:, :count]),
         holdout=Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None),
-        scores=scores(groups, [every.harmonium(m) for m in range(every.count)], map) if scored else None,
+        scores=_scores(groups, every, state, map) if scored else None,
         classes=groups.names if scored else None,
     )
+
+
+def _scores(groups: Groups, every: RBM, state: State, map: Callable[..., Any]) -> Scores:
+    """Energies averaged while learning where the state has them, else those of the finished models."""
+    found = scores(groups, [every.harmonium(m) for m in range(every.count)], map)
+    return found if state.energy is None else replace(found, energy=state.energy / every.average_scores)
 
 
 def scores(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any] = map) -> Scores:
@@ -88,7 +99,7 @@ def scores(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any] 
     def energies(rows: Array, scored_by: Sequence[Harmonium]) -> Array:
         return np.stack(list(map(lambda model: model.free_energy(groups.X[rows]), scored_by)), axis=1)
 
-    held, valid = np.flatnonzero(np.isin(groups.split, (VALID, TEST))), np.flatnonzero(groups.split == VALID)
+    held, valid = groups.held, np.flatnonzero(groups.split == VALID)
     parts = [(held, np.flatnonzero(training), energies(held, final))]
     reference = energies(valid, final)
     for fold in range(groups.folds):

@@ -21,7 +21,9 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.numerics.scores import accumulate
 from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.model import Harmonium
 from herdcli.rbm.phases import Scratch, contrastive, persistent
 from herdcli.rbm.units import family
 from herdcli.rng import Stream, generator
@@ -42,17 +44,21 @@ class Settings:
     chains: int = 0  # persistent chains of pcd; 0: as many as the batch
     epochs: int = 100
     batch_size: int = 20  # 0: all rows
-    learning_rate: float = 0.05  # at the start; falls linearly to 0
+    learning_rate: float = 0.05  # at the start
+    rate_decay: str = "linear"  # falls linearly to 0 over the run, or "none"
     momentum: float = 0.9
     weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
     visible_units: str = "binary"
     hidden_units: str = "binary"
+    average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.algorithm not in ("cd", "pcd"):
             raise BadUsage(f"unknown algorithm '{self.algorithm}', expected cd or pcd")
-        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0)):
+        if self.rate_decay not in ("linear", "none"):
+            raise BadUsage(f"unknown rate_decay '{self.rate_decay}', expected linear or none")
+        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), ("average_scores", 0)):
             if getattr(self, name) < least:
                 raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
         if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
@@ -73,22 +79,27 @@ class State:
     c_velocity: Array = array("M K", "last update of c", kind="f")
     trace: Array = array("E M", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
     chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True)
+    energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
 
 @dataclass(frozen=True)
 class Problem:
     """The rows (n_m, D) of each of M models, uint8 or int8 in unit values, and the settings.
 
+    scored  rows (n, D) whose energies under every model are averaged over its last updates.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
     rows: list[Array]
     settings: Settings
+    scored: Array | None = None
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         allowed = family(self.settings.visible_units).values
+        if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
+            raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
         if not self.rows:
             raise DataError("no models to learn")
         for index, rows in enumerate(self.rows):
@@ -104,6 +115,10 @@ class Problem:
         """Minibatches in an epoch of one model."""
         n = len(self.rows[model])
         return -(-n // (self.settings.batch_size or n))
+
+    def updates(self, model: int) -> int:
+        """Minibatches in all of one model."""
+        return self.settings.epochs * self.batches(model)
 
     @property
     def chains(self) -> int:
@@ -141,7 +156,7 @@ class _Sums:
 
 def total_steps(problem: Problem) -> int:
     """Steps until the model with most minibatches is done."""
-    return problem.settings.epochs * max(map(problem.batches, range(len(problem.rows))))
+    return max(map(problem.updates, range(len(problem.rows))))
 
 
 def init(problem: Problem) -> State:
@@ -168,6 +183,7 @@ def init(problem: Problem) -> State:
         c_velocity=np.zeros((M, K), dtype=np.float32),
         trace=np.zeros((settings.epochs, M)),
         chain=chain if persistent else None,
+        energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
     )
 
 
@@ -177,7 +193,7 @@ def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map
     map  runs the models of the step, which touch disjoint parts of the state; it may use threads.
     Raises Diverged if a parameter is not finite or beyond 1e3.
     """
-    active = [m for m in range(len(problem.rows)) if state.step < problem.settings.epochs * problem.batches(m)]
+    active = [m for m in range(len(problem.rows)) if state.step < problem.updates(m)]
     list(map(lambda model: _update(problem, state, model), active))
     state.step += 1
     return state
@@ -191,7 +207,8 @@ def _update(problem: Problem, state: State, m: int) -> None:
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
     sums = _statistics(problem, state, m, order, reconstruct=settings.algorithm == "cd" or batch == 0)
     state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if settings.algorithm == "cd" else len(order)))
-    rate = settings.learning_rate * (1.0 - state.step / (settings.epochs * batches))
+    left = 1.0 - state.step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
+    rate = settings.learning_rate * left
     largest = [
         fast.momentum_step(state.W[m], state.W_velocity[m], sums.W, rate, settings.momentum, settings.weight_decay),
         fast.momentum_step(state.b[m], state.b_velocity[m], sums.b, rate, settings.momentum, 0.0),
@@ -203,6 +220,18 @@ def _update(problem: Problem, state: State, m: int) -> None:
             f"{which} diverged in epoch {epoch + 1}: parameters beyond {LARGEST:g} or not finite",
             hint=f"lower the learning rate (it is {settings.learning_rate:g})",
         )
+    if state.energy is not None and problem.scored is not None and state.step >= problem.updates(m) - settings.average_scores:
+        _score(problem, state, m, problem.scored, state.energy[:, m])
+
+
+def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) -> None:
+    """Add to `total` (n,) the free energies of `rows` under model m, standardised by those of its training rows.
+
+    Source: Welling (2009), sec. 10, for models that learn as for models that herd.
+    """
+    units = (family(name) for name in (problem.settings.visible_units, problem.settings.hidden_units))
+    model = Harmonium(*(part[m].astype(np.float64) for part in (state.W, state.b, state.c)), *units)
+    accumulate(total, model.free_energy(rows), model.free_energy(problem.rows[m]))
 
 
 def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> _Sums:

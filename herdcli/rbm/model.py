@@ -87,10 +87,12 @@ class RBM:
     epochs: int
     batch_size: int  # 0: all rows
     learning_rate: float
+    rate_decay: str = "linear"
     momentum: float
     weight_decay: float
     chains: int  # 0: as many as the batch
     seed: int
+    average_scores: int = 0  # updates over which the scores were averaged; 0: scores of the final models
     trace: Trace | None = None
     holdout: Rows | None = None
     scores: Scores | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -152,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `herd` with these arguments (default: the process's own); always ends by SystemExit(code)."""
     args = list(sys.argv[1:] if argv is None else argv)
     if sys.stderr is None:  # closed by the caller; libraries write to it unasked
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+        sys.stderr = io.StringIO()
     _limit_blas()
     name = next((arg for arg in args if not arg.startswith("-")), "")
     label = f"herd {name}" if name in COMMANDS else "herd"

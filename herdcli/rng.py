@@ -28,6 +28,9 @@ class Stream(IntEnum):
     BANDWIDTH = 10  # rows that a median distance is taken over
     ATOMS = 11  # atoms and candidates drawn from a target
     LABEL_NOISE = 12  # labels that are replaced in training
+    NETWORK = 13  # structure, weights and biases of a generated Markov network
+    ELIMINATION = 14  # ties between elimination orders
+    CHAINS = 15  # Gibbs chains over a Markov network
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

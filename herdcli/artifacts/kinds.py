@@ -44,6 +44,7 @@ KINDS: dict[str, Kind] = {
         Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("classifier", ("herdcli.online.model.Classifier",)),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),
+        Kind("network", ("herdcli.markov.network.Network",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
     )
 }

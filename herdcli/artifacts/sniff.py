@@ -74,6 +74,19 @@ def refuse_lost_seal(head: bytes, name: str) -> None:
         raise DataError(f"HDF5 begins at byte {offset}, behind a block that is no seal", where=name, hint=header.RESEAL_HINT)
 
 
+def network_text(head: bytes, name: str) -> str | None:
+    """uai, bif or fg where only a network will do; None for what is no text of a network."""
+    if head.startswith((header.MAGIC, HDF5_MAGIC, b"PAR1", b"PK\x03\x04")) or hdf5_offset(head):
+        return None
+    lines = [line for line in _decoded(head, name).splitlines() if line.strip() and not line.startswith(("#", "//"))]
+    first = lines[0].split() if lines else [""]
+    if first[0] in ("MARKOV", "BAYES"):
+        return "uai"
+    if first[0] in ("network", "variable"):
+        return "bif"
+    return "fg" if len(first) == 1 and first[0].isdigit() else None
+
+
 def by_suffix(path: str) -> str | None:
     """The format a file name asks for, None if it does not say."""
     return SUFFIXES.get(os.path.splitext(path)[1].lower())

@@ -1,0 +1,87 @@
+"""Words of a text with their places, for parsers that say where something is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+T = TypeVar("T")
+
+
+class Words:
+    """The blank-separated words of a text; `#` lines are no words but count as lines."""
+
+    def __init__(self, text: str) -> None:
+        self.text = re.sub(r"(?m)^[ \t]*#.*$", "", text)
+        self.words = self.text.split()
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        """How many words are still to come."""
+        return len(self.words) - self.at
+
+    def next(self, what: str) -> str:
+        """The next word.  Raises DataError, saying where the text ends, if there is none."""
+        if not self.left:
+            raise DataError(f"ends at {self.place(len(self.words) - 1)} where {what} is expected", hint="is the file cut short?")
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def integer(self, what: str, low: int = 0) -> int:
+        """The next word as an integer from `low` upwards."""
+        return int(self.integers(1, what, low)[0])
+
+    def integers(self, count: int, what: str, low: int = 0) -> list[int]:
+        """The next words as integers from `low` upwards."""
+        values = self._take(count, what, int, "an integer")
+        for k, value in enumerate(values):
+            if value < low:
+                raise DataError(f"{self.place(self.at - count + k)}: {what} is {value}, expected {low} or more")
+        return values
+
+    def numbers(self, count: int, what: str) -> Array:
+        """The next words as float64."""
+        return np.array(self._take(count, what, float, "a number"), dtype=np.float64)
+
+    def _take(self, count: int, what: str, convert: Callable[[str], T], expected: str) -> list[T]:
+        words = self.words[self.at : self.at + count]
+        if len(words) < count:
+            self.at = len(self.words)
+            self.next(what)
+        try:
+            values = [convert(word) for word in words]
+        except ValueError:
+            bad = next(k for k, word in enumerate(words) if not _converts(word, convert))
+            raise DataError(f"{self.place(self.at + bad)}: '{words[bad][:40]}' is not {expected} ({what})") from None
+        self.at += count
+        return values
+
+    def place(self, word: int) -> str:
+        """Line and token of a word, counted from 1."""
+        seen = 0
+        for number, line in enumerate(self.text.split("\n"), 1):
+            here = len(line.split())
+            if seen + here > word:
+                return f"line {number}, token {word - seen + 1}"
+            seen += here
+        return "line 1"
+
+    def finish(self) -> None:
+        """Raise DataError if words are left over."""
+        if self.left:
+            raise DataError(f"{self.place(self.at)}: '{self.words[self.at][:40]}' after the end of the network")
+
+
+def _converts(word: str, convert: Callable[[str], T]) -> bool:
+    try:
+        convert(word)
+    except ValueError:
+        return False
+    return True

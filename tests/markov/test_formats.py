@@ -1,0 +1,164 @@
+"""Networks as text and back, and what is said about texts that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.errors import DataError
+from herdcli.markov import formats, generate, network, results
+
+UAI = "MARKOV\n2\n2 3\n2\n1 0\n2 0 1\n2\n .4 .6\n6\n1 2 3 4 5 6\n"
+FG = "# two\n2\n\n1\n3\n2\n2\n0 .4\n1 .6\n\n2\n7 3\n3 2\n5\n0 1\n1 2\n2 3\n4 5\n5 6\n"
+BIF = """network unknown { property "made by hand"; }
+variable rain { type discrete [ 2 ] { yes, no }; }  // a comment
+variable sky { type discrete [ 3 ] { <5, "5 to 12", Asy/Patch }; property x = 1 ; }
+probability ( rain ) { table 0.2, 0.8; }
+probability ( sky | rain ) { (no) 0.1, 0.2, 0.7; (yes) 0.5, 0.25, 0.25; }
+"""
+
+
+def test_uai_runs_with_the_last_variable_fastest():
+    (_, unit), (scope, pair) = formats.read(UAI, "uai").factors()
+    assert scope == (0, 1)
+    assert unit.tolist() == [0.4, 0.6]
+    assert pair.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_fg_runs_with_the_first_variable_fastest_and_leaves_zeros_and_labels_out():
+    read = formats.read(FG, "fg")
+    assert read.names == ["x3", "x7"]
+    assert read.cardinality.tolist() == [2, 3]
+    (_, pair) = list(read.factors())[1]
+    assert pair.tolist() == [[1, 0], [2, 5], [3, 6]]
+
+
+def test_bif_has_rows_by_the_states_of_the_parents():
+    read = formats.read(BIF, "bif")
+    assert read.names == ["rain", "sky"]
+    assert read.states == ["yes", "no", "<5", "5 to 12", "Asy/Patch"]
+    scope, table = list(read.factors())[1]
+    assert scope == (0, 1)
+    assert table.tolist() == [[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]
+
+
+def test_a_whole_bif_table_has_the_child_slowest():
+    whole = BIF.replace("(no) 0.1, 0.2, 0.7; (yes) 0.5, 0.25, 0.25;", "table 0.5 0.1 0.25 0.2 0.25 0.7;")
+    assert np.array_equal(formats.read(whole, "bif").table, formats.read(BIF, "bif").table)
+    default = BIF.replace("(yes) 0.5", "default 0.5")
+    assert np.array_equal(formats.read(default, "bif").table, formats.read(BIF, "bif").table)
+
+
+@pytest.mark.parametrize("form", ["uai", "fg", "bif"])
+def test_written_networks_read_back_the_same(form):
+    random = np.random.default_rng(3)
+    factors = [((1, 0, 2), random.random((3, 2, 2))), ((2,), random.random(2)), ((), np.array(0.7)), ((3,), np.array([0.0, 1.0]))]
+    given = network.build([2, 3, 2, 2, 2], factors) if form != "bif" else formats.read(BIF, "bif")
+    if form == "fg":
+        given = network.build([2, 3, 2, 2, 2], [*factors, ((4,), np.ones(2))])
+    read = formats.read(formats.write(given, form), form)
+    for name in ("cardinality", "scope", "scope_offset", "table", "table_offset"):
+        assert np.array_equal(getattr(read, name), getattr(given, name)), name
+    assert read.states == given.states
+
+
+def test_bif_holds_no_markov_network():
+    with pytest.raises(DataError, match="is no Bayesian network"):
+        formats.write(formats.read(UAI, "uai"), "bif")
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "message"),
+    [
+        ("uai", "MARCOV\n", "line 1, token 1: 'MARCOV' is neither MARKOV nor BAYES"),
+        ("uai", UAI.replace("2 0 1\n", "2 0 2\n"), "line 6, token 3: factor 1 names variable 2, there are 2 (0 to 1)"),
+        ("uai", UAI.replace("\n6\n", "\n5\n"), "line 9, token 1: factor 1 has 5 values, its scope has 6 states (2 × 3)"),
+        ("uai", UAI[:-4], "ends at line 10, token 4 where a value of factor 1 is expected"),
+        ("uai", UAI.replace("3 4", "3 x"), "line 10, token 4: 'x' is not a number (a value of factor 1)"),
+        ("uai", UAI.replace("3 4", "3 -4"), "factor 1: value 3 is -4, potentials are finite and not negative"),
+        ("uai", UAI.replace("3 4", "3 nan"), "factor 1: value 3 is nan, potentials are finite and not negative"),
+        ("uai", UAI.replace(".4 .6", "0 0"), "factor 0 is zero everywhere, so no state has a probability"),
+        ("uai", UAI.replace("2 3", "2 0"), "line 3, token 2: a cardinality is 0, expected 1 or more"),
+        ("uai", UAI.replace("2 0 1\n", "2 1 1\n").replace("\n6\n", "\n9\n").replace("5 6", "5 6 7 8 9"), "factor 1 names variable 1 twice"),
+        ("uai", UAI + "7\n", "line 11, token 1: '7' after the end of the network"),
+        ("fg", FG.replace("3 2\n5", "3 3\n5"), "line 13, token 2: factor 1 gives variable 3 3 states, an earlier one 2"),
+        ("fg", FG.replace("5 6", "6 6"), "line 19, token 1: factor 1 has no value 6, its scope has 6 states"),
+        ("bif", BIF.replace("rain )", "snow )"), "line 4: variable snow is not declared"),
+        ("bif", BIF.replace("(no)", "(maybe)"), "line 5: variable rain has no state 'maybe'"),
+        ("bif", BIF.replace("(no) 0.1, 0.2, 0.7;", ""), "line 5: the table of sky has no row for 1 states of its parents"),
+        ("bif", BIF.replace("[ 3 ]", "[ 4 ]"), "line 3: variable sky declares 4 states and names 3"),
+        ("bif", BIF[:-4], "ends at line 5 where ';' is expected"),
+    ],
+)
+def test_bad_texts_are_told_where(form, text, message):
+    with pytest.raises(DataError) as caught:
+        formats.read(text, form)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 1 0\r\n", {1: 0}), ("1\n1 0\n", {1: 0}), ("0", {}), ("0\n2 0\n\n", {}), ("", {}), ("1\n0\n", {}), ("2 0 1 1 2", {0: 1, 1: 2}),
+        ("1\n2 0 1 1 2", {0: 1, 1: 2}), ("0 1\n1 2\n", {0: 1, 1: 2}), ("1 0\n", {1: 0}), ("2\n0 1\n1 2\n", {0: 1, 1: 2}),
+        ("x0=1\n", {0: 1}),
+    ],
+)  # fmt: skip
+def test_evidence_comes_in_three_layouts(text, expected):
+    assert results.read_evidence(text, formats.read(UAI, "uai")) == expected
+
+
+def test_evidence_may_use_names():
+    assert results.read_evidence("rain=no\nsky Asy/Patch\n", formats.read(BIF, "bif")) == {0: 1, 1: 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 2 0", "there is no variable 2, there are 2 (0 to 1)"),
+        ("1 1 3", "the evidence gives x1 the state 3, it has 3"),
+        ("2 1 1 1 2", "the evidence gives x1 two states, 1 and 2"),
+        ("3 1 1", "is no evidence file"),
+        ("snow=1", "there is no variable 'snow'"),
+    ],
+)
+def test_bad_evidence(text, message):
+    with pytest.raises(DataError) as caught:
+        results.read_evidence(text, formats.read(UAI, "uai"))
+    assert str(caught.value) == message
+
+
+def test_marginals_read_back():
+    given = [np.array([0.25, 0.75]), np.array([0.1, 0.2, 0.7])]
+    for text in (results.write_mar(given), results.write_mar(given).replace("MAR\n", "MAR\n1\n")):
+        assert all(np.array_equal(a, b) for a, b in zip(results.read_mar(text), given, strict=True))
+    assert results.write_pr(np.log(10) * 2.5) == "PR\n2.5\n"
+
+
+def test_generated_weights_have_the_thesis_distributions():
+    made = generate.make("grid", rows=40, columns=40, sigma_w=2.0, sigma_b=0.5, observe="border", sigma_alpha=3.0, seed=4)
+    units = np.array([np.log(table[1]) for scope, table in made.factors() if len(scope) == 1])
+    pairs = [(scope, np.log(table[1, 1])) for scope, table in made.factors() if len(scope) == 2]
+    incoming = np.zeros(1600)
+    for scope, w in pairs:
+        incoming[list(scope)] += w
+    W = np.array([w for _, w in pairs])
+    assert len(W) == 2 * 40 * 39
+    assert abs(W.std() / 2 - 1) < 0.05
+    assert abs((units + incoming / 2).std() / 0.5 - 1) < 0.06
+    observed = made.observations()
+    assert len(observed) == 4 * 39
+    alpha = np.array([np.log(p[0] / p[1]) for p in observed.values()])
+    assert abs(alpha.std() / 3 - 1) < 0.2
+
+
+def test_trees_are_trees_and_leaves_are_their_ends():
+    made = generate.make("tree", nodes=30, observe="leaves", seed=1)
+    edges = [scope for scope, _ in made.factors() if len(scope) == 2]
+    assert len(edges) == 29
+    joined = {0}
+    for i, j in sorted(edges, key=lambda edge: edge[1]):
+        assert i in joined
+        joined.add(j)
+    degree = np.bincount(np.ravel(edges), minlength=30)
+    assert set(made.observations()) == set(np.flatnonzero(degree == 1).tolist())

@@ -1,0 +1,95 @@
+"""The compiled tile sums against the definition, against their NumPy twin, and for every shape of tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import fast
+from herdcli.fast import numpy_embedding
+
+TOLERANCE = {np.float64: 1e-14, np.float32: 2e-6}
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def loops(request):
+    if request.param == "numpy":
+        return numpy_embedding
+    return pytest.importorskip("herdcli.fast._embedding")
+
+
+def points(d, n, dtype, seed=0, scale=0.7):
+    return (scale * np.random.default_rng(seed).standard_normal((d, n))).astype(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "low", "bound"), [(np.float64, -1020.0, 1e-14), (np.float32, -124.0, 3e-7)])
+def test_exponential_is_accurate_over_its_whole_range(loops, dtype, low, bound):
+    x = np.concatenate([np.linspace(low, 60, 1 << 16), np.random.default_rng(0).uniform(-30, 1, 1 << 16)]).astype(dtype)
+    found = x.copy()
+    loops.exp2_each(found)
+    exact = np.exp2(x.astype(np.longdouble))
+    assert float(np.max(np.abs(found / exact - 1))) <= bound
+
+
+def test_exponential_is_exact_at_whole_numbers_and_zero_far_below(loops):
+    x = np.array([0.0, 1.0, -1.0, 10.0, -1000.0, -1500.0, -1e9, -np.inf] * 2)
+    loops.exp2_each(x)
+    np.testing.assert_array_equal(x, [1.0, 2.0, 0.5, 1024.0, 2.0**-1000, 0.0, 0.0, 0.0] * 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("differences", [False, True])
+@pytest.mark.parametrize(("d", "na", "nb"), [(1, 1, 16), (3, 7, 32), (10, 9, 48), (17, 4, 16), (40, 2, 1040)])
+def test_tile_sums_are_those_of_the_kernel_matrix(loops, dtype, differences, d, na, nb):
+    a, b = points(d, na, dtype, 1), points(d, nb, dtype, 2)
+    wa, wb = np.random.default_rng(3).random(na).astype(dtype), np.random.default_rng(4).random(nb).astype(dtype)
+    before = np.random.default_rng(5).random(nb).astype(dtype)
+    exponent = a.T.astype(float) @ b if not differences else -0.5 * np.square(a.T[:, None].astype(float) - b.T).sum(axis=2)
+    K = np.exp2(exponent)
+    rows, columns = np.empty(na), before.copy()
+    loops.gaussian_tile(a, wa, b, wb, differences, rows, columns)
+    np.testing.assert_allclose(rows, K @ wb, rtol=TOLERANCE[dtype] * 10)
+    np.testing.assert_allclose(columns, before + wa @ K, rtol=TOLERANCE[dtype] * 10)
+    alone = np.empty(na)
+    loops.gaussian_tile(a, wa, b, wb, differences, alone, None)
+    np.testing.assert_array_equal(alone, rows)
+    if not differences:
+        rows_of_products, columns = np.empty(na), before.copy()
+        loops.gaussian_finish(np.ascontiguousarray(a.T @ b), wa, wb, rows_of_products, columns)
+        np.testing.assert_allclose(rows_of_products, K @ wb, rtol=TOLERANCE[dtype] * 10)
+        np.testing.assert_allclose(columns, before + wa @ K, rtol=TOLERANCE[dtype] * 10)
+
+
+def test_values_of_one_row(loops):
+    b = points(5, 64, np.float64)
+    out = np.empty(64)
+    loops.gaussian_values(np.ascontiguousarray(b[:, 3]), b, out)
+    np.testing.assert_allclose(out, np.exp2(-0.5 * np.square(b - b[:, 3:4]).sum(axis=0)), rtol=1e-14)
+    assert out[3] == 1.0
+
+
+def test_tile_does_not_depend_on_where_its_rows_begin():
+    """A tile's sums are the same bits whether its rows come four at a time or alone."""
+    compiled = pytest.importorskip("herdcli.fast._embedding")
+    a, b, w = points(6, 9, np.float64, 1), points(6, 160, np.float64, 2), np.ones(160)
+    whole = np.empty(9)
+    compiled.gaussian_tile(a, np.ones(9), b, w, False, whole, None)
+    for i in range(9):
+        alone = np.empty(1)
+        compiled.gaussian_tile(a[:, i : i + 1], np.ones(1), b, w, False, alone, None)
+        assert alone[0] == whole[i]
+
+
+def test_wrong_lengths_are_refused():
+    compiled = pytest.importorskip("herdcli.fast._embedding")
+    a, b = points(2, 4, np.float64), points(2, 17, np.float64)
+    with pytest.raises(ValueError, match="multiple of 16"):
+        compiled.gaussian_tile(a, np.ones(4), b, np.ones(17), False, np.empty(4), None)
+    with pytest.raises(ValueError, match="expected"):
+        compiled.gaussian_tile(a, np.ones(3), points(2, 16, np.float64), np.ones(16), False, np.empty(4), None)
+
+
+def test_public_names_follow_the_kernels_in_use():
+    used = fast.kernels()
+    expected = numpy_embedding if used == "python" else pytest.importorskip("herdcli.fast._embedding")
+    assert fast.gaussian_tile is expected.gaussian_tile

@@ -1,0 +1,71 @@
+"""The mean embedding against the kernel matrix, its steps, workers and precision."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.numerics import kernel_names
+from herdcli.numerics.kernels import Gaussian
+from herdcli.quadrature import embedding
+
+
+def sums(kernel, points, rows, weights, *, map=map, precision="float64"):
+    problem = embedding.problem(kernel, points, rows, weights, precision=precision)
+    state = embedding.init(problem)
+    return iterate.run(lambda now: embedding.step(problem, now, map=map), state, steps=embedding.total_steps(problem)).sums
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0, 5.0])
+@pytest.mark.parametrize("d", [1, 4, 40])
+def test_gaussian_sums_are_those_of_the_matrix(d, scale):
+    random = np.random.default_rng(0)
+    X, w = random.standard_normal((531, d)) + 30.0, random.random(531)
+    K = Gaussian(scale).matrix(X, X)
+    np.testing.assert_allclose(sums(Gaussian(scale), X, X, w), K @ w, rtol=3e-13)
+    np.testing.assert_allclose(sums(Gaussian(scale), X[:50].copy(), X, w), K[:50] @ w, rtol=3e-13)
+    np.testing.assert_allclose(sums(Gaussian(scale), X, X, w, precision="float32"), K @ w, rtol=3e-5)
+
+
+@pytest.mark.parametrize("text", ["laplace:1", "matern32:1", "energy", "gaussian:1*laplace:2", "polynomial:3"])
+def test_other_kernels_take_the_same_tiles(text):
+    random = np.random.default_rng(0)
+    X, w = random.standard_normal((700, 2)), random.random(700)
+    kernel = kernel_names.parse(text)
+    np.testing.assert_allclose(sums(kernel, X, X, w), kernel.matrix(X, X) @ w, rtol=1e-11, atol=1e-11)
+
+
+def test_any_number_of_workers_gives_the_same_bits():
+    X = np.random.default_rng(0).standard_normal((9000, 3))
+    alone = sums(Gaussian(1.0), X, X, np.ones(9000))
+    with ThreadPoolExecutor(3) as pool:
+        np.testing.assert_array_equal(sums(Gaussian(1.0), X, X, np.ones(9000), map=pool.map), alone)
+
+
+def test_rows_far_apart_do_not_spoil_near_ones():
+    """Exponents beyond the range of the cheap form: the differences themselves are taken."""
+    X = np.array([[0.0], [1e-3], [1e6], [1e6 + 1e-3]])
+    np.testing.assert_allclose(sums(Gaussian(1e-3), X, X, np.ones(4)), 1 + np.exp(-0.5), rtol=1e-6)
+
+
+def test_combine_and_values_are_rows_of_the_matrix():
+    X = np.random.default_rng(0).standard_normal((37, 5))
+    for kernel in (Gaussian(0.9), kernel_names.parse("matern52:1")):
+        found = embedding.evaluator(kernel, X)
+        K = kernel.matrix(X, X)
+        np.testing.assert_allclose(found.values(X[4]), K[:, 4], rtol=1e-13)
+        np.testing.assert_allclose(found.combine(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("text", ["linear", "polynomial:2,0.5", "features:x", "features:x+xx", "features:x+linear+2"])
+def test_moments_stand_for_pairs(text):
+    random = np.random.default_rng(0)
+    X, w = random.standard_normal((60, 4)), np.full(60, 1 / 60)
+    kernel = kernel_names.parse(text)
+    mean, norm = embedding.moment_embedding(kernel, X, w @ X, X.T @ X / 60)
+    K = kernel.matrix(X, X)
+    np.testing.assert_allclose(mean, K @ w, atol=1e-13)
+    assert norm == pytest.approx(w @ K @ w, abs=1e-13)

@@ -1,0 +1,200 @@
+"""Rules against known answers: equispaced points, van der Corput, independent draws, bounds, prefixes, weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import sobol
+from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Laplace
+from herdcli.quadrature import preparation, rules
+from herdcli.quadrature.space import prefix_distances
+from herdcli.quadrature.targets import Moments, Rows, Trigonometric
+
+SEQUENCES = ("herding", "line-search", "open-loop", "step", "random")
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 5, 16])
+def test_equispaced_points_have_the_known_error(space_of, interval, order, n):
+    points, target = interval(n)
+    kernel = Bernoulli(order)
+    space = space_of(kernel, target, points)
+    found = prefix_distances(space, points, space.embedding)[-1]
+    assert found == pytest.approx(np.sqrt(kernel.diagonal(points)[0]) / n**order, rel=1e-6 if order == 3 else 1e-9)
+
+
+def test_herding_of_the_uniform_law_is_the_van_der_corput_sequence(space_of, interval, run_rule):
+    """ν = 1: 0, 1/2, 1/4, 3/4, 1/8, 5/8, …, each of the best MMD at powers of two."""
+    points, target = interval(1024)
+    state = run_rule(space_of(Bernoulli(1), target, points), target, 64)
+    natural = np.array([int(f"{i:06b}"[::-1], 2) / 64 for i in range(64)])
+    levels = [(0, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64)]
+    for low, high in levels:
+        np.testing.assert_array_equal(np.sort(state.atoms[low:high, 0]), np.sort(natural[low:high]))
+    np.testing.assert_array_equal(state.atoms[:32, 0], natural[:32])
+    powers = 2 ** np.arange(7)
+    np.testing.assert_allclose(state.mmd[powers - 1], np.sqrt(1 / 12) / powers, rtol=1e-9)
+
+
+def test_sobol_in_one_column_has_the_known_error_at_powers_of_two(space_of, interval, run_rule):
+    points, target = interval(4)
+    state = run_rule(space_of(Bernoulli(2), target, points), target, 64, rule="sobol")
+    np.testing.assert_array_equal(state.atoms[:, 0], sobol.points(64, 1)[:, 0])
+    assert (state.index == -1).all()
+    assert state.mmd[63] == pytest.approx(np.sqrt(1 / 720) / 64**2, rel=1e-6)
+
+
+def test_independent_draws_have_the_known_mean_square(space_of, interval, run_rule):
+    """E MMD² = k(0, 0)/m, here over 200 seeds: the mean of m·MMD²/k(0,0) is 1 within 4 standard errors."""
+    points, target = interval(1)
+    space = space_of(Bernoulli(1), target, points)
+    found = [10 * run_rule(space, target, 10, rule="random", seed=seed).mmd[-1] ** 2 * 12 for seed in range(200)]
+    assert abs(np.mean(found) - 1.0) < 4 * np.std(found) / np.sqrt(200)
+
+
+@pytest.mark.parametrize("rule", SEQUENCES)
+def test_traces_and_weights_are_those_of_the_matrices(rows, space_of, run_rule, mmd, rule):
+    target = Rows(rows, np.random.default_rng(1).dirichlet(np.ones(200)))
+    kernel = Gaussian(1.2)
+    space = space_of(kernel, target, rows)
+    for t in (1, 2, 17):
+        state = run_rule(space, target, t, rule=rule, rates=(0.3, 0.2))
+        w = rules.weights(state)
+        assert w.sum() == pytest.approx(1.0, abs=1e-14)
+        np.testing.assert_array_equal(state.atoms, rows[state.index])
+        assert state.mmd[-1] == pytest.approx(mmd(kernel, rows, target.weights, state.atoms, w), abs=1e-12)
+        if rule not in ("random",):
+            slope = kernel.matrix(rows, state.atoms) @ w - space.embedding
+            w_all = np.bincount(state.index, weights=w, minlength=200)
+            assert state.gap[-1] == pytest.approx(slope @ w_all - slope.min(), abs=1e-12)
+            assert 0.5 * state.mmd[-1] ** 2 <= state.gap[-1] + 1e-14
+
+
+def test_weights_of_given_step_sizes_are_the_corrected_formula(space_of, rows, run_rule):
+    """w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), ρ_0 = 1."""
+    target = Rows(rows, np.full(200, 1 / 200))
+    state = run_rule(space_of(Gaussian(1.0), target, rows), target, 4, rule="step", rates=(0.5, 0.25, 0.1))
+    np.testing.assert_allclose(rules.weights(state), [0.5 * 0.75 * 0.9, 0.5 * 0.75 * 0.9, 0.25 * 0.9, 0.1], rtol=1e-15)
+
+
+@pytest.mark.parametrize("rule", SEQUENCES)
+def test_fewer_atoms_are_the_first_of_more(rows, space_of, run_rule, rule):
+    target = Rows(rows, np.full(200, 1 / 200))
+    space = space_of(Gaussian(1.0), target, rows)
+    few, many = (run_rule(space, target, m, rule=rule, rates=(0.1,)) for m in (9, 30))
+    np.testing.assert_array_equal(few.index, many.index[:9])
+    np.testing.assert_array_equal(few.mmd, many.mmd[:9])
+
+
+def test_going_on_equals_an_uninterrupted_run(rows, space_of, run_rule):
+    target = Rows(rows, np.full(200, 1 / 200))
+    space = space_of(Gaussian(1.0), target, rows)
+    problem = rules.Problem(space, target, rules.Settings())
+    state = rules.extended(problem, run_rule(space, target, 9), 30)
+    while state.step < 30:
+        state = rules.step(problem, state)
+    whole = run_rule(space, target, 30)
+    for name in ("index", "mmd", "gap", "running"):
+        np.testing.assert_array_equal(getattr(state, name), getattr(whole, name))
+    with pytest.raises(BadUsage, match="30 atoms already"):
+        rules.extended(problem, whole, 10)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.8), Laplace(1.0)])
+def test_herding_error_obeys_the_bound_that_can_be_checked(rows, space_of, run_rule, kernel):
+    """t² MMD_t² ≤ Σ_i ‖μ − Φ(x_i)‖² for w_0 = 0 and μ in the hull of the candidates."""
+    target = Rows(rows, np.full(200, 1 / 200))
+    space = space_of(kernel, target, rows)
+    state = run_rule(space, target, 150)
+    squares = np.cumsum(space.norm - 2 * state.embedding + kernel.diagonal(state.atoms))
+    t = np.arange(1, 151)
+    assert (t**2 * state.mmd**2 <= squares * (1 + 1e-12)).all()
+
+
+def test_init_mean_begins_at_the_largest_embedding(rows, space_of, run_rule):
+    target = Rows(rows, np.full(200, 1 / 200))
+    space = space_of(Gaussian(1.0), target, rows)
+    first, zero = run_rule(space, target, 5, init="mean"), run_rule(space, target, 5)
+    assert first.index[0] == np.argmax(space.embedding)
+    assert zero.index[0] == 0
+    scores = 4 * space.embedding - Gaussian(1.0).matrix(rows, first.atoms[:3]).sum(axis=1)
+    assert first.index[3] == np.argmax(scores)
+
+
+def test_ties_go_to_the_lowest_index(space_of, run_rule):
+    X = np.repeat(np.array([[0.3], [0.7]]), 3, axis=0)
+    target = Rows(X, np.full(6, 1 / 6))
+    space = space_of(Gaussian(0.2), target, X)
+    np.testing.assert_array_equal(run_rule(space, target, 4).index, [0, 3, 0, 3])
+    np.testing.assert_array_equal(np.sort(run_rule(space, target, 6, unique=True).index), np.arange(6))
+    with pytest.raises(DataError, match="7 unique atoms are wanted of 6"):
+        run_rule(space, target, 7, unique=True)
+
+
+def test_permuting_rows_permutes_the_choice(rows, select):
+    order = np.random.default_rng(5).permutation(200)
+    order = np.concatenate([[0], order[order != 0]])  # the first atom is row 0 by the tie rule
+    plain, moved = select(rows, 40), select(rows[order], 40)
+    np.testing.assert_array_equal(order[moved.index], plain.index)
+
+
+def test_translating_the_circle_translates_the_choice(space_of, interval, run_rule):
+    points, target = interval(256)
+    plain = run_rule(space_of(Bernoulli(2), target, points), target, 40)
+    moved = run_rule(space_of(Bernoulli(2), target, (points + 0.25) % 1.0), target, 40)
+    np.testing.assert_array_equal(moved.index, plain.index)
+    np.testing.assert_allclose(moved.mmd, plain.mmd, atol=1e-12)
+
+
+def test_every_row_once_meets_the_target(rows, select):
+    result = select(rows, 200, unique=True)
+    assert result.mmd[-1] < 2e-8
+    np.testing.assert_array_equal(np.sort(result.index), np.arange(200))
+
+
+def test_cube_states_match_the_moments_at_the_fast_rate(space_of, run_rule):
+    """Finite dimension: MMD falls as 1/t, and the moments' error is the MMD itself."""
+    mean = np.array([0.3, -0.5, 0.1])
+    target = Moments(mean, None)
+    space = space_of(Features(), target, preparation.cube(3))
+    state = run_rule(space, target, 2000)
+    errors = np.linalg.norm(np.cumsum(state.atoms, axis=0) / np.arange(1, 2001)[:, None] - mean, axis=1)
+    np.testing.assert_allclose(state.mmd, errors, atol=1e-7)  # MMD² cancels to float64 rounding, so MMD to its root
+    assert (np.arange(1, 2001) * state.mmd).max() < 3.5
+
+
+def test_sobol_of_rows_goes_through_their_distribution(space_of, run_rule):
+    X = np.random.default_rng(0).random((50, 1))
+    target = Rows(X, np.full(50, 0.02))
+    state = run_rule(space_of(Gaussian(0.1), target, X), target, 50, rule="sobol")
+    assert len(np.unique(state.index[:32])) == 32
+    with pytest.raises(BadUsage, match="several columns"):
+        run_rule(
+            space_of(Gaussian(0.1), Rows(np.ones((4, 2)), np.ones(4)), np.ones((4, 2))), Rows(np.ones((4, 2)), np.ones(4)), 2, rule="sobol"
+        )
+
+
+def test_polish_finds_the_point_between_candidates(space_of, interval):
+    """A coarse grid with local search is as good as a fine grid."""
+    target = Trigonometric(np.array([0.4, -1.0]), np.array([0.7, 0.2]))
+    coarse, fine = (interval(n)[0] for n in (5, 4096))
+    found = []
+    for points, polish in ((coarse, True), (coarse, False), (fine, False)):
+        space = space_of(Bernoulli(2), target, points)
+        problem = rules.Problem(space, target, rules.Settings(init="mean"), preparation.polish_box(target, points) if polish else None)
+        state = rules.init(problem, 24)
+        while state.step < 24:
+            state = rules.step(problem, state)
+        found.append(state.mmd[-1])
+    assert found[0] < 1.2 * found[2]
+    assert found[1] > 2 * found[2]
+
+
+def test_without_candidates_only_draws_work(space_of, interval, run_rule):
+    _, target = interval(1)
+    space = space_of(Bernoulli(1), target, np.zeros((0, 1)))
+    assert run_rule(space, target, 8, rule="sobol").mmd[-1] == pytest.approx(np.sqrt(1 / 12) / 8, rel=1e-9)
+    with pytest.raises(BadUsage, match="no candidates"):
+        run_rule(space, target, 8)

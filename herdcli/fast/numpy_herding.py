@@ -54,7 +54,7 @@ def hidden_pass(rows: Array, weights: Array, b: Array, c: Array, spin: bool, ene
 
         a = c + M'x,   energy = −(b·x + Σ_k |a_k|)   (spins),   −(b·x + Σ_k max(a_k, 0))   (binary)
 
-    rows     (n, w) uint64, packed.      weights  (D, K): int32 with Σ|M| at every unit, its bias included, below 2^28; or int64, below 2^53.
+    rows     (n, w) uint64, packed.      weights  (D, K): int32 with Σ|M| and bias at every unit below 2^28; or int64, below 2^53.
     b, c     (D,), (K,) int64.           energy   (n,) int64, written.
     signs    (ceil(n/64), S) uint64, S = K rounded up to a multiple of 32 and zero beyond K; written: bit n mod 64 of
              word n // 64 says a_nk ≥ 0; None if not wanted.

@@ -34,6 +34,8 @@ class Examples:
     text: str = ""  # svmlight or vw
     pieces: Callable[[], Iterable[bytes]] = tuple
     data: Artifact | None = None
+    size: int = 0  # bytes of text, 0 if not known
+    used: int = 0  # bytes read so far, of all passes
     finish: Callable[[], None] = lambda: None
 
 
@@ -95,6 +97,7 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
             while piece := stream.read(PIECE):
                 whole.update(piece)
                 size += len(piece)
+                examples.used += len(piece)
                 yield piece
         found.append((whole.hexdigest(), size))
 
@@ -104,7 +107,9 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     with contextlib.ExitStack() as stack:
         if passes > 1 and not source.regular:
             path = stack.enter_context(source.file())
-        yield Examples(source.name, form, read, finish=lambda: known_as("text", *found[0]))
+        size = source.size if source.regular else 0
+        examples = Examples(source.name, form, read, size=size, finish=lambda: known_as("text", *found[0]))
+        yield examples
 
 
 @dataclass(frozen=True)

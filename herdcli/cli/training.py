@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NoReturn
 
+import click
 import numpy as np
 
 from herdcli.cli import examples
 from herdcli.cli.console import write_stdout
 from herdcli.cli.examples import Examples, Rows
-from herdcli.cli.session import Session
+from herdcli.cli.session import TRIAL_SECONDS, Session
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.online import learner, predict
 from herdcli.online.blocks import Block, from_rows
@@ -133,6 +135,8 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifi
     train = rows.split == 0
     if not train.any():
         raise DataError("no row is in the training part", where=name, hint="--split .8,.1,.1 draws parts anew")
+    if not settings.shuffle and _class_by_class(rows.y[train]):
+        session.console.warn("the rows come class by class, which spoils learning in their order: --shuffle mixes them")
     weight = None if rows.weight is None else rows.weight[train]
     source = Memory(
         rows.X[train],
@@ -148,6 +152,12 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifi
     state = _run(session, problem, model, steps=source.steps)
     made = replace(learner.classifier(problem, state, rows.names), feature_names=rows.feature_names)
     return _with_holdout(made, rows)
+
+
+def _class_by_class(y: Any) -> bool:
+    """Do the labels change far less often than they would in a mixed order?"""
+    changes = np.count_nonzero(np.diff(y))
+    return bool(changes * 10 < len(y) * (1 - np.sum((np.bincount(y) / len(y)) ** 2)))
 
 
 def _block_rows(settings: Settings) -> int:
@@ -202,14 +212,28 @@ def _from_text(session: Session, given: Examples, settings: Settings, options: d
         classes = len(labels.names) if labels.given else _peek(source, labels)
     problem = learner.Problem(settings, _Bounded(session, source, classes), classes, (1 << reader.bits) + 1 if reader.bits else 1)
     _require_memory(session, problem, 1 << reader.bits if reader.bits else 1)
+    if session.dry_run and steps is None:
+        _print_plan(problem, given)
     state = _run(session, problem, model, steps=steps)
-    made = learner.classifier(problem, state, labels.known_names, skipped=reader.skipped)
+    made = learner.classifier(problem, state, labels.names, skipped=reader.skipped)
     made = replace(made, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
     if reader.names is not None:
         order = sorted(reader.names)
         index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)
         made = replace(made, hash_index=index, hash_names=[reader.names[slot] for slot in order])
     return predict.calibrated(made)
+
+
+def _print_plan(problem: learner.Problem, given: Examples) -> NoReturn:
+    """Try the first blocks of a stream, say what the whole would take where its length is known, and end the command."""
+    started, state = time.monotonic(), learner.init(problem)
+    while not state.done and time.monotonic() - started < TRIAL_SECONDS:
+        state = learner.step(problem, state)
+    seconds = time.monotonic() - started
+    rate = f"{state.running[0] / seconds:.3g} examples a second"
+    whole = f", about {seconds * problem.settings.passes * given.size / given.used:.3g} s in all" if given.size else ", length unknown"
+    write_stdout(f"learning: {rate}{whole}\n")
+    raise click.exceptions.Exit(0)
 
 
 def _reader(given: Examples, options: dict[str, Any], model: Classifier | None) -> Reader:

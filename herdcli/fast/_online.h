@@ -476,12 +476,16 @@ static int online_svmlight_line(const char *line, const char *end, online_output
         }
         digits = c++;
         {
-            const char *number = c;
+            const char *number = c, *point = NULL; /* digits, perhaps a point: both numbers of the quotient are exact */
             uint64_t whole = 0;
-            for (; c < end && (unsigned)(*c - '0') < 10 && c - number < 15; c++)
+            const char *stop = end - c < 17 ? end : c + 17;
+            for (; c < stop && (unsigned)(*c - '0') < 10; c++)
                 whole = whole * 10 + (uint64_t)(*c - '0');
-            if (c > number && (c == end || online_is_end(*c))) {
-                value = (double)whole;
+            if (c < stop && *c == '.' && c > number)
+                for (point = ++c; c < stop && (unsigned)(*c - '0') < 10; c++)
+                    whole = whole * 10 + (uint64_t)(*c - '0');
+            if (c > number && (c == end || online_is_end(*c)) && whole < (uint64_t)1 << 53) {
+                value = point ? (double)whole / ONLINE_TEN[c - point] : (double)whole;
             } else {
                 while (c < end && !online_is_end(*c))
                     c++;

@@ -14,7 +14,9 @@ PAIR_HINT = "two-class labels are -1/+1, 0/1 or 1/2; others are declared with --
 
 
 def spelled(label: float) -> str:
-    """1.0 → '1'."""
+    """1.0 → '1'; a class that is not settled yet → '?'."""
+    if np.isnan(label):
+        return "?"
     return str(int(label)) if label == int(label) else repr(float(label))
 
 
@@ -71,15 +73,10 @@ class Labels:
                 f"label {spelled(strange)} is none of the classes {', '.join(self.names)}", where=where, hint="--classes declares them all"
             )
         return DataError(
-            f"label {spelled(strange)} did not occur among the first examples ({', '.join(self.known_names)})",
+            f"label {spelled(strange)} did not occur among the first examples ({', '.join(name for name in self.names if name != '?')})",
             where=where,
             hint="declare the classes: --classes A,B,…",
         )
-
-    @property
-    def known_names(self) -> list[str]:
-        """Names of the classes that are settled."""
-        return [spelled(number) for number in self.numbers or [] if not np.isnan(number)]
 
 
 def _classes_of(found: list[float], where: str) -> list[float]:

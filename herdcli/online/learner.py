@@ -108,6 +108,8 @@ def _take_over(state: State, model: Classifier) -> None:
     state.running[:] = kept.examples, kept.squares
     state.tally[:5] = kept.seen, kept.wrong, kept.loss, kept.updates, kept.refused
     state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
+    if model.holdout is not None and (model.holdout.split == 1).all():
+        state.score, state.variance, state.label = model.holdout.score, model.holdout.variance, model.holdout.y
     if state.machines:
         state.machines = list(model.machines)
         return
@@ -232,12 +234,13 @@ def _judge(problem: Problem, state: State, score: Array, label: Array) -> None:
     margin = true_margins(score, label)
     wrong, loss = margin <= 0.0, 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
     seen = int(state.tally[0])
+    sums = np.cumsum(np.concatenate([[state.tally[2]], loss]))  # from the first to the last, whatever the blocks
     marks = [1 << k for k in range(seen.bit_length(), (seen + len(margin)).bit_length())]
     for mark in marks:
         part = slice(0, mark - seen)
-        point = [mark, (state.tally[1] + wrong[part].sum()) / mark, (state.tally[2] + loss[part].sum()) / mark]
+        point = [mark, (state.tally[1] + wrong[part].sum()) / mark, sums[mark - seen] / mark]
         state.trace = np.concatenate([state.trace, np.array(point)[:, None]], axis=1)
-    state.tally[:3] += len(margin), wrong.sum(), loss.sum()
+    state.tally[:3] = seen + len(margin), state.tally[1] + wrong.sum(), sums[-1]
 
 
 def classifier(problem: Problem, state: State, names: list[str], *, skipped: int = 0) -> Classifier:

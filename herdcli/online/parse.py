@@ -19,7 +19,7 @@ EXPECTED = {
         "a whole number, a colon and a number, without blanks",
     ),
     3: ("{token} has index 0, and svmlight counts from 1", "--zero-based reads indices from 0"),
-    4: ("{token} follows an index that is not smaller", "svmlight wants increasing indices; --bits 18 takes them in any order"),
+    4: ("{token} does not have a larger index than the one before", "svmlight wants increasing indices; --bits 18 takes them in any order"),
     5: ("{token} does not have a number as its value", None),
     6: ("{token} is not finite", "leave the feature out, or fill it in"),
     7: ("{token} has an index above 2147483645", "--bits 22 hashes indices into a table of 2^22"),
@@ -76,11 +76,9 @@ class Reader:
 
     def _arrays(self, text: bytes) -> tuple[np.ndarray, ...]:
         """Room for the rows of a text, kept for the next one."""
-        lines, entries = text.count(b"\n") + 2, len(text) // 2 + 2
-        if not self._room or len(self._room[0]) < lines or len(self._room[3]) < entries:
-            rows = max(lines, len(self._room[0]) if self._room else 0)
-            size = max(entries, len(self._room[3]) if self._room else 0)
-            self._room = (np.empty(rows), np.empty(rows), np.empty(rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
+        most = len(text) // 2 + 2  # a row and an entry take two bytes at least
+        if not self._room or len(self._room[0]) < most:
+            self._room = (np.empty(most), np.empty(most), np.empty(most + 1, np.int64), np.empty(most, np.int32), np.empty(most))
         return self._room
 
     def _tolerate(self, code: int, column: int, token: bytes) -> None:

@@ -14,14 +14,14 @@ import numpy as np
 from herdcli import fast
 from herdcli.fast.numpy_online import Rule, Step
 from herdcli.numerics.normal import normal_quantile
-from herdcli.online.model import ALGORITHMS, FORMS, LOSSES, Settings
+from herdcli.online.model import ALGORITHMS, BY_CONFIDENCE, FORMS, LOSSES, Settings
 from herdcli.schema import Array
 
 
 def rule_of(settings: Settings) -> Rule:
     """The codes that the loops take."""
     algorithm = ALGORITHMS.index(settings.algorithm)
-    phi = normal_quantile(settings.confidence)
+    phi = normal_quantile(settings.confidence) if settings.algorithm in BY_CONFIDENCE else 0.0
     return (algorithm, FORMS.index(settings.form), LOSSES.index(settings.loss), int(settings.always_update), settings.C, phi)
 
 

@@ -1,0 +1,229 @@
+"""How fast and how good online learning is, beside scikit-learn and Vowpal Wabbit in one run, one thread.
+
+    python scripts/bench_nherd.py [--data FOLDER] [--vw PYTHON]
+
+FOLDER holds newsgroups20_bow.h5, usps_all.h5 and mnist.h5 (default $HERD_DATA, else ../shared/data); PYTHON is an
+interpreter with the package vowpalwabbit.  What is not there is left out.  Times are the best of several in CPU seconds,
+so that a busy machine disturbs them less; ratios are of figures taken alternately.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import h5py
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from herdcli import fast
+from herdcli.online import learner
+from herdcli.online.full import learn_full, symmetrised
+from herdcli.online.model import Settings
+from herdcli.online.parse import Reader
+from herdcli.online.predict import scorer, winners
+from herdcli.online.source import Memory
+from herdcli.online.updates import rule_of
+
+FOLDER = Path(os.environ.get("HERD_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def best(work: Callable[[], object], repeats: int = 5) -> float:
+    """CPU seconds of the fastest run."""
+    found = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def tell(name: str, value: str, bar: str = "") -> None:
+    print(f"{name:<58} {value:>16}   {bar}", flush=True)
+
+
+def newsgroups(folder: Path) -> tuple[csr_matrix, np.ndarray, np.ndarray]:
+    """Bag of words scaled to length 1, comp.* against the rest, 1 for test rows; rows in a random order."""
+    with h5py.File(folder / "newsgroups20_bow.h5") as file:
+        X = csr_matrix(
+            (file["X/data"][:].astype(float), file["X/indices"][:], file["X/indptr"][:]),
+            shape=tuple(file["X"].attrs.get("shape", file.attrs.get("shape"))),
+        )
+        names = file["class_names"].asstr()[:]
+        y = np.array([name.startswith("comp.") for name in names])[file["y"][:]]
+        split = file["split"][:]
+    order = np.random.default_rng(0).permutation(len(y))
+    norm = np.sqrt(X.multiply(X).sum(axis=1)).A1 if hasattr(X.multiply(X).sum(axis=1), "A1") else np.sqrt(X.multiply(X).sum(axis=1))
+    X = csr_matrix((X.data / np.repeat(np.asarray(norm).ravel(), np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    return X[order], y[order].astype(np.int32), split[order]
+
+
+def in_memory(X: csr_matrix, y: np.ndarray) -> None:
+    pointer, index, value = X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data
+    rows, outcome = X.shape[0], np.zeros((2, X.shape[0]))
+    rule = rule_of(Settings())
+    table, running = np.zeros((X.shape[1] + 1, 2, 1)), np.zeros(2)
+
+    def one_pass(fresh: bool) -> Callable[[], object]:
+        def run() -> None:
+            if fresh:
+                table[:, 0], table[:, 1], running[:] = 0.0, 1.0, 0.0
+            fast.learn_binary(table, pointer, index, value, y, None, rule, running, *outcome)
+
+        return run
+
+    for label, fresh in (("first pass", True), ("later passes", False)):
+        seconds = best(one_pass(fresh), 7)
+        per_nonzero = f"{seconds / X.nnz * 1e9:.2f} ns a nonzero"
+        tell(f"diagonal NHERD, 20 newsgroups, {label}", f"{rows / seconds / 1e6:.2f} M examples/s", f"{per_nonzero}; ≥ 4, ≈ 1.5 ns")
+    ours = best(one_pass(True), 7)
+    theirs = sgd_epoch(X, y)
+    if theirs:
+        tell("  time of an epoch of SGDClassifier(hinge, pa1) over ours", f"{theirs / ours:.2f} ×", "> 1")
+    kernels = fast.kernels()
+    fast.use("python")
+    few = slice(0, 2001)
+    part = pointer[few]
+    table[:, 0], table[:, 1], running[:] = 0.0, 1.0, 0.0
+    run = (table, part, index, value, y[:2000], None, rule, running, outcome[0, :2000], outcome[1, :2000])
+    seconds = best(lambda: fast.learn_binary(*run), 3)
+    fast.use(kernels)
+    tell("NumPy twin, the same rows", f"{2000 / seconds:,.0f} examples/s", "≥ 100,000")
+
+
+def sgd_epoch(X: csr_matrix, y: np.ndarray) -> float | None:
+    try:
+        from sklearn.linear_model import SGDClassifier
+    except ImportError:
+        return None
+
+    def epoch() -> None:
+        SGDClassifier(loss="hinge", penalty=None, learning_rate="pa1", eta0=1.0, shuffle=False).partial_fit(X, y, classes=[0, 1])
+
+    return best(epoch, 7)
+
+
+def large_table() -> None:
+    random, rows, width = np.random.default_rng(1), 20_000, 130
+    index = np.sort(random.integers(1, 1 << 24, (rows, width), dtype=np.int32), axis=1)
+    index[:, 1:] += index[:, 1:] == index[:, :-1]
+    pointer = np.arange(rows + 1, dtype=np.int64) * width
+    value, y = random.standard_normal(rows * width) / np.sqrt(width), random.integers(0, 2, rows).astype(np.int32)
+    table, running, outcome = np.zeros(((1 << 24) + 2, 2, 1)), np.zeros(2), np.zeros((2, rows))
+    table[:, 1] = 1.0
+    run = (table, pointer, index.ravel(), value, y, None, rule_of(Settings()), running, *outcome)
+    seconds = best(lambda: fast.learn_binary(*run), 3)
+    tell("diagonal NHERD, table of 2^24, random indices", f"{seconds / index.size * 1e9:.2f} ns a nonzero", "≤ 6")
+
+
+def full_covariance() -> None:
+    random, d, rows = np.random.default_rng(2), 784, 600
+    X, y = random.standard_normal((rows, d)) / np.sqrt(d), random.integers(0, 2, rows)
+    mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
+    rule, running, outcome = rule_of(Settings(C=1.0)), np.zeros(2), np.zeros((2, rows, 1))
+    updates = 0
+
+    def run() -> None:
+        nonlocal updates
+        updates = learn_full(mean, sigma, X, y, None, rule, False, running, *outcome)
+
+    seconds = best(run, 3)
+    tell(f"full covariance, d = {d}", f"{updates / seconds:,.0f} updates/s", f"{updates} updates; ≥ 8,000")
+    mean, sigma = np.zeros((1, d)), np.eye(d)[None].copy()
+    learn_full(mean, sigma, 100 * X, y, None, rule, False, running, *outcome)
+    tell("  smallest eigenvalue of Σ after 600 updates at C|x|² = 10⁴", f"{np.linalg.eigvalsh(symmetrised(sigma)[0])[0]:.2e}", "> 0")
+
+
+def errors(folder: Path, X: csr_matrix, y: np.ndarray, split: np.ndarray) -> None:
+    def error(X: object, y: np.ndarray, train: np.ndarray, noise: float) -> float:
+        settings = Settings(label_noise=noise, normalize=True)
+        problem = learner.Problem(settings, Memory(X[train], y[train], shuffle=True), 2, X.shape[1] + 1)
+        state = learner.init(problem)
+        while not state.done:
+            state = learner.step(problem, state)
+        model = learner.classifier(problem, state, ["0", "1"])
+        test = Memory(X[~train], y[~train])
+        scores = [scorer(model)(test.block(k).block)[0] for k in range(test.steps)]
+        return float(np.mean(winners(np.concatenate(scores)) != y[~train]))
+
+    for noise, bar in ((0.0, 5.0), (0.3, 9.5)):
+        tell(f"20NG comp.* against the rest, one pass, noise {noise:.0%}", f"{100 * error(X, y, split == 0, noise):.2f} %", f"≤ {bar} %")
+    if (folder / "usps_all.h5").exists():
+        with h5py.File(folder / "usps_all.h5") as file:
+            images, digit = file["X"][:] / 255.0, file["y"][:] % 2
+        train = np.random.default_rng(3).permutation(len(digit)) < 8000
+        for noise, bar in ((0.0, 7.2), (0.3, 10.0)):
+            tell(f"USPS even against odd, one pass, noise {noise:.0%}", f"{100 * error(images, digit, train, noise):.2f} %", f"≤ {bar} %")
+
+
+def child_seconds(command: list[str], repeats: int = 3) -> tuple[float, float]:
+    """(wall, CPU) seconds of a process, the best of several."""
+    wall, cpu = [], []
+    for _ in range(repeats):
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        wall.append(time.perf_counter() - start)
+        cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(wall), min(cpu)
+
+
+def from_text(X: csr_matrix, y: np.ndarray, vw: str | None) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines = []
+        for row in range(X.shape[0]):
+            part = slice(X.indptr[row], X.indptr[row + 1])
+            pairs = " ".join(f"{i + 1}:{v:.6g}" for i, v in zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True))
+            lines.append((1 if y[row] else -1, pairs))
+        svm, vwt = folder / "x.svm", folder / "x.vw"
+        svm.write_text("".join(f"{label} {pairs}\n" for label, pairs in lines) * 8)
+        vwt.write_text("".join(f"{label} | {pairs}\n" for label, pairs in lines) * 8)
+        size = svm.stat().st_size
+        text = svm.read_bytes()
+        pieces = [text[k : k + (1 << 20)] for k in range(0, size, 1 << 20)]
+        seconds = best(lambda: [None for _ in Reader("x", False).blocks(pieces)], 3)
+        tell("parsing svmlight text", f"{size / seconds / 1e6:.0f} MB/s", "≥ 500")
+        herd = [str(Path(sys.executable).with_name("herd")), "nherd-train", "-q", str(svm), "-o", str(folder / "m.h5")]
+        wall, cpu = child_seconds(herd)
+        tell(
+            f"herd nherd-train, {size / 1e6:.0f} MB of text, whole process",
+            f"{wall:.2f} s",
+            f"{cpu:.2f} s CPU, {size / wall / 1e6:.0f} MB/s",
+        )
+        if vw:
+            run = [vw, "-m", "vowpalwabbit", "--quiet", "-b", "18", "--loss_function", "hinge"]
+            twall, tcpu = child_seconds([*run, "-d", str(vwt)])
+            tell("  Vowpal Wabbit, the same lines", f"{twall / wall:.2f} × ours", f"{twall:.2f} s, {tcpu:.2f} s CPU; ≥ 2")
+            cached = [*run, "-d", str(vwt), "--cache_file", str(folder / "x.cache")]
+            child_seconds([*cached, "-k"], 1)
+            twall, tcpu = child_seconds(cached)
+            tell("  Vowpal Wabbit, from its cache", f"{twall / wall:.2f} × ours", f"{twall:.2f} s, {tcpu:.2f} s CPU; ≥ 1")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=FOLDER)
+    parser.add_argument("--vw", default=None, metavar="PYTHON")
+    options = parser.parse_args()
+    print(f"kernels: {fast.kernels()}, NumPy {np.__version__}, load {os.getloadavg()[0]:.1f}")
+    large_table()
+    full_covariance()
+    if (options.data / "newsgroups20_bow.h5").exists():
+        X, y, split = newsgroups(options.data)
+        in_memory(X, y)
+        errors(options.data, X, y, split)
+        from_text(X, y, options.vw)
+
+
+if __name__ == "__main__":
+    main()

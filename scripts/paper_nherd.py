@@ -1,0 +1,158 @@
+"""The comparison of Crammer & Lee (2010), sec. 5: five diagonal algorithms on every task at three levels of label noise.
+
+    python scripts/paper_nherd.py --output results [--data FOLDER] [--only GROUP]
+
+C (five values) and passes (1, 2, 5, 10, 20) are tuned for each task, algorithm and noise on a noisy development split (a
+quarter of the training rows of the first fold); beside this, every C is tried at 5 passes, the same for all algorithms.
+Writes nherd-tuned and nherd-equal (.csv, and .h5 for `herd eval --tournament`; C in the task's name), nherd-phoneme.csv
+(McNemar, 30 % noise) and nherd-many.csv (more than two classes); tasks that are there already are not run again.
+Folder as in scripts/bench_nherd.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from nherd_tasks import Task, many_class, two_class
+
+from herdcli import artifacts, fast
+from herdcli.evaluation.classifier import sign_test
+from herdcli.evaluation.table import report
+from herdcli.online.model import Settings
+from herdcli.online.updates import rule_of
+
+FOLDER = Path(os.environ.get("HERD_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+ALGORITHMS = {
+    "NHERD_P": ("nherd", "project"),
+    "NHERD_E": ("nherd", "exact"),
+    "NHERD_D": ("nherd", "drop"),
+    "AROW_P": ("arow", "project"),
+    "AROW_D": ("arow", "drop"),
+}
+NOISES = (0.0, 0.1, 0.3)
+CS = (0.01, 0.1, 1.0, 10.0, 100.0)
+PASSES = (1, 2, 5, 10, 20)
+EQUAL_PASSES = 5
+
+
+def learned(task: Task, rows: np.ndarray, label: np.ndarray, name: str, C: float, test: np.ndarray, marks: tuple[int, ...]) -> np.ndarray:
+    """Predicted classes (len(marks), n) of test rows after each of these numbers of passes, in a new order each."""
+    algorithm, form = ALGORITHMS[name]
+    rule, count = rule_of(Settings(algorithm=algorithm, form=form, C=C)), 1 if task.classes == 2 else task.classes
+    table = np.zeros((task.X.shape[1] + 1, 2, count))
+    table[:, 1] = 1.0
+    held, running, found = task.X[test], np.zeros(2), []
+    for turn in range(1, marks[-1] + 1):
+        order = np.random.default_rng(turn).permutation(len(rows))
+        X = task.X[rows[order]]
+        data = (table, X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data, label[order].astype(np.int32), None, rule)
+        if count == 1:
+            fast.learn_binary(*data, running, *np.zeros((2, len(rows))))
+        else:
+            fast.learn_multiclass(*data, True, running, *np.zeros((2, len(rows), count)))
+        if turn in marks:
+            score = held @ table[1:, 0]
+            found.append((score[:, 0] > 0).astype(int) if count == 1 else score.argmax(axis=1))
+    return np.array(found)
+
+
+def noisy(task: Task, noise: float, seed: int) -> np.ndarray:
+    """All labels, each replaced by another with this probability."""
+    random = np.random.default_rng(seed)
+    flipped = random.random(len(task.y)) < noise
+    return np.where(flipped, (task.y + random.integers(1, task.classes, len(task.y))) % task.classes, task.y)
+
+
+def tuned(task: Task, name: str, label: np.ndarray) -> tuple[float, int]:
+    """C and passes of least error on the noisy development quarter."""
+    rows = task.folds[0][0]
+    cut = len(rows) * 3 // 4
+    order = np.random.default_rng(1).permutation(rows)
+    train, dev = order[:cut], order[cut:]
+    errors = [(learned(task, train, label[train], name, C, dev, PASSES) != label[dev]).mean(axis=1) for C in CS]
+    best = np.unravel_index(np.argmin(errors), (len(CS), len(PASSES)))
+    return CS[best[0]], PASSES[best[1]]
+
+
+def run(task: Task, noise: float) -> tuple[list[dict], list[dict], dict[str, np.ndarray]]:
+    """Rows of the tuned and of the equal-C table, and for the tuned ones which test rows were wrong."""
+    label = noisy(task, noise, 7)
+    chosen, equal, wrong = [], [], {}
+    for name in ALGORITHMS:
+        C, passes = tuned(task, name, label)
+        misses = [learned(task, train, label[train], name, C, test, (passes,))[0] != task.y[test] for train, test in task.folds]
+        wrong[name] = np.concatenate(misses)
+        common = {"group": task.group, "algorithm": name, "noise": noise}
+        chosen.append({"task": task.name, **common, "error": float(wrong[name].mean()), "C": C, "passes": passes})
+        for value in CS:
+            train, test = task.folds[0]
+            found = learned(task, train, label[train], name, value, test, (EQUAL_PASSES,))[0]
+            equal.append({"task": f"{task.name} C={value:g}", **common, "error": float((found != task.y[test]).mean()), "C": value})
+    return chosen, equal, wrong
+
+
+def save(folder: Path, chosen: list[dict], equal: list[dict], phoneme: list[dict], many: list[dict]) -> None:
+    """What there is so far: a run that was stopped goes on with the tasks that are missing."""
+    tables = {"tuned": chosen, "equal": equal, "phoneme": sorted(phoneme, key=lambda row: -row["p"]), "many": many}
+    for name, rows in tables.items():
+        if rows:
+            write_csv(folder / f"nherd-{name}.csv", rows)
+    artifacts.save(str(folder / "nherd-tuned.h5"), report(chosen, "nherd-tuned"), [])
+    artifacts.save(str(folder / "nherd-equal.h5"), report(equal, "nherd-equal"), [])
+
+
+def read_csv(path: Path) -> list[dict]:
+    """The rows of an earlier run, numbers as numbers."""
+    if not path.exists():
+        return []
+    words = {"task", "group", "algorithm", "pair"}
+    with path.open() as file:
+        return [{name: text if name in words else float(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def write_csv(path: Path, rows: list[dict]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=FOLDER)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--only", default=None, metavar="GROUP")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    chosen, equal, phoneme, many = (read_csv(options.output / f"nherd-{name}.csv") for name in ("tuned", "equal", "phoneme", "many"))
+    done = {row["task"] for row in chosen + many}
+    for task in two_class(options.data):
+        if options.only not in (None, task.group) or task.name in done:
+            continue
+        for noise in NOISES:
+            one, other, wrong = run(task, noise)
+            chosen, equal = chosen + one, equal + other
+            if task.group == "phoneme" and noise == NOISES[-1]:
+                a, b = wrong["NHERD_P"], wrong["AROW_P"]
+                p = sign_test(int((a & ~b).sum()), int((b & ~a).sum()))
+                phoneme.append({"pair": task.name, "rows": len(a), "nherd_p": a.mean(), "arow_p": b.mean(), "p": p})
+        print(task.name, *(f"{row['error']:.4f}" for row in chosen[-5:]), flush=True)
+        save(options.output, chosen, equal, phoneme, many)
+    for task in many_class(options.data) if options.only in (None, "many") else ():
+        if task.name in done:
+            continue
+        for noise in NOISES:
+            one, _, _ = run(task, noise)
+            many += one
+        print(task.name, *(f"{row['error']:.4f}" for row in many[-5:]), flush=True)
+        save(options.output, chosen, equal, phoneme, many)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""nherd-train, merge, apply and eval of classifiers as processes: streams, errors, and nothing lost of an existing model."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from herdcli.artifacts import load
+
+WIDE = "stdin: a table up to index 2000000000 would take 32 GB, more than the 1 GB allowed"
+
+
+def svm(count: int = 400, seed: int = 0, first: int = 0) -> bytes:
+    """Sparse two-class text of 30 features that a line separates but for noise."""
+    random = np.random.default_rng(seed)
+    truth, lines = random.standard_normal(30), []
+    for _ in range(first + count):
+        index = np.sort(random.choice(30, 6, replace=False))
+        value = np.round(random.standard_normal(6), 3)
+        label = 1 if truth[index] @ value + 0.3 * random.standard_normal() > 0 else -1
+        lines.append(f"{label:+d} " + " ".join(f"{i + 1}:{v!r}" for i, v in zip(index.tolist(), value.tolist(), strict=True)) + "\n")
+    return "".join(lines[first:]).encode()
+
+
+def vw(text: bytes) -> bytes:
+    """The same as Vowpal Wabbit text with named features."""
+    rows = [line.split() for line in text.decode().splitlines()]
+    return "".join(f"{int(row[0])} |f " + " ".join("x" + pair for pair in row[1:]) + "\n" for row in rows).encode()
+
+
+@pytest.fixture
+def text(tmp_path):
+    """train.svm and test.svm in tmp_path."""
+    (tmp_path / "train.svm").write_bytes(svm())
+    (tmp_path / "test.svm").write_bytes(svm(200, first=400))
+    return tmp_path / "train.svm"
+
+
+@pytest.fixture(scope="module")
+def old_model(run_plain, tmp_path_factory):
+    """The bytes of a model of svmlight text."""
+    folder = tmp_path_factory.mktemp("old")
+    (folder / "x.svm").write_bytes(svm(20))
+    return run_plain(folder, "nherd-train", "-q", "x.svm")
+
+
+def weights(path) -> tuple[np.ndarray, np.ndarray]:
+    model = load(str(path)).value
+    return model.mean, model.variance
+
+
+def same_weights(a, b) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
+
+
+def test_train_evaluate_and_apply(herd, text, tmp_path):
+    trained = herd("nherd-train", "train.svm", "-o", "m.h5")
+    assert trained.code == 0
+    assert "       256 examples: error 0." in trained.err
+    assert "nherd-train: 400 examples, " in trained.err
+    judged = herd("eval", "m.h5", "--data", "test.svm", "--format", "json", "--require", "error<0.2", "-q")
+    assert judged.code == 0, judged.err
+    (row,) = json.loads(judged.out)
+    assert row["rows"] == "test 200"
+    assert row["auc"] > 0.85
+    applied = herd("apply", "m.h5", "test.svm", "-o", "p.csv")
+    assert applied.code == 0, applied.err
+    lines = (tmp_path / "p.csv").read_text().splitlines()
+    assert lines[0] == "-1,1,y"
+    predicted = np.array([line.split(",")[-1].strip('"') for line in lines[1:]])
+    truth = np.array([str(int(line.split()[0])) for line in (tmp_path / "test.svm").read_text().splitlines()])
+    assert np.mean(predicted != truth) == pytest.approx(row["error"])
+
+
+def test_ways_in_give_the_same_model(herd, shell, text, tmp_path):
+    (tmp_path / "train.svm.gz").write_bytes(gzip.compress(text.read_bytes()))
+    assert herd("nherd-train", "train.svm", "-o", "a.h5", "--passes", "2").code == 0
+    for number, line in enumerate(("gunzip -c train.svm.gz |", "cat train.svm.gz |", "< train.svm")):
+        done = shell(f"{line} herd nherd-train -q --passes 2 -o b{number}.h5")
+        assert done.code == 0, done.err
+        assert same_weights(tmp_path / "a.h5", tmp_path / f"b{number}.h5")
+    assert herd("convert", "train.svm", "-o", "train.h5").code == 0
+    assert herd("nherd-train", "-q", "train.h5", "--split", "1,0,0", "--passes", "2", "-o", "c.h5").code == 0
+    assert same_weights(tmp_path / "a.h5", tmp_path / "c.h5")
+
+
+def test_zstandard_is_unwrapped(herd, text, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    (tmp_path / "train.svm.zst").write_bytes(pa.compress(text.read_bytes(), codec="zstd", asbytes=True))
+    assert herd("nherd-train", "-q", "train.svm.zst", "-o", "a.h5").code == 0
+    assert herd("nherd-train", "-q", "train.svm", "-o", "b.h5").code == 0
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_both_kernels_write_the_same_bytes(herd, text, tmp_path):
+    for kernels in ("python", "cython"):
+        if herd("nherd-train", "-q", "train.svm", "--bias", "-o", f"{kernels}.h5", env={"HERD_KERNELS": kernels}).code == 2:
+            pytest.skip("the compiled loops are not built")
+    assert (tmp_path / "python.h5").read_bytes() == (tmp_path / "cython.h5").read_bytes()
+
+
+def test_vowpal_wabbit_text_and_its_names(herd, text, tmp_path):
+    (tmp_path / "train.vw").write_bytes(vw(text.read_bytes()))
+    assert herd("nherd-train", "-q", "train.vw", "--bits", "12", "--inverse-map", "-o", "v.h5").code == 0
+    assert herd("nherd-train", "-q", "train.svm", "-o", "s.h5").code == 0
+    named, plain = load(str(tmp_path / "v.h5")).value, load(str(tmp_path / "s.h5")).value
+    place = dict(zip(named.hash_names, named.hash_index.tolist(), strict=True))
+    ours = [named.mean[0, place[f"f^x{i + 1}"]] for i in range(30)]
+    assert named.columns == 1 << 12
+    assert np.allclose(ours, plain.mean[0], rtol=1e-9)
+    unlabelled = b"".join(line[line.index(b"|") :] + b"\n" for line in vw(svm(20, first=400)).splitlines())
+    applied = herd("apply", "v.h5", "-", "-o", "p.csv", stdin=unlabelled)
+    assert applied.code == 0, applied.err
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 21
+
+
+def test_continue_goes_on_where_the_model_stands(herd, text, tmp_path):
+    lines = text.read_bytes().splitlines(keepends=True)
+    assert herd("nherd-train", "-q", "-o", "m.h5", stdin=b"".join(lines[:150])).code == 0
+    assert herd("nherd-train", "-q", "--continue", "m.h5", "-o", "m.h5", stdin=b"".join(lines[150:])).code == 0
+    assert herd("nherd-train", "-q", "train.svm", "-o", "whole.h5").code == 0
+    assert same_weights(tmp_path / "m.h5", tmp_path / "whole.h5")
+    parts, whole = (load(str(tmp_path / name)).value for name in ("m.h5", "whole.h5"))
+    assert parts.running == whole.running
+    assert np.array_equal(parts.progress.error, whole.progress.error)
+
+
+def test_shards_are_merged(herd, text, tmp_path):
+    lines = text.read_bytes().splitlines(keepends=True)
+    for name, part in (("a.h5", lines[::2]), ("b.h5", lines[1::2])):
+        assert herd("nherd-train", "-q", "-o", name, stdin=b"".join(part)).code == 0
+    for rule in ("precision", "evidence", "mean"):
+        merged = herd("merge", "-q", "a.h5", "b.h5", "--rule", rule, "--data", "test.svm", "-o", f"{rule}.h5")
+        assert merged.code == 0, merged.err
+        judged = herd("eval", "-q", f"{rule}.h5", "--data", "test.svm", "--require", "error<0.2")
+        assert judged.code == 0, judged.err
+    assert herd("merge", "a.h5").code == 2
+
+
+def test_comparisons(herd, text, tmp_path):
+    for name in ("nherd", "arow"):
+        assert herd("nherd-train", "-q", "train.svm", "--algorithm", name, "-o", f"{name}.h5").code == 0
+    both = ("nherd.h5", "arow.h5", "--data", "test.svm", "--format", "json")
+    (pair,) = json.loads(herd("eval", "--mcnemar", *both).out)
+    assert pair["rows"] == 200
+    assert 0 < pair["p"] <= 1
+    counts = json.loads(herd("eval", "--confusion", *both).out)
+    assert sum(row["-1"] + row["1"] for row in counts if row["file"] == "nherd.h5") == 200
+    (edge,) = json.loads(herd("eval", "--tournament", *both).out)
+    assert edge["tasks"] == 1
+    assert {edge["top"], edge["bottom"]} == {"nherd project", "arow project"}
+
+
+def test_a_data_set_brings_its_classes(herd, digits):
+    trained = herd("nherd-train", "digits.h5", "--normalize", "l2", "--shuffle", "--passes", "3", "-o", "d.h5")
+    assert trained.code == 0, trained.err
+    judged = herd("eval", "d.h5", "--require", "error<0.1")
+    assert judged.code == 0, judged.err
+    pair = herd("nherd-train", "-q", "digits.h5", "--only", "3,8", "--covariance", "full", "--normalize", "l2", "--shuffle", "-o", "p.h5")
+    assert pair.code == 0, pair.err
+    assert herd("eval", "p.h5", "--require", "error<0.08").code == 0
+    kernel = ("--kernel", "gaussian", "--width", "0.5", "--budget", "60", "--normalize", "l2", "--shuffle")
+    refused = herd("nherd-train", "digits.h5", "--positive", "0,2,4,6,8", *kernel, "-o", "k.h5")
+    assert refused.code == 0
+    assert "warning: the budget of 60 support vectors refused" in refused.err
+
+
+def test_rows_class_by_class_are_warned_of(herd, tmp_path, write):
+    y = np.repeat([0, 1], 50)
+    write(tmp_path / "sorted.h5", {"X": np.random.default_rng(0).standard_normal((100, 3)) + y[:, None], "y": y})
+    assert "--shuffle mixes them" in herd("nherd-train", "sorted.h5", "-o", "m.h5").err
+    assert "--shuffle mixes them" not in herd("nherd-train", "sorted.h5", "--shuffle", "-o", "m.h5").err
+
+
+def test_strained_C_is_warned_of(herd, text):
+    assert "variances collapse at once" in herd("nherd-train", "train.svm", "--C", "100", "-o", "m.h5").err
+
+
+@pytest.mark.parametrize(
+    ("stdin", "arguments", "code", "message"),
+    [
+        (b"1 1:1\n-1 2:x\n", (), 65, "stdin: line 2, column 4: '2:x' does not have a number as its value"),
+        (b"1 1:1\n1 2:1\n", (), 65, "stdin: every example has label 1; a classifier needs at least two classes"),
+        (b"1 1:1\n-1 2:1\n3 1:1\n", ("--classes", "-1,1"), 65, "stdin: label 3 is none of the classes -1, 1"),
+        (b"1 1:1\n-1 0:1\n", (), 65, "stdin: line 2, column 4: '0:1' has index 0, and svmlight counts from 1"),
+        (b"1 3:1\n-1 3:1 2:1\n", (), 65, "stdin: line 2, column 8: '2:1' does not have a larger index than the one before"),
+        (b"1 1:nan\n-1 2:1\n", (), 65, "stdin: line 1, column 3: '1:nan' is not finite"),
+        (b"", (), 66, "stdin: nothing arrived on stdin: did the command before the pipe fail?"),
+        (b"1 1:1\n-1 2:1\n", ("--C", "0"), 2, "Invalid value for '--C': 0 is not above 0"),
+        (b"1 1:1\n-1 2:1\n", ("--C", "-3"), 2, "Invalid value for '--C': -3 is not above 0"),
+        (b"1 1:1\n-1 2000000000:1\n", ("--max-memory", "1G"), 65, WIDE),
+        (b"1 1:1\n-1 2:1\n", ("--algorithm", "cw", "--form", "exact"), 2, "--form exact has no closed form with --algorithm cw"),
+        (b"1 |a b\n-1 |a c\n", ("--continue", "old.h5"), 65, "stdin: is vw text, the model was learned from svmlight text"),
+        (b"1 1:1\n-1 2:1\n", ("--continue", "old.h5", "--bits", "10"), 65, "old.h5: hashes into 2^0 columns, --bits asks for 2^10"),
+        (b"1 1:1\n0 2:1\n", ("--continue", "old.h5"), 65, "stdin: label 0 is none of the classes -1, 1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_loses_nothing(herd, old_model, tmp_path, stdin, arguments, code, message):
+    before = old_model
+    (tmp_path / "old.h5").write_bytes(before)
+    ended = herd("nherd-train", "-q", *arguments, "-o", "old.h5", stdin=stdin)
+    assert ended.err.splitlines()[0] == f"herd nherd-train: {message}"
+    assert ended.code == code
+    assert len(ended.err.splitlines()) <= 2
+    assert (tmp_path / "old.h5").read_bytes() == before
+
+
+def test_a_model_of_another_dimension_is_refused(herd, tmp_path, write):
+    random = np.random.default_rng(0)
+    for name, width in (("a.h5", 3), ("b.h5", 4)):
+        write(tmp_path / name, {"X": random.standard_normal((40, width)), "y": np.arange(40) % 2})
+    assert herd("nherd-train", "-q", "a.h5", "-o", "m.h5").code == 0
+    for arguments in (("nherd-train", "-q", "--continue", "m.h5", "b.h5", "-o", "n.h5"), ("apply", "m.h5", "b.h5", "-o", "p.csv")):
+        ended = herd(*arguments)
+        assert ended.code == 65
+        assert "/X has 4 columns, the model has 3 features" in ended.err
+        assert not (tmp_path / arguments[-1]).exists()
+
+
+def test_bad_lines_are_tolerated_and_counted(herd, tmp_path):
+    bad = b"1 1:1\nnonsense\n-1 2:1\n1 x:1\n"
+    ended = herd("nherd-train", "--skip-bad", "2", "-o", "m.h5", stdin=bad)
+    assert ended.code == 0
+    assert "2 lines skipped" in ended.err
+    assert load(str(tmp_path / "m.h5")).value.running.skipped == 2
+
+
+def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
+    """A checkpoint left by a run that stopped at a wrong line is taken up when the line has been mended."""
+    big = svm(5000, seed=3) * 6  # more than one piece of text
+    (tmp_path / "big.svm").write_bytes(big + b"oops\n")
+    options = ("--checkpoint", "c.h5", "--every", "1")
+    assert herd("nherd-train", "-q", "big.svm", *options, "-o", "m.h5").code == 65
+    assert (tmp_path / "c.h5").exists()
+    (tmp_path / "big.svm").write_bytes(big)
+    resumed = herd("nherd-train", "big.svm", *options, "--resume", "-o", "m.h5")
+    assert resumed.code == 0, resumed.err
+    assert "going on from step 2" in resumed.err
+    assert herd("nherd-train", "-q", "big.svm", "-o", "whole.h5").code == 0
+    assert (tmp_path / "m.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
+def test_verify_prints_how_far_the_closed_forms_are(herd):
+    ended = herd("nherd-train", "--verify")
+    assert ended.code == 0, ended.err
+    assert len(ended.out.splitlines()) == 7
+
+
+def test_memory_stays_constant_over_a_long_stream(tmp_path, herd_command, herd_environment):
+    """The largest resident size of the process hardly grows when the stream is eight times as long."""
+    import subprocess
+    import sys
+
+    script = (
+        "import resource, subprocess, sys\n"
+        "subprocess.run([sys.argv[1], 'nherd-train', '-q', '-o', 'm.h5', sys.argv[2]], check=True)\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+    )
+    text, sizes = svm(5000), []
+    for times in (5, 40):
+        (tmp_path / "x.svm").write_bytes(text * times)
+        command = [sys.executable, "-c", script, str(herd_command), "x.svm"]
+        done = subprocess.run(command, cwd=tmp_path, env=herd_environment(), capture_output=True, check=True)
+        sizes.append(int(done.stdout))
+    assert sizes[1] < sizes[0] + 8_000

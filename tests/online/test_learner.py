@@ -1,0 +1,236 @@
+"""Learning from blocks: against the closed forms, resumed, continued, with a full covariance and in a kernel's space."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from herdcli import fast, iterate
+from herdcli.errors import DataError
+from herdcli.online import learner
+from herdcli.online.model import Classifier, Settings
+from herdcli.online.predict import scorer, winners
+from herdcli.online.source import Memory
+from herdcli.online.updates import diagonal_update, full_update
+
+
+@pytest.fixture(params=["python", "cython"])
+def kernels(request):
+    """Both kernels, where the compiled ones are built."""
+    before = fast.kernels()
+    if request.param == "cython" and before == "python":
+        pytest.skip("the compiled loops are not built")
+    fast.use(request.param)
+    yield request.param
+    fast.use(before)
+
+
+def blobs(classes: int = 2, count: int = 300, width: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Overlapping classes around random centres."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, count)
+    return random.standard_normal((classes, width))[y] + 0.7 * random.standard_normal((count, width)), y
+
+
+def problem(settings: Settings, X: np.ndarray, y: np.ndarray, rows: int = 64) -> learner.Problem:
+    source = Memory(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=settings.seed, rows=rows)
+    return learner.Problem(settings, source, int(y.max()) + 1, X.shape[1] + 1)
+
+
+def fit(settings: Settings, X: np.ndarray, y: np.ndarray, model: Classifier | None = None, rows: int = 64) -> Classifier:
+    task = problem(settings, X, y, rows)
+    state = iterate.run(lambda now: learner.step(task, now), learner.init(task, model), steps=task.source.steps)
+    return learner.classifier(task, state, [str(label) for label in range(task.classes)])
+
+
+def same(a: Classifier, b: Classifier) -> bool:
+    """Are weights, counts and held-out scores of two models the same bits?"""
+    pairs = [(getattr(a, name), getattr(b, name)) for name in ("mean", "variance", "covariance")]
+    weights = all((p is None and q is None) or np.array_equal(p, q) for p, q in pairs)
+    machines = all(np.array_equal(p.alpha, q.alpha) and np.array_equal(p.B, q.B) for p, q in zip(a.machines, b.machines, strict=True))
+    return weights and machines and a.running == b.running and np.array_equal(a.holdout.score, b.holdout.score)
+
+
+@pytest.mark.parametrize("algorithm", ["nherd", "arow", "cw", "scw1", "pa2", "sop"])
+@pytest.mark.parametrize("form", ["project", "drop"])
+def test_blocks_repeat_the_closed_form(kernels, algorithm, form):
+    X, y = blobs()
+    settings = Settings(algorithm=algorithm, form=form, C=0.5)
+    mu, s = np.zeros(8), np.ones(8)
+    for x, label in zip(X, np.where(y > 0, 1.0, -1.0), strict=True):
+        mu, s = diagonal_update(mu, s, x, label, settings)
+    model = fit(settings, X, y)
+    assert np.allclose(model.mean[0], mu, rtol=1e-9, atol=1e-12)
+    assert np.allclose(model.variance[0], s, rtol=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["nherd", "arow", "scw2"])
+def test_full_covariance_repeats_the_closed_form(algorithm):
+    X, y = blobs()
+    settings = Settings(algorithm=algorithm, covariance="full", C=0.5)
+    mu, sigma = np.zeros(8), np.eye(8)
+    for x, label in zip(X, np.where(y > 0, 1.0, -1.0), strict=True):
+        mu, sigma = full_update(mu, sigma, x, label, settings)
+    model = fit(settings, X, y)
+    assert np.allclose(model.mean[0], mu, rtol=1e-8, atol=1e-10)
+    assert np.allclose(model.covariance[0], sigma, rtol=1e-7, atol=1e-10)
+
+
+def test_auto_C_is_a_quarter_of_the_running_mean_of_squares(kernels):
+    X, y = blobs()
+    mu, s, total = np.zeros(8), np.ones(8), 0.0
+    for n, (x, label) in enumerate(zip(X, np.where(y > 0, 1.0, -1.0), strict=True), start=1):
+        total += x @ x
+        mu, s = diagonal_update(mu, s, x, label, Settings(C=0.25 * n / total))
+    assert np.allclose(fit(Settings(), X, y).mean[0], mu, rtol=1e-9)
+
+
+def test_top_one_moves_two_classes_by_the_difference_vector(kernels):
+    X, y = blobs(classes=4)
+    model = fit(Settings(C=0.3), X, y)
+    mu, s = np.zeros((4, 8)), np.ones((4, 8))
+    for x, label in zip(X, y, strict=True):
+        score = mu @ x
+        rival = int(np.where(np.arange(4) == label, -np.inf, score).argmax())
+        delta, pair = np.concatenate([x, -x]), [label, rival]
+        mean, variance = diagonal_update(mu[pair].ravel(), s[pair].ravel(), delta, 1.0, Settings(C=0.3))
+        mu[pair], s[pair] = mean.reshape(2, 8), variance.reshape(2, 8)
+    assert np.allclose(model.mean, mu, rtol=1e-9, atol=1e-12)
+    assert np.allclose(model.variance, s, rtol=1e-9)
+
+
+def test_full_top_one_keeps_one_covariance_of_all_weights():
+    X, y = blobs(classes=3, width=4)
+    model = fit(Settings(C=0.3, covariance="full"), X, y)
+    mu, sigma = np.zeros(12), np.eye(12)
+    for x, label in zip(X, y, strict=True):
+        score = mu.reshape(3, 4) @ x
+        rival = int(np.where(np.arange(3) == label, -np.inf, score).argmax())
+        delta = np.zeros((3, 4))
+        delta[label], delta[rival] = x, -x
+        mu, sigma = full_update(mu, sigma, delta.ravel(), 1.0, Settings(C=0.3))
+    assert model.covariance.shape == (1, 12, 12)
+    assert np.allclose(model.mean.ravel(), mu, rtol=1e-8, atol=1e-10)
+    assert np.allclose(model.covariance[0], sigma, rtol=1e-7, atol=1e-10)
+
+
+CASES = [
+    Settings(passes=2, shuffle=True, label_noise=0.2, bias=True, normalize=True, seed=3),
+    Settings(algorithm="arow", covariance="full", passes=2, bias=True),
+    Settings(algorithm="scw1", multiclass="one-vs-rest"),
+    Settings(kernel="gaussian", covariance="full", multiclass="one-vs-rest", width=2.0, budget=60),
+]
+
+
+@pytest.mark.parametrize("settings", CASES, ids=lambda s: f"{s.algorithm}-{s.covariance}-{s.kernel}")
+def test_resumed_equals_uninterrupted(settings, tmp_path):
+    from herdcli.artifacts import load_checkpoint, save_checkpoint
+
+    X, y = blobs(classes=3)
+    task, names = problem(settings, X, y), ["0", "1", "2"]
+    state = learner.init(task)
+    for k in range(task.source.steps):
+        if k == 3:
+            save_checkpoint(str(tmp_path / "c.h5"), state, "digest")
+            state = load_checkpoint(str(tmp_path / "c.h5"), learner.State, "digest")
+            task = problem(settings, X, y)
+        state = learner.step(task, state)
+    assert same(learner.classifier(task, state, names), fit(settings, X, y))
+
+
+@pytest.mark.parametrize("settings", [replace(case, passes=1, shuffle=False, label_noise=0.0) for case in CASES], ids=str)
+def test_a_continued_model_is_the_model_of_the_whole_stream(settings):
+    X, y = blobs(classes=3)
+    first = fit(settings, X[:128], y[:128])
+    assert same(fit(settings, X[128:], y[128:], first), fit(settings, X, y))
+
+
+def test_kernel_form_of_a_linear_kernel_is_the_primal_full_form():
+    X, y = blobs(count=120)
+    for algorithm in ("nherd", "arow", "cw"):
+        full = fit(Settings(algorithm=algorithm, covariance="full", C=0.4, passes=2), X, y)
+        dual = fit(Settings(algorithm=algorithm, kernel="linear", C=0.4, passes=2), X, y)
+        block = Memory(X, y).block(0).block
+        for ours, theirs in zip(scorer(dual)(block), scorer(full)(block), strict=True):
+            assert np.allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+
+
+def test_a_budget_refuses_and_counts_updates():
+    X, y = blobs(count=200)
+    model = fit(Settings(kernel="gaussian", budget=20), X, y)
+    assert len(model.machines[0].alpha) == 20
+    assert model.running.refused > 0
+    assert model.running.updates >= 20
+
+
+def test_a_gaussian_kernel_learns_what_no_line_can():
+    random = np.random.default_rng(4)
+    X = random.uniform(-1, 1, (400, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
+    errors = {
+        kernel: np.mean(
+            winners(scorer(fit(Settings(kernel=kernel, width=0.4), X[:300], y[:300]))(Memory(X[300:], y[300:]).block(0).block)[0])
+            != y[300:]
+        )
+        for kernel in ("linear", "gaussian")
+    }
+    assert errors["gaussian"] < 0.12
+    assert errors["linear"] > 0.3
+
+
+def test_sparse_and_dense_rows_give_the_same_model(kernels):
+    X, y = blobs()
+    X[np.abs(X) < 0.8] = 0.0
+    assert same(fit(Settings(), X, y), fit(Settings(), csr_matrix(X), y))
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(covariance="full"), Settings(kernel="linear")], ids=str)
+def test_block_size_does_not_matter(settings):
+    X, y = blobs()
+    assert same(fit(settings, X, y, rows=300), fit(settings, X, y, rows=7))
+
+
+def test_label_noise_has_its_rate_and_never_keeps_the_label():
+    settings = Settings(label_noise=0.3, seed=2)
+    label = np.random.default_rng(1).integers(0, 5, 20_000).astype(np.int32)
+    found = learner.noisy(label, 5, settings, 0)
+    assert np.mean(found != label) == pytest.approx(0.3, abs=0.02)
+    assert np.bincount(found, minlength=5).min() > 3500
+    assert np.array_equal(found, learner.noisy(label, 5, settings, 0))
+    assert not np.array_equal(found, learner.noisy(label, 5, settings, 1))
+
+
+def test_progressive_error_is_told_at_powers_of_two(kernels):
+    X, y = blobs(count=300)
+    model = fit(Settings(C=0.5), X, y)
+    assert model.progress.examples.tolist() == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    mu, s, wrong = np.zeros(8), np.ones(8), []
+    for x, label in zip(X, np.where(y > 0, 1.0, -1.0), strict=True):
+        wrong.append(label * (mu @ x) <= 0)
+        mu, s = diagonal_update(mu, s, x, label, Settings(C=0.5))
+    assert np.allclose(model.progress.error, [np.mean(wrong[:n]) for n in model.progress.examples])
+    assert model.running.wrong == sum(wrong)
+
+
+def test_covariance_stays_positive_definite_where_C_is_far_too_large():
+    X, y = blobs(width=30, count=400)
+    model = fit(Settings(covariance="full", C=1e4), X / np.linalg.norm(X, axis=1, keepdims=True), y)
+    assert np.linalg.eigvalsh(model.covariance[0])[0] > 0
+
+
+def test_one_class_is_refused():
+    X, y = blobs()
+    task = learner.Problem(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2)
+    with pytest.raises(DataError, match="every example has label no; a classifier needs at least two classes"):
+        learner.classifier(task, learner.step(task, learner.init(task)), ["no", "yes"])
+
+
+def test_always_update_shrinks_on_every_example():
+    X, y = blobs()
+    lazy, eager = fit(Settings(C=0.5), X, y), fit(Settings(C=0.5, always_update=True), X, y)
+    assert eager.running.updates == len(X)
+    assert lazy.running.updates < len(X)
+    assert (eager.variance < lazy.variance).all()

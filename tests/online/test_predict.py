@@ -1,0 +1,136 @@
+"""Confidences, their scale, and merging."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.normal import log_normal_cdf, normal_cdf, normal_quantile
+from herdcli.online.merge import merge
+from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
+from herdcli.online.predict import calibrated, fit_scale, probabilities, standard_margins, winners
+
+
+def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.ndarray | None = None, **more) -> Classifier:
+    """A classifier of given weights."""
+    empty = Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+    classes = ["0", "1"] if len(mean) == 1 else [str(z) for z in range(len(mean))]
+    values = {"settings": Settings(), "running": Running(examples=5, squares=2.0)} | more
+    return Classifier(classes, progress=empty, mean=mean, variance=variance, covariance=covariance, **values)
+
+
+def test_normal_distribution_agrees_with_scipy():
+    special = pytest.importorskip("scipy.special")
+    x = np.concatenate([np.linspace(-40, 8, 500), [-1e3, -1e6]])
+    assert np.allclose(normal_cdf(x), special.ndtr(x), rtol=1e-12, atol=1e-300)
+    assert np.allclose(log_normal_cdf(x), special.log_ndtr(x), rtol=1e-9, atol=1e-15)
+    assert normal_quantile(0.9) == pytest.approx(special.ndtri(0.9), rel=1e-14)
+
+
+def test_a_scale_is_recovered_from_labels_it_made():
+    random = np.random.default_rng(0)
+    score, variance = random.standard_normal((20_000, 1)) * 2, random.uniform(0, 2, (20_000, 1))
+    p = probabilities(score, variance, 1.7)[:, 1]
+    y = (random.random(len(p)) < p).astype(np.int64)
+    assert fit_scale(score, variance, y) == pytest.approx(1.7, rel=0.05)
+
+
+def test_the_scale_stays_finite_when_nothing_is_wrong():
+    score = np.array([[3.0], [-2.0], [1.5]])
+    assert 0 < fit_scale(score, np.ones_like(score), np.array([1, 0, 1])) < 100
+
+
+def test_probabilities_sum_to_one_and_follow_the_scores():
+    random = np.random.default_rng(1)
+    for classes in (1, 5):
+        score, variance = random.standard_normal((50, classes)), random.uniform(0.1, 1, (50, classes))
+        p = probabilities(score, variance, 1.3)
+        assert np.allclose(p.sum(axis=1), 1.0)
+        assert np.array_equal(p.argmax(axis=1), winners(score))
+    margin = standard_margins(np.array([[1.0, 3.0, 0.0]]), np.zeros((1, 3)))
+    assert margin.tolist() == [[-2.0, 2.0, -3.0]]
+
+
+def test_calibration_uses_its_own_rows_alone():
+    score = np.concatenate([np.linspace(-2, 2, 40), [9.0] * 5])[:, None]
+    y, split = (score[:, 0] > 0.3).astype(np.int64), np.repeat([1, 2], [40, 5]).astype(np.uint8)
+    base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=Holdout(score, np.ones_like(score), y, split))
+    other = replace(base, holdout=Holdout(score, np.ones_like(score), np.where(split == 2, 0, y), split))
+    assert calibrated(base).scale == calibrated(other).scale != 1.0
+
+
+def shards(full: bool) -> list[Classifier]:
+    random = np.random.default_rng(2)
+    made = []
+    for _ in range(3):
+        factor = random.standard_normal((4, 6))
+        sigma = np.linalg.inv(np.eye(4) + (factor @ factor.T if full else np.diag((factor**2).sum(axis=1))))
+        mean = random.standard_normal((1, 4))
+        made.append(model(mean, None, sigma[None]) if full else model(mean, np.diag(sigma)[None].copy()))
+    return made
+
+
+def precision(shard: Classifier) -> np.ndarray:
+    return np.linalg.inv(shard.covariance[0] if shard.covariance is not None else np.diag(shard.variance[0]))
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_merging_by_precision_is_the_product_of_posteriors_over_the_prior(full):
+    parts = shards(full)
+    made = merge(parts, "precision")
+    total = np.eye(4) + sum(precision(part) - np.eye(4) for part in parts)
+    pulled = sum(precision(part) @ part.mean[0] for part in parts)
+    assert np.allclose(precision(made), total)
+    assert np.allclose(made.mean[0], np.linalg.solve(total, pulled))
+    assert made.running.examples == 15
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_merging_by_evidence_keeps_a_mean_that_all_share(full):
+    parts = [replace(part, mean=np.array([[1.0, -2.0, 0.5, 3.0]])) for part in shards(full)]
+    assert np.allclose(merge(parts, "evidence").mean, parts[0].mean)
+    assert np.allclose(merge(parts, "mean").mean, parts[0].mean)
+    assert np.abs(merge(parts, "precision").mean).max() > 3.0
+
+
+def test_a_model_that_learned_nothing_changes_no_merge():
+    parts = shards(False)
+    idle = model(np.zeros((1, 4)), np.ones((1, 4)))
+    for rule in ("precision", "evidence"):
+        assert np.allclose(merge([parts[0], idle], rule).mean, parts[0].mean)
+        assert np.allclose(merge([parts[0], idle], rule).variance, parts[0].variance)
+
+
+def test_streams_of_different_width_are_merged():
+    narrow, wide = (
+        model(np.ones((1, 2)), np.full((1, 2), 0.5), text="svmlight"),
+        model(np.ones((1, 5)), np.full((1, 5), 0.5), text="svmlight"),
+    )
+    made = merge([narrow, wide], "precision")
+    assert made.columns == 5
+    assert np.allclose(made.variance[0], [1 / 3, 1 / 3, 0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": ["a", "b"]}, "model 2 has classes a, b, model 1 has 0, 1"),
+        ({"bits": 18}, r"model 2 hashes into 2\^18 columns, model 1 into 2\^0"),
+        ({"settings": Settings(bias=True)}, "model 2 has another covariance or bias"),
+        ({"mean": np.zeros((1, 3)), "variance": np.ones((1, 3))}, "model 2 has 3 features, model 1 has 4"),
+    ],
+)
+def test_models_that_do_not_match_are_refused(change, message):
+    parts = shards(False)
+    with pytest.raises(DataError, match=message):
+        merge([parts[0], replace(parts[1], **change)], "precision")
+
+
+def test_kernel_models_are_not_merged():
+    machine = Machine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 2)))
+    part = replace(shards(False)[0], mean=None, variance=None, machines=[machine])
+    with pytest.raises(BadUsage, match="models of a kernel cannot be merged"):
+        merge([part, part], "mean")

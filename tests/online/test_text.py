@@ -1,0 +1,137 @@
+"""Text into blocks: whatever the pieces, what the errors say, what labels mean, and hashing with its inverse map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from herdcli.errors import DataError
+from herdcli.online.blocks import Block, from_rows, prepared
+from herdcli.online.labels import Labels
+from herdcli.online.parse import Reader
+from herdcli.online.source import Text, gathered
+
+TEXT = b"+1 1:0.5 7:2\n-1 3:1e-3\n\n# nothing\n+1\n-1 2:4 9:1\n"
+
+
+def read(text: bytes, cut: int = 1 << 20, **options) -> list[Block]:
+    reader = Reader("x.svm", options.pop("vw", False), **options)
+    return list(reader.blocks(text[k : k + cut] for k in range(0, len(text), cut)))
+
+
+@given(st.integers(1, len(TEXT)))
+@settings(max_examples=40, deadline=None)
+def test_pieces_do_not_matter(cut):
+    whole, parts = gathered(read(TEXT)), gathered(read(TEXT, cut))
+    assert np.array_equal(whole[0].toarray(), parts[0].toarray())
+    assert whole[1].tolist() == parts[1].tolist() == [1, -1, 1, -1]
+    assert whole[0].shape == (4, 9)
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        (b"x 1:2", "x.svm: line 3, column 1: 'x' where a label should stand", "a line is: label"),
+        (b"1 1:2 zz", "x.svm: line 3, column 7: 'zz' where index:value should stand", "a whole number, a colon"),
+        (b"1 0:1", "x.svm: line 3, column 3: '0:1' has index 0, and svmlight counts from 1", "--zero-based"),
+        (b"1 5:1 4:2", "x.svm: line 3, column 7: '4:2' does not have a larger index than the one before", "--bits 18"),
+        (b"1 5:1 5:2", "x.svm: line 3, column 7: '5:2' does not have a larger index than the one before", "--bits 18"),
+        (b"1 5:one", "x.svm: line 3, column 3: '5:one' does not have a number as its value", None),
+        (b"1 5:nan", "x.svm: line 3, column 3: '5:nan' is not finite", "leave the feature out"),
+        (b"inf 5:1", "x.svm: line 3, column 1: 'inf' is not finite", "leave the feature out"),
+        (b"1 3000000000:1", "x.svm: line 3, column 3: '3000000000:1' has an index above 2147483645", "--bits 22"),
+    ],
+)
+def test_a_wrong_line_is_named_with_what_was_expected(line, message, hint):
+    with pytest.raises(DataError) as caught:
+        read(b"1 1:1\n-1 2:1\n" + line + b"\n1 1:1\n")
+    assert str(caught.value) == message
+    assert (hint or "") in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1 2 3", "line 2, column 1: has no bar |"),
+        (b"|a x", "line 2, column 1: has no label"),
+        (b"1 -2 |a x", "line 2, column 1: '1 -2 ' is no importance above 0"),
+        (b"1 |a x:y", "line 2, column 6: 'x:y' does not have a number as its value"),
+    ],
+)
+def test_a_wrong_line_of_vowpal_wabbit_is_named(line, message):
+    with pytest.raises(DataError) as caught:
+        read(b"1 |a b\n" + line + b"\n", vw=True, bits=10)
+    assert str(caught.value).startswith(f"x.svm: {message}")
+
+
+def test_wrong_lines_are_passed_over_up_to_a_number():
+    text = b"1 1:1\nbad\n-1 2:1\nworse 1:1\n1 3:1\n"
+    reader = Reader("x.svm", False, skip_bad=2)
+    blocks = list(reader.blocks([text]))
+    assert [block.rows for block in blocks] == [3]
+    assert blocks[0].index.tolist() == [1, 2, 3]
+    assert reader.skipped == 2
+    with pytest.raises(DataError, match="line 4, column 1: 'worse' where a label should stand; it is wrong line 2, --skip-bad allows 1"):
+        read(text, skip_bad=1)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "names", "classes"),
+    [
+        ([[1, -1, 1]], ["-1", "1"], [[1, 0, 1]]),
+        ([[0, 0], [1, 0]], ["0", "1"], [[0, 0], [1, 0]]),
+        ([[1, 1], [1, -1]], ["-1", "1"], [[1, 1], [1, 0]]),
+        ([[1, 1], [1, 0]], ["0", "1"], [[1, 1], [1, 0]]),
+        ([[2, 1]], ["1", "2"], [[1, 0]]),
+        ([[3, 5, 4], [5, 3, 3]], ["3", "4", "5"], [[0, 2, 1], [2, 0, 0]]),
+    ],
+)
+def test_labels_become_classes(blocks, names, classes):
+    labels = Labels()
+    assert [labels.indices(np.array(block, dtype=float), "x").tolist() for block in blocks] == classes
+    assert labels.names == names
+
+
+def test_labels_that_were_not_declared_are_refused():
+    labels = Labels(["-1", "1"])
+    labels.indices(np.array([1.0, -1.0]), "x")
+    with pytest.raises(DataError, match="label 2 is none of the classes -1, 1"):
+        labels.indices(np.array([1.0, 2.0]), "x")
+    late = Labels()
+    late.indices(np.array([1.0, 2.0, 3.0]), "x")
+    with pytest.raises(DataError, match=r"label 7 did not occur among the first examples \(1, 2, 3\)"):
+        late.indices(np.array([7.0]), "x")
+    with pytest.raises(DataError, match="the labels of the first examples are 3 and 8"):
+        Labels().indices(np.array([3.0, 8.0]), "x")
+
+
+def test_a_pass_over_text_can_be_taken_up_at_any_block():
+    text = b"".join(b"%d %d:1\n" % (1 - 2 * (n % 2), n + 1) for n in range(50))
+    reader = Reader("x.svm", False)
+
+    def source() -> Text:
+        return Text(lambda: [text], reader, Labels(), passes=2, rows=8)
+
+    whole = source()
+    batches = [whole.block(k) for k in range(14)]
+    assert whole.block(14) is None
+    assert [(batch.number, batch.first_pass) for batch in batches[6:8]] == [(6, True), (0, False)]
+    again = source().block(9)
+    assert again.number == 2
+    assert np.array_equal(again.block.index, batches[9].block.index)
+
+
+def test_rows_are_scaled_and_get_a_bias():
+    block = from_rows(np.array([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), np.array([1, 0]), slice(0, 2))
+    made = prepared(block, normalize=True, bias=True)
+    assert made.pointer.tolist() == [0, 3, 4]
+    assert made.index.tolist() == [0, 1, 3, 0]
+    assert np.allclose(made.value, [1.0, 0.6, 0.8, 1.0])
+
+
+def test_columns_of_a_hash_keep_their_first_name():
+    names: dict[int, str] = {}
+    read(b"1 |user age:3 name=ann |page sports\n-1 |user age:5\n", vw=True, bits=20, names=names)
+    assert sorted(names.values()) == ["page^sports", "user^age", "user^name=ann"]

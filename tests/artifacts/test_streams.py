@@ -15,7 +15,8 @@ from subprocess import CompletedProcess
 import pyarrow as pa
 import pytest
 
-from herdcli.artifacts import Dataset, check_destination, load, publish, save
+from herdcli.artifacts import Dataset, load, publish, save
+from herdcli.artifacts.streams import check_destination
 from herdcli.errors import BadUsage, CannotCreate, DataError, Locked, NoInput, WriteFailed
 
 Run = Callable[..., "CompletedProcess[bytes]"]

@@ -26,7 +26,7 @@ def assemble(X: Any, parts: Mapping[str, Array], attributes: Mapping[str, Any], 
     if "y" in parts:
         y, classes = labels(_column(parts["y"]), classes, where=where)
     split = _split(_column(parts["split"]), where, note) if "split" in parts else None
-    weight = _column(parts["weight"]).astype(np.float64) if "weight" in parts else None
+    weight = _weights(_column(parts["weight"]), where) if "weight" in parts else None
     return Dataset(
         X=X,
         y=y,
@@ -68,6 +68,9 @@ def _split(split: Array, where: str, note: Callable[[str], None]) -> Array:
         if unknown:
             raise DataError(f"/split has '{unknown[0]}'; known are {', '.join(SPLIT_NAMES)}", where=where)
         return np.array([SPLIT_NAMES[str(text)] for text in split], dtype=np.uint8)
+    if split.dtype.kind == "f" and (split != np.round(split)).any():
+        row = int(np.argmax(split != np.round(split)))
+        raise DataError(f"/split has {split[row]:g} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
     split, _ = labels(split, None, where=where)
     if split.size and split.min() == TRAIN and split.max() == VALID:
         note(f"{where}: split has only 0 and 1, read as train and test")
@@ -80,11 +83,21 @@ def _column(values: Array) -> Array:
     return values.ravel() if values.ndim == 2 and 1 in values.shape else values
 
 
+def _weights(weight: Array, where: str) -> Array:
+    if weight.dtype.kind not in "fiub":
+        raise DataError(f"/weight has type {weight.dtype}, expected numbers", where=where)
+    return weight.astype(np.float64)
+
+
 def _pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
     if attributes.get(name) is None:
         return None
-    pair = np.asarray(attributes[name]).ravel()
-    if pair.shape != (2,) or pair.dtype.kind not in "fiu" or (kinds == "iu" and (pair != np.round(pair)).any()):
+    try:
+        pair = np.asarray(attributes[name]).ravel()
+    except ValueError:  # lists of different lengths
+        pair = np.empty(0)
+    whole = pair.dtype.kind in "iu" or (pair.dtype.kind == "f" and (pair == np.round(pair)).all() and (np.abs(pair) < 2**53).all())
+    if pair.shape != (2,) or pair.dtype.kind not in "fiu" or (kinds == "iu" and not whole):
         raise DataError(f"attribute {name} is {attributes[name]}, expected two numbers", where=where)
     return pair.astype(np.int64) if kinds == "iu" else pair
 
@@ -94,11 +107,11 @@ def _maybe_text(value: Any) -> str | None:
 
 
 def smallest_integers(values: Array) -> Array:
-    """Whole numbers in the smallest integer type that holds them all: pixels from text stay bytes."""
+    """Whole numbers in the smallest integer type that holds them all, else as float64: pixels from text stay bytes."""
     if not values.size:
         return values.astype(np.uint8)
     low, high = int(values.min()), int(values.max())
-    for kind in (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32):
+    for kind in (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.int64, np.uint64):
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
             return values.astype(kind)
-    return values.astype(np.int64)
+    return values.astype(np.float64)

@@ -7,7 +7,7 @@ they say; a column of fixed-length lists named `x` holds whole rows; other numbe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,11 @@ def _ends(column: Any) -> tuple[int, int]:
 
 def _refuse_missing(column: Any, name: str, where: str) -> None:
     if column.null_count:
-        rows = np.flatnonzero(vector(column.is_null()))
+        _refuse_rows(np.flatnonzero(vector(column.is_null())), name, where)
+
+
+def _refuse_rows(rows: Sequence[int] | Array, name: str, where: str) -> None:
+    if len(rows):
         noun = "value" if len(rows) == 1 else "values"
         message = f"column '{name}' has {grouped(len(rows))} missing {noun} (first: row {rows[0]})"
         raise DataError(message, where=where, hint="remove the rows or fill them in")
@@ -133,9 +137,11 @@ def _role(table: Any, name: str, where: str) -> Array:
     column = table.column(name)
     _refuse_missing(column, name, where)
     values = vector(column)
-    if values.dtype.kind == "O":
-        return np.array([str(value) for value in values.tolist()], dtype=str)
-    return values
+    if values.dtype.kind != "O":
+        return values
+    texts = [str(value) for value in values.tolist()]
+    _refuse_rows([row for row, text in enumerate(texts) if not text], name, where)
+    return np.array(texts, dtype=str)
 
 
 def lists_to_matrix(column: Any, name: str, where: str) -> Array:

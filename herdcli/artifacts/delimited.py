@@ -36,6 +36,7 @@ def read(stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], Non
         raise DataError(_plain(str(error)), where=where, hint="each line needs as many values as the first") from error
     if not table.num_rows:
         raise DataError("has a header and no rows", where=where)
+    table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
     return from_table(table, {}, where=where, note=note, label=label)
 
 

@@ -105,12 +105,16 @@ def _read_hdf5(source: Source, options: _Options) -> Artifact:
         if stated.kind == CHECKPOINT:
             hint = "go on from it with --checkpoint FILE --resume of the command that wrote it"
             raise DataError("is a checkpoint", where=name, hint=hint)
-        if options.label is not None:
-            options.note(f"{name}: --label has no effect on a sealed data set")
+        _label_ignored(name, options)
         with guard.opened(path, where=name) as file:
             source.forget_file()
             value, history = hdf5.read(file, stated.kind, limit=options.limit, where=name)
     return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True)
+
+
+def _label_ignored(name: str, options: _Options) -> None:
+    if options.label is not None:
+        options.note(f"{name}: --label has no effect on a sealed data set")
 
 
 def _read_parquet(source: Source, options: _Options) -> Artifact:
@@ -118,6 +122,8 @@ def _read_parquet(source: Source, options: _Options) -> Artifact:
 
     with source.file() as path:
         digest = tables.verify(path, where=source.name)
+        if digest is not None:
+            _label_ignored(source.name, options)
         kind, value, history = tables.read(
             path, digest is not None, where=source.name, limit=options.limit, note=options.note, label=options.label
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +26,11 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = _arrays(archive, where, limit)
-    except HerdError:
+    except (HerdError, MemoryError):
         raise
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
-        raise DataError(f"the NPZ file cannot be read ({error})", where=where, hint="it may be cut short or damaged") from error
+    except Exception as error:  # zipfile, zlib, struct, tokenize and ast each raise their own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"the NPZ file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
     sparse = "X" not in arrays and set(CSR) <= set(arrays)
     if not sparse and "X" not in arrays:
         raise DataError(
@@ -83,7 +83,10 @@ def _csr(arrays: dict[str, Array], where: str) -> Any:
     shape = arrays["shape"].ravel()
     if str(_plain(arrays.get("format", np.array("csr")))) not in ("csr", "b'csr'") or shape.shape != (2,) or shape.dtype.kind not in "iu":
         raise DataError("the sparse matrix is not in CSR format", where=where, hint="scipy.sparse.save_npz(FILE, X.tocsr())")
-    return csr(arrays["data"], arrays["indices"], arrays["indptr"], (int(shape[0]), int(shape[1])))
+    try:
+        return csr(arrays["data"], arrays["indices"], arrays["indptr"], (int(shape[0]), int(shape[1])))
+    except ValueError as error:
+        raise DataError(f"the sparse matrix is damaged: {error}", where=where) from error
 
 
 def _plain(value: Array) -> Any:

@@ -52,7 +52,8 @@ def _rbm(session: Session, model: Any, data: Any, want: str | None, options: dic
     """The rows of a data set as an `rbm` sees them, and what was made of them in words."""
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.prepare import two_state
-    from herdcli.evaluation.rbm import EvaluationSettings, class_probabilities
+    from herdcli.evaluation.classes import class_probabilities
+    from herdcli.evaluation.settings import EvaluationSettings
     from herdcli.rbm import transform
     from herdcli.rbm.units import family
 

@@ -93,7 +93,7 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     from herdcli.cli.compare import comparison, rescored
     from herdcli.cli.compare_samples import figures as sampled
     from herdcli.evaluation import table
-    from herdcli.evaluation.rbm import EvaluationSettings
+    from herdcli.evaluation.settings import EvaluationSettings
 
     bars = [table.requirement(text) for text in requirements]
     compared, data = comparison(session, sources, options), options["data"]

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from herdcli.evaluation.rbm import EvaluationSettings, class_probabilities
+from herdcli.evaluation.classes import class_probabilities, errors
+from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.herding import entropy
-from herdcli.herding.model import Herding, Scores
-from herdcli.rbm import model as rbm
+from herdcli.herding.model import Herding
+from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood import Map
 
-TRAIN, TEST = 0, 2
+TRAIN = 0
 COLUMNS = (
     "moment_gap",
     "moment_gap_times_t",
@@ -82,20 +83,10 @@ def _max_entropy_distance(value: Herding) -> float | None:
 
 
 def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
-    """Errors of the calibrated energies on test rows (and training rows, where they were scored), and two baselines."""
-    test, train = scores.split == TEST, scores.split == TRAIN
-    if not test.any():
-        return {}
-    held = ~train  # training rows were seen by the runs: they calibrate nothing
-    known = rbm.Scores(scores.energy[held], scores.y[held], scores.split[held], scores.nearest[held], scores.majority)
-    fitted = replace(settings, calibrate="valid")
-
-    def error(rows: np.ndarray) -> float:
-        return float(np.mean(class_probabilities(known, scores.energy[rows], fitted).argmax(axis=1) != scores.y[rows]))
-
-    return {
-        "error": error(test),
-        "error_train": error(train) if train.any() else None,
-        "error_1nn": float(np.mean(scores.nearest[test] != scores.y[test])),
-        "error_majority": float(np.mean(scores.y[test] != scores.majority)),
-    }
+    """Errors on test rows, and on training rows where they were scored; those were seen and calibrate nothing."""
+    fitted, train = replace(settings, calibrate="valid"), scores.split == TRAIN
+    result = errors(scores, fitted)
+    if result and train.any():
+        predicted = class_probabilities(scores, scores.energy[train], fitted).argmax(axis=1)
+        result["error_train"] = float(np.mean(predicted != scores.y[train]))
+    return result

@@ -1,49 +1,28 @@
 """What `herd eval` says about an `rbm`: likelihoods of the test rows, reconstruction, classification.
 
 With one model per class, each test row counts under its own class's model, and figures are means over all test
-rows; so `log_likelihood` is that of the rows given their labels.  Test rows are never fitted: class energies are calibrated on
-validation rows (`valid`), or on these together with the training rows' energies under models that did not see them
-(`cross-fit`).
+rows; so `log_likelihood` is that of the rows given their labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
 from herdcli import iterate
-from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import logistic
-from herdcli.numerics.scores import standardise
+from herdcli.errors import DataError
+from herdcli.evaluation.classes import errors
+from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing
 from herdcli.rbm.likelihood import Map, enumerable, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error
-from herdcli.rbm.model import RBM, Harmonium, Rows, Scores
+from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.schema import Array
 
 TRAIN, VALID, TEST = 0, 1, 2
 COLUMNS = ("log_likelihood", "log_likelihood_se", "pseudo_likelihood", "reconstruction", "error", "error_1nn", "error_majority")
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class EvaluationSettings:
-    """How figures are made.
-
-    calibrate    rows that the classifier is fitted on; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
-    mlr_penalty  L2 penalty of the multinomial logistic regression, `auto`: 5-fold cross-validation.
-    likelihood   `auto`: exact if the smaller layer has at most 20 units, else annealed importance sampling.
-    """
-
-    calibrate: Literal["auto", "valid", "cross-fit"] = "auto"
-    mlr_penalty: Literal["auto"] | float = "auto"
-    likelihood: Literal["auto", "exact", "ais"] = "auto"
-    chains: int = 100
-    temperatures: int = 1000
-    seed: int = 0
 
 
 def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, float | None]:
@@ -58,7 +37,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     if groups:
         result |= _likelihoods(value, groups, settings, map, progress)
     if value.scores is not None:
-        result |= _classification(value.scores, settings)
+        result |= errors(value.scores, settings)
     return result
 
 
@@ -112,50 +91,3 @@ def _log_partitions(
     advance = partial(annealing.step, problem, map=map)
     state = iterate.run(advance, annealing.init(problem), steps=annealing.total_steps(problem), progress=progress)
     return {m: (found.log_partition, found.standard_error) for m, found in zip(models, annealing.estimates(problem, state), strict=True)}
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A regression of the class on energies, standardised by the rows it was fitted on."""
-
-    fit: logistic.Fit
-    reference: Array  # (n, C) energies of the rows fitted
-
-    def probabilities(self, energy: Array) -> Array:
-        """P(class | energies) (n, C) for energies (n, C) under the models of the classes."""
-        return self.fit.probabilities(standardise(energy, self.reference))
-
-
-def calibrate(scores: Scores, settings: EvaluationSettings) -> Calibration:
-    """Fit the regression on the rows that `settings.calibrate` names.  Raises BadUsage when there are none."""
-    crossed, valid = scores.split == TRAIN, scores.split == VALID
-    if settings.calibrate == "cross-fit" and not crossed.any():
-        hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"
-        raise BadUsage("no energies of training rows to cross-fit with", hint=hint)
-    fitted = valid if settings.calibrate == "valid" else valid | crossed
-    if not fitted.any():
-        hint = "give the split a validation part, as in `fit-rbm --split .6,.2,.2`"
-        raise BadUsage("no validation rows to calibrate class energies on", hint=hint)
-    energy = scores.energy[fitted]
-    X, y = standardise(energy, energy), scores.y[fitted]
-    penalty = None if settings.mlr_penalty == "auto" else float(settings.mlr_penalty)
-    return Calibration(logistic.calibrate(X, y, energy.shape[1], penalty=penalty, seed=settings.seed), energy)
-
-
-def class_probabilities(scores: Scores, energy: Array, settings: EvaluationSettings) -> Array:
-    """P(class | row) (n, C) of rows with energies (n, C) under the class models, calibrated on the artifact's scores."""
-    return calibrate(scores, settings).probabilities(energy)
-
-
-def _classification(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
-    """Error of the calibrated energies on test rows, beside the two baselines."""
-    test = scores.split == TEST
-    if not test.any():
-        return {}
-    y = scores.y[test]
-    predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
-    return {
-        "error": float(np.mean(predicted != y)),
-        "error_1nn": float(np.mean(scores.nearest[test] != y)),
-        "error_majority": float(np.mean(y != scores.majority)),
-    }

@@ -47,7 +47,7 @@ def metrics(
     result: dict[str, float | None] = {"atoms": float(len(value.index)), "groups": float(value.groups)}
     summary = value.summary
     if summary is not None:
-        result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": float(summary.floor.mean())}
+        result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": _finite(summary.floor.mean())}
         result["effective_size"] = float(summary.effective.mean())
         result["smallest_weight"] = float(summary.smallest.min())
         result["condition"] = float(summary.condition.max())

@@ -15,9 +15,10 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.herding import dynamics, visible
 from herdcli.herding.features import pack, packed, values, varying
-from herdcli.herding.model import Gap, Herding, Moments, Rates, Scores
+from herdcli.herding.model import Gap, Herding, Moments, Rates
 from herdcli.herding.rates import driven, identity_gap
 from herdcli.numerics.neighbours import nearest
+from herdcli.numerics.scores import Scores
 from herdcli.schema import Array
 
 TRAIN, VALID, TEST = 0, 1, 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.herding.features import values
+from herdcli.numerics.scores import Scores
 from herdcli.schema import Array, array
 
 GROWTH = 1.5  # ‖w‖ at T over ‖w‖ at T/2 beyond which the weights count as running away
@@ -43,17 +44,6 @@ class Gap:
     largest_visible: Array = array("C", "largest over visible features", kind="f")
     largest_pair: Array | None = array("C", "largest over pair features", kind="f", optional=True)
     largest_hidden: Array | None = array("C", "largest over hidden features", kind="f", optional=True)
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Energies of held-out rows under each class, standardised by the class's training rows and averaged over iterations."""
-
-    energy: Array = array("n C", "averaged standardised energy of each row in each class's run", kind="f")
-    y: Array = array("n", "index of the row's class in `classes`", kind="iu")
-    split: Array = array("n", "0 train, 1 valid, 2 test", kind="iu")
-    nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
-    majority: int = 0  # the class most frequent among the training rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from herdcli.schema import Array
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Energies of rows under the model of each class, from which classes are told.
+
+    They are free energies of finished models, or averages of standardised energies along a run.  Rows of split 0 are
+    training rows: of rbm scored by models that did not see them (cross-fitting), of herding by the runs they drove.
+    """
+
+    energy: Array = array("n C", "energy of each row under each class's model", kind="f")
+    y: Array = array("n", "index of the row's class in `classes`", kind="iu")
+    split: Array = array("n", "0 train, 1 valid, 2 test", kind="iu")
+    nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
+    majority: int = 0  # the class most frequent among the training rows
 
 
 def standardise(energy: Array, training: Array) -> Array:

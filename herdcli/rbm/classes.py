@@ -15,9 +15,9 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.logistic import folds as assign_folds
 from herdcli.numerics.neighbours import nearest
-from herdcli.numerics.scores import align
+from herdcli.numerics.scores import Scores, align
 from herdcli.rbm.learning import Settings, State
-from herdcli.rbm.model import RBM, Harmonium, Rows, Scores, Trace
+from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
 from herdcli.schema import Array
 
 TRAIN, VALID, TEST = 0, 1, 2  # rows of any other split take no part

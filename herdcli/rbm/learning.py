@@ -23,7 +23,7 @@ from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm.gibbs import Sweeper, layer
-from herdcli.rbm.model import Harmonium
+from herdcli.rbm.likelihood import row_blocks, summed_log_partition
 from herdcli.rbm.phases import Scratch, contrastive, persistent
 from herdcli.rbm.units import family
 from herdcli.rng import Stream, generator
@@ -229,9 +229,16 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
 
     Source: Welling (2009), sec. 10, for models that learn as for models that herd.
     """
-    units = (family(name) for name in (problem.settings.visible_units, problem.settings.hidden_units))
-    model = Harmonium(*(part[m].astype(np.float64) for part in (state.W, state.b, state.c)), *units)
-    accumulate(total, model.free_energy(rows), model.free_energy(problem.rows[m]))
+    hidden = family(problem.settings.hidden_units)
+
+    def free_energy(v: Array) -> Array:
+        result = np.empty(len(v))
+        for block in row_blocks(len(v), sum(state.W[m].shape)):
+            part = v[block].astype(np.float32)
+            result[block] = -(part @ state.b[m]) - summed_log_partition(hidden, part @ state.W[m] + state.c[m])
+        return result
+
+    accumulate(total, free_energy(rows), free_energy(problem.rows[m]))
 
 
 def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> _Sums:

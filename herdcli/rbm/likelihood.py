@@ -30,7 +30,7 @@ def enumerable(h: Harmonium) -> bool:
 
 
 def summed_log_partition(units: Family, natural: Array) -> Array:
-    """Σ over the last axis of A(a), for a layer of two-state units; float64 natural parameters, which are overwritten.
+    """Σ over the last axis of A(a), for a layer of two-state units; natural parameters in floating point, overwritten.
 
     With states l and l+g:  A(a) = l·a + log(1 + e^{ga}) = (l + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}).
     """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.numerics.scores import Scores
 from herdcli.rbm.units import Family, family
 from herdcli.schema import Array, array
 
@@ -49,21 +50,6 @@ class Rows:
     X: Array = array("n D", "rows in the visible units' values", kind="iuf")
     split: Array = array("n", "1 valid, 2 test", kind="iu")
     y: Array | None = array("n", "index of the row's class in `classes`", kind="iu", optional=True)
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Energies of rows under the model of each class, from which `eval` classifies.
-
-    Rows of split 0 are training rows whose energies come from models that did not see them
-    (cross-fitting); rows of split 1 and 2 have the final models' energies.
-    """
-
-    energy: Array = array("n C", "free energy of each row under each class's model", kind="f")
-    y: Array = array("n", "index of the row's class in `classes`", kind="iu")
-    split: Array = array("n", "0 train (cross-fitted), 1 valid, 2 test", kind="iu")
-    nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
-    majority: int = 0  # the class most frequent among the training rows
 
 
 @dataclass(frozen=True)

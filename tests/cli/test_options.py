@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.evaluation import table
-from herdcli.evaluation.rbm import EvaluationSettings
+from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm.learning import Settings
 from herdcli.rbm.units import FAMILIES
 

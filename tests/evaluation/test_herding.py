@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from herdcli.evaluation import table
 from herdcli.evaluation.herding import COLUMNS, metrics
-from herdcli.evaluation.rbm import EvaluationSettings
+from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.herding import ascent, classes, dynamics, entropy, visible
 from herdcli.herding.features import packed, values
 

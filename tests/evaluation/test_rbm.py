@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import rbm
-from herdcli.evaluation.rbm import EvaluationSettings
+from herdcli.evaluation import classes, rbm
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.numerics.scores import Scores
 from herdcli.rbm import likelihood
-from herdcli.rbm.model import RBM, Rows, Scores
+from herdcli.rbm.model import RBM, Rows
 
 SMALL = EvaluationSettings(chains=50, temperatures=200)
 
@@ -44,13 +45,13 @@ def artifact(count: int = 1, *, hidden: int = 4, labels: bool = True, scores: Sc
     )
 
 
-def class_scores(rows: int = 240, classes: int = 3, *, crossed: bool = False) -> Scores:
+def class_scores(rows: int = 240, count: int = 3, *, crossed: bool = False) -> Scores:
     """Energies that are lowest for the right class, up to noise and one constant per model."""
     random = np.random.default_rng(1)
-    y = np.arange(rows) % classes
-    energy = random.normal(size=(rows, classes)) * 2.0 - 5.0 * np.eye(classes)[y] + np.array([100.0, -40.0, 7.0])
+    y = np.arange(rows) % count
+    energy = random.normal(size=(rows, count)) * 2.0 - 5.0 * np.eye(count)[y] + np.array([100.0, -40.0, 7.0])
     split = np.repeat([0, 1, 2] if crossed else [1, 1, 2], rows // 3).astype(np.uint8)
-    return Scores(energy, y, split, random.integers(0, classes, rows), 1)
+    return Scores(energy, y, split, random.integers(0, count, rows), 1)
 
 
 def test_one_model_is_evaluated_on_its_test_rows():
@@ -121,7 +122,7 @@ def test_classification_counts_mistakes_on_test_rows_alone(crossed):
     scores = class_scores(crossed=crossed)
     found = rbm.metrics(artifact(3, scores=scores), SMALL)
     test = scores.split == 2
-    predicted = rbm.class_probabilities(scores, scores.energy[test], SMALL).argmax(axis=1)
+    predicted = classes.class_probabilities(scores, scores.energy[test], SMALL).argmax(axis=1)
     assert found["error"] == np.mean(predicted != scores.y[test])
     assert found["error"] < 0.15
     assert np.mean(scores.energy[test].argmin(axis=1) != scores.y[test]) > 0.5  # what calibration is for
@@ -138,26 +139,28 @@ def test_test_rows_are_never_fitted(calibrate):
     settings = replace(SMALL, calibrate=calibrate)
     energy = np.random.default_rng(0).normal(size=(5, 3))
     spoiled = replace(scores, y=shuffled, energy=np.where(test[:, None], 1e6, scores.energy))
-    np.testing.assert_array_equal(rbm.class_probabilities(scores, energy, settings), rbm.class_probabilities(spoiled, energy, settings))
+    np.testing.assert_array_equal(
+        classes.class_probabilities(scores, energy, settings), classes.class_probabilities(spoiled, energy, settings)
+    )
 
 
 def test_calibration_chooses_its_rows():
     scores = class_scores(crossed=True)
-    sizes = {name: len(rbm.calibrate(scores, replace(SMALL, calibrate=name)).reference) for name in ("auto", "valid", "cross-fit")}
+    sizes = {name: len(classes.calibrate(scores, replace(SMALL, calibrate=name)).reference) for name in ("auto", "valid", "cross-fit")}
     assert sizes == {"auto": 160, "valid": 80, "cross-fit": 160}
-    assert len(rbm.calibrate(class_scores(), SMALL).reference) == 160
-    assert rbm.calibrate(scores, replace(SMALL, mlr_penalty=0.0)).fit.penalty == 0.0
+    assert len(classes.calibrate(class_scores(), SMALL).reference) == 160
+    assert classes.calibrate(scores, replace(SMALL, mlr_penalty=0.0)).fit.penalty == 0.0
 
 
 def test_calibration_without_rows_says_what_to_do():
     with pytest.raises(BadUsage, match="no energies of training rows") as caught:
-        rbm.calibrate(class_scores(), replace(SMALL, calibrate="cross-fit"))
+        classes.calibrate(class_scores(), replace(SMALL, calibrate="cross-fit"))
     assert "--folds" in caught.value.hint
     scores = class_scores()
     with pytest.raises(BadUsage, match="no validation rows"):
-        rbm.calibrate(replace(scores, split=np.full_like(scores.split, 2)), SMALL)
+        classes.calibrate(replace(scores, split=np.full_like(scores.split, 2)), SMALL)
 
 
 def test_probabilities_sum_to_one():
     scores = class_scores()
-    np.testing.assert_allclose(rbm.class_probabilities(scores, scores.energy, SMALL).sum(axis=1), 1)
+    np.testing.assert_allclose(classes.class_probabilities(scores, scores.energy, SMALL).sum(axis=1), 1)

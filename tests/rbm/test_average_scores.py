@@ -32,7 +32,7 @@ def test_energies_are_the_mean_of_standardised_energies_over_each_models_last_up
                 training = model.free_energy(ROWS[m])
                 expected[:, m] += (model.free_energy(SCORED) - training.mean()) / training.std()
     assert np.abs(expected).max() > 1
-    np.testing.assert_allclose(state.energy, expected, rtol=1e-12)
+    np.testing.assert_allclose(state.energy, expected, atol=1e-4)  # learning scores in float32
 
 
 def test_averaging_does_not_change_what_is_learned():

@@ -1,0 +1,23 @@
+"""How figures are made: the settings that kinds of artifacts share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How figures are made.
+
+    calibrate    rows that the classifier is fitted on; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
+    mlr_penalty  L2 penalty of the multinomial logistic regression, `auto`: 5-fold cross-validation.
+    likelihood   `auto`: exact if the smaller layer has at most 20 units, else annealed importance sampling.
+    """
+
+    calibrate: Literal["auto", "valid", "cross-fit"] = "auto"
+    mlr_penalty: Literal["auto"] | float = "auto"
+    likelihood: Literal["auto", "exact", "ais"] = "auto"
+    chains: int = 100
+    temperatures: int = 1000
+    seed: int = 0

@@ -45,6 +45,7 @@ KINDS: dict[str, Kind] = {
         Kind("classifier", ("herdcli.online.model.Classifier",)),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),
         Kind("network", ("herdcli.markov.network.Network",)),
+        Kind("beliefs", ("herdcli.markov.beliefs.Beliefs",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
     )
 }

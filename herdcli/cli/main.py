@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "merge": ("herdcli.cli.merge", "Make one classifier of several that were learned apart."),
     "kernel-herd": ("herdcli.cli.kernel_herd", "Choose few weighted points that stand for a data set or a density."),
     "network": ("herdcli.cli.network", "Make Markov networks: lattices, trees, random graphs; change their format."),
+    "ups-infer": ("herdcli.cli.ups_infer", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),
     "eval": ("herdcli.cli.eval", "Say how good a result is: one row of figures per artifact."),
     "apply": ("herdcli.cli.apply", "Run new rows through a model: features, energies, classes."),
     "convert": ("herdcli.cli.convert", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),

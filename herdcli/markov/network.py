@@ -118,7 +118,7 @@ def _suspects(network: Network) -> Array:
     np.add.at(sizes, owner, np.log(network.cardinality[network.scope]))
     cells = np.diff(network.table_offset)
     row = np.repeat(np.arange(network.factor_count), cells)
-    np.maximum.at(largest, row, network.table)
+    np.fmax.at(largest, row, network.table)
     wrong = (np.diff(network.scope_offset) > MOST_AXES) | (np.abs(np.log(np.maximum(cells, 0.5)) - sizes) > 1e-9) | ~(largest > 0)
     wrong[row[~np.isfinite(network.table) | (network.table < 0)]] = True
     pairs = np.sort(owner * network.count + network.scope)

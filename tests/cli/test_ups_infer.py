@@ -1,0 +1,85 @@
+"""`herd network` and `herd ups-infer` as processes: pipes, formats, and the exact words about bad input."""
+
+from __future__ import annotations
+
+import pytest
+
+TWO = b"MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"
+
+
+def test_a_pipe_from_a_seed_to_marginals(shell):
+    first = shell("herd network grid --rows 3 --columns 4 --sigma-w 2 --seed 3 | herd ups-infer --format mar")
+    assert first.code == 0
+    assert first.out.startswith(b"MAR\n12 2 0.")
+    assert "treewidth 3 and 2^" in first.err
+    again = shell(
+        "herd network grid --rows 3 --columns 4 --sigma-w 2 --seed 3 --format uai | herd ups-infer --algorithm enumerate --format mar"
+    )
+    ours, theirs = ([float(word) for word in run.out.split()[1:]] for run in (first, again))
+    assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) < 1e-13
+
+
+def test_formats_go_round(shell, tmp_path):
+    done = shell("herd network tree --nodes 9 -o a.uai && herd network convert a.uai -o b.h5 && herd network convert b.h5 -o c.fg && "
+                 "gzip -k c.fg && herd network convert c.fg.gz -o d.uai")  # fmt: skip
+    assert done.code == 0, done.err
+    assert (tmp_path / "a.uai").read_bytes() == (tmp_path / "d.uai").read_bytes()
+
+
+def test_same_bytes(herd):
+    assert herd("network", "random").out == herd("network", "random").out != herd("network", "random", "--seed", "1").out
+
+
+def test_evidence_observations_and_likelihoods(herd, tmp_path):
+    (tmp_path / "two.uai").write_bytes(TWO)
+    (tmp_path / "two.evid").write_bytes(b"1 1 0\r\n")
+    for option in (["--evidence", "two.evid"], ["--observe", "x1=1,0", "--algorithm", "enumerate"], ["--likelihood", "x1=1,0"]):
+        words = herd("ups-infer", "two.uai", *option, "--format", "mar").out.split()
+        assert [float(word) for word in words[1:]] == pytest.approx([2, 2, 0.25, 0.75, 2, 1, 0], abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "message"),
+    [
+        (["-"], TWO[:-3], 65, "stdin: ends at line 7, token 3 where a value of factor 0 is expected\nhint: is the file cut"),
+        (["-"], TWO.replace(b"3 4", b"-3 4"), 65, "stdin: factor 0: value 2 is -3, potentials are finite and not negative"),
+        (["-", "--observe", "x0=0.5,0.6"], TWO, 65, "stdin: the marginal of x0 sums to 1.1, not to 1"),
+        (["-", "--observe", "x0=0.5"], TWO, 65, "stdin: --observe 'x0=0.5' has 1 values, x0 has 2 states"),
+        (["-", "--observe", "x9=0.5,0.5"], TWO, 65, "stdin: there is no variable 9, there are 2 (0 to 1)"),
+        (["-", "--observe", "x0"], TWO, 2, "--observe 'x0' is not of the form NAME=NUMBER,NUMBER…"),
+        (["-", "--evidence", "-"], TWO, 2, "stdin can be read only once"),
+        (["-"], b"", 66, "nothing arrived on stdin"),
+        (["none.uai"], b"", 66, "none.uai: there is no such file"),
+    ],
+)  # fmt: skip
+def test_bad_input(herd, arguments, stdin, code, message):
+    ended = herd("ups-infer", *arguments, stdin=stdin)
+    assert ended.code == code, ended.err
+    assert message in ended.err
+    assert ended.out == b""
+
+
+def test_evidence_of_probability_zero_is_a_negative_result(herd, tmp_path):
+    (tmp_path / "zero.uai").write_bytes(TWO.replace(b"1 2 3 4", b"0 2 3 4"))
+    (tmp_path / "zero.evid").write_bytes(b"2 0 0 1 0")
+    ended = herd("ups-infer", "zero.uai", "--evidence", "zero.evid")
+    assert ended.code == 1
+    assert "the evidence has probability 0: no state is possible with x0=0, x1=0" in ended.err
+
+
+def test_trees_beyond_memory_are_refused_by_name(shell):
+    ended = shell("herd network grid --rows 40 --columns 40 | herd ups-infer --max-memory 1G")
+    assert ended.code == 65
+    assert "stdin: the junction tree, treewidth " in ended.err
+    assert "more than the 1 GB allowed" in ended.err
+
+
+def test_a_data_set_is_no_network(herd, small):
+    assert "is of kind dataset, expected network" in herd("ups-infer", small).err
+
+
+def test_choices_are_those_of_the_topic():
+    from herdcli.cli import ups_infer
+    from herdcli.markov import algorithms
+
+    assert sorted(ups_infer.ALGORITHMS) == sorted(algorithms.ALGORITHMS)

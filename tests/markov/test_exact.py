@@ -1,0 +1,190 @@
+"""Junction trees and enumeration: against brute force written here, the reference networks, and each other."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import DataError, NegativeResult
+from herdcli.markov import algorithms, formats, generate, network
+from herdcli.markov.algorithms import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = next(
+    (
+        path / "networks"
+        for path in (Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data")
+        if (path / "networks").is_dir()
+    ),
+    None,
+)
+REFERENCES = json.loads((DATA / "references.json").read_text()) if DATA else {}
+HEAVY = {"ObjectDetection_11.uai", "Grids_11.uai", "Grids_13.uai", "Alchemy_11.uai"}
+
+
+def infer(given, algorithm, **settings):
+    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+
+
+def brute_force(given):
+    """Marginals and log Z by a loop over all states."""
+    marginals = [np.zeros(count) for count in given.cardinality]
+    total = 0.0
+    for x in itertools.product(*map(range, given.cardinality)):
+        p = math.prod(float(table[tuple(x[i] for i in scope)]) for scope, table in given.factors())
+        total += p
+        for i, value in enumerate(x):
+            marginals[i][value] += p
+    return [p / total for p in marginals], math.log(total)
+
+
+def random_network(seed: int, zeros: bool = False, variables: int = 7):
+    """Factors of one to four variables with two or three states, one variable in no factor."""
+    random = np.random.default_rng(seed)
+    cardinality = random.integers(1, 4, variables)
+    factors = []
+    for _ in range(variables):
+        scope = tuple(random.choice(variables - 1, random.integers(0, 5), replace=False).tolist())
+        table = np.asarray(np.exp(2 * random.standard_normal(cardinality[list(scope)])))
+        if zeros:
+            table = np.asarray(table * (random.random(table.shape) < 0.8))
+            table.flat[0] = 1.0
+        factors.append((scope, table))
+    return network.build(cardinality, factors)
+
+
+@pytest.mark.parametrize("algorithm", ["junction-tree", "enumerate"])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_marginals_are_those_of_brute_force(algorithm, zeros, seed):
+    given = random_network(seed, zeros)
+    marginals, log_z = brute_force(given)
+    found = infer(given, algorithm)
+    assert abs(found.attributes["log_z"] - log_z) < 1e-12
+    assert max(np.abs(p - q).max() for p, q in zip(found.nodes, marginals, strict=True)) < 1e-13
+    for scope, p in found.cliques:
+        for axis, i in enumerate(scope):
+            assert np.allclose(p.sum(axis=tuple(k for k in range(p.ndim) if k != axis)), marginals[i], atol=1e-13)
+
+
+@pytest.mark.parametrize("algorithm", ["junction-tree", "enumerate"])
+def test_evidence_is_conditioning(algorithm):
+    given = random_network(11)
+    evidence = dict.fromkeys(np.flatnonzero(given.cardinality > 1)[:2].tolist(), 0)
+    factors = [*given.factors(), *(((i,), np.eye(given.cardinality[i])[0]) for i in evidence)]
+    marginals, log_z = brute_force(network.build(given.cardinality, factors))
+    found = infer(network.condition(given, evidence), algorithm)
+    assert abs(found.attributes["log_z"] - log_z) < 1e-12
+    for i, p in enumerate(found.nodes):
+        assert np.allclose(p, marginals[i][:1] if i in evidence else marginals[i], atol=1e-13)
+
+
+def test_couplings_of_fifty_are_exact():
+    edges = generate.grid_edges(3, 3)
+    W = 50.0 * np.where(np.arange(len(edges)) % 2, 1, -1)
+    given = generate.from_weights(edges, W, np.linspace(-60, 55, 9))
+    energy = np.array([
+        W @ (x[edges[:, 0]] * x[edges[:, 1]]) + np.linspace(-60, 55, 9) @ x for x in np.array(list(itertools.product((0, 1), repeat=9)))
+    ])  # fmt: skip
+    top = energy.max()
+    p = np.exp(energy - top)
+    on = np.array(list(itertools.product((0, 1), repeat=9))).T @ p / p.sum()
+    found = infer(given, "junction-tree")
+    assert abs(found.attributes["log_z"] - top - math.log(p.sum())) < 1e-12 * top
+    assert np.allclose([q[1] for q in found.nodes], on, rtol=1e-10, atol=0)
+
+
+def test_evidence_of_probability_zero_is_said():
+    given = network.build([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.eye(2))])
+    for algorithm in ("junction-tree", "enumerate"):
+        with pytest.raises(NegativeResult, match="no state has a probability"):
+            infer(network.condition(given, {0: 0, 2: 1}), algorithm)
+    with pytest.raises(NegativeResult, match="the evidence has probability 0: no state is possible with x0=0, x1=1"):
+        network.condition(given, {0: 0, 1: 1})
+
+
+def test_observed_marginals_hold_and_nothing_else_moves():
+    """Q(x) = P(x) Π e^{λ_i}: the ratio of two conditionals given the observed variables is P's."""
+    given = generate.make("grid", rows=3, columns=3, sigma_w=2.0, seed=5)
+    observed = {0: np.array([0.2, 0.8]), 8: np.array([0.7, 0.3])}
+    found = infer(network.observe(given, observed), "enumerate", tolerance=1e-13)
+    for i, p in observed.items():
+        assert np.allclose(found.nodes[i], p, atol=1e-12)
+    table = np.array([[infer(network.condition(given, {0: a, 8: b}), "enumerate").attributes["log_z"] for b in (0, 1)] for a in (0, 1)])
+    q = np.exp(table - table.max())
+    for _ in range(2000):
+        q *= (observed[0] / q.sum(axis=1))[:, None]
+        q *= (observed[8] / q.sum(axis=0))[None]
+    centre = sum(q[a, b] * infer(network.condition(given, {0: a, 8: b}), "enumerate").nodes[4][1] for a in (0, 1) for b in (0, 1))
+    assert abs(found.nodes[4][1] - centre) < 1e-11
+    assert abs(found.attributes["log_z"] - (q * (table - np.log(q))).sum()) < 1e-11
+
+
+def test_delta_marginals_are_conditioning():
+    """Observation 5.4.1."""
+    given = generate.make("grid", rows=3, columns=3, sigma_w=2.0, seed=6)
+    delta = infer(network.observe(given, {4: np.array([0.0, 1.0])}), "enumerate")
+    held = infer(network.condition(given, {4: 1}), "enumerate")
+    assert abs(delta.attributes["log_z"] - held.attributes["log_z"]) < 1e-12
+    assert all(np.allclose(p, q, atol=1e-13) for i, (p, q) in enumerate(zip(delta.nodes, held.nodes, strict=True)) if i != 4)
+
+
+def test_two_observed_nodes_have_the_closed_form():
+    """Teh (2003), sec. 5.5: weight 5, biases −2.5, means .3; λ = ln u + 2.5 with 0.7 e⁵ u² + 0.4 u − 0.3 = 0."""
+    given = generate.from_weights(np.array([[0, 1]]), np.array([5.0]), np.array([-2.5, -2.5]))
+    both = network.observe(given, {0: np.array([0.7, 0.3]), 1: np.array([0.7, 0.3])})
+    found = infer(both, "enumerate", tolerance=1e-13)
+    u = (-0.4 + math.sqrt(0.16 + 4 * 0.7 * math.exp(5) * 0.3)) / (2 * 0.7 * math.exp(5))
+    assert abs(math.log(u) + 2.5 - -0.4594661) < 1e-7
+    ((_, pair),) = [clique for clique in found.cliques if len(clique[0]) == 2]
+    expected = np.array([[1, u], [u, math.exp(5) * u * u]])
+    assert np.allclose(pair, expected / expected.sum(), atol=1e-12)
+
+
+def test_trees_too_large_are_told_before_they_are_built():
+    given = generate.make("grid", rows=80, columns=80)
+    method = algorithms.method(given, Settings())
+    state = iterate.run(method.step, method.init(), steps=8, until=method.done)
+    size, what = method.bytes_needed(state)
+    assert size > 2**50
+    assert "treewidth at least " in what
+    with pytest.raises(DataError, match=r"36 variables have 2\^36.0 states together, enumerate handles 2\^26"):
+        infer(generate.make("grid", rows=6, columns=6), "enumerate")
+
+
+def test_more_orders_are_never_worse_and_trees_have_width_one():
+    given = generate.make("random", nodes=60, degree=4, seed=3)
+    cells = []
+    for orders in (1, 2, 8):
+        method = algorithms.method(given, Settings(orders=orders))
+        cells.append(iterate.run(method.step, method.init(), steps=orders, until=method.done).cells)
+    assert cells[0] >= cells[1] >= cells[2]
+    tree = algorithms.method(generate.make("tree", nodes=200), Settings())
+    assert iterate.run(tree.step, tree.init(), steps=8, until=tree.done).width == 1
+
+
+def reference(name: str):
+    raw = (DATA / name).read_bytes()
+    text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode()
+    return formats.read(text, {"uai": "uai", ".fg": "fg", ".gz": "bif"}[name[-3:]])
+
+
+@pytest.mark.skipif(not REFERENCES, reason="the reference networks are not here")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in HEAVY else ()) for name in REFERENCES])
+def test_reference_networks(name):
+    known = REFERENCES[name]
+    evidence = {int(i): state for i, state in known["evidence"].items()}
+    found = infer(network.condition(reference(name), evidence), "junction-tree")
+    assert abs(found.attributes["log_z"] - known["logZ"]) < 1e-9
+    for i, p in enumerate(known["marg"]):
+        if i not in evidence:
+            assert np.abs(found.nodes[i] - p).max() < 1e-9

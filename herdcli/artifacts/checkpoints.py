@@ -8,11 +8,19 @@ from typing import Any, TypeVar
 from herdcli.artifacts import codec, guard, hdf5, header, memory
 from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.kinds import CHECKPOINT
-from herdcli.artifacts.streams import publish
+from herdcli.artifacts.streams import check_destination, publish
 from herdcli.errors import BadUsage, CannotCreate, DataError
 
 State = TypeVar("State")
 VERSION = 1
+
+
+def check_checkpoint(path: str) -> None:
+    """Raise now what `save_checkpoint` would raise later: for use before the work.  CannotCreate (73)."""
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        raise CannotCreate("is no regular file, so no checkpoint can be kept there", where=path, hint="--checkpoint FILE")
+    check_destination(path)
+    _refuse_foreign(path)
 
 
 def save_checkpoint(path: str, state: Any, digest: str) -> None:

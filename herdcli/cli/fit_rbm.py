@@ -22,7 +22,7 @@ def _parse_batch_size(text: str) -> int:
     """A number of rows, or `all`, which is 0."""
     if text == "all":
         return 0
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or int(text) == 0:
         raise ValueError("is neither a number of rows nor 'all'")
     return int(text)
 

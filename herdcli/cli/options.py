@@ -171,7 +171,7 @@ def default_threads() -> int:
     for variable in ("HERD_THREADS", "SLURM_CPUS_PER_TASK"):
         text = os.environ.get(variable, "").strip()
         if text:
-            if not text.isdigit() or int(text) < 1:
+            if not text.isdecimal() or int(text) < 1:
                 raise click.UsageError(f"{variable}='{text}' is not a number of threads")
             return int(text)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -45,6 +46,10 @@ class Session:
         if self.checkpoint is None:
             for option in ("every", "resume"):
                 self.ignored(option, "without --checkpoint")
+            return self
+        if self.output != "-" and os.path.realpath(self.output) == os.path.realpath(self.checkpoint):
+            raise BadUsage("is named by both -o and --checkpoint", where=self.output, hint="give the checkpoint a name of its own")
+        artifacts.check_checkpoint(self.checkpoint)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -51,4 +51,5 @@ setup(
     packages=[*find_packages(include=["herdcli", "herdcli.*"]), "herdcli.data"],
     package_dir={"herdcli.data": "data"},
     ext_modules=extensions(),
+    options={"build_ext": {"parallel": os.cpu_count()}},
 )

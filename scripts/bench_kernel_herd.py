@@ -10,7 +10,13 @@ np.exp, then one kernel column and one running sum for each atom.  The bars: 1/5
 with the same indices as NumPy; without the compiled loops no slower than NumPy.  --threads 2 measures the embedding's wall clock
 on one and two workers (bar 1.8, on two free cores).
 
-MEASURED
+Measured on one thread of an AMD EPYC 9xx4 (AVX-512), busy with other work, CPU seconds:
+
+    herd 1.61 (embedding 1.40)   NumPy 10.4 (6.5 times)   goodpoints 28.0 (17 times)   coreax 24.4 (15 times)
+    herd without the compiled loops 2.86, NumPy 9.4 (3.3 times)            1,000 of 1,000 indices equal in both
+
+Quality on 10,000 x 10 rows, 1000 MMD at 100 and 316 atoms: herding 10.9 and 4.45, ten swap passes 7.1 and 2.7, with simplex
+weights 5.3 and 1.3, min-norm-point 3.4 and 0.43.
 
 Exit code 1 if a bar is missed.
 """

@@ -14,7 +14,6 @@ from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.evaluation.samples import Reference
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 

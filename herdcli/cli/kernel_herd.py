@@ -115,11 +115,12 @@ def command(session: Session, source: str, **options: Any) -> None:
 
     Equal scores go to the lowest row; a row may be chosen again (not with --unique), as may its
     duplicate.  The first m atoms of herding, line-search, open-loop, step, random and sobol are the
-    same whatever --count.  The artifact holds the MMD for each number of atoms.
+    same whatever --count.  The artifact holds the MMD for each number of atoms; -o FILE.csv and
+    FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
     """
     from herdcli.quadrature import assemble, selection
 
-    session.check_output("samples")
+    kernel_herd_tables.check_output(session)
     inputs = kernel_herd_input.read(session, source, options)
     problem = inputs.problem
     session.require_memory(selection.estimate(problem), "herding")
@@ -137,4 +138,4 @@ def command(session: Session, source: str, **options: Any) -> None:
         keep_state=not options["no_state"],
     )
     kernel_herd_tables.close(session, value, options["count"])
-    session.save(value, f"{len(value.index)} atoms, {problem.kernel.text()}", history=inputs.history)
+    kernel_herd_tables.save(session, value, f"{len(value.index)} atoms, {problem.kernel.text()}", inputs.history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,3 +84,40 @@ def close(session: Session, value: Samples, count: int) -> None:
 
 def _sizes(value: Samples) -> list[int]:
     return [len(value.members(g)) for g in range(value.groups)]
+
+
+def check_output(session: Session) -> None:
+    """Refuse an output that cannot be made; CSV is written here, as a table for people."""
+    from herdcli.artifacts.streams import check_destination
+
+    if _is_csv(session):
+        if not session.dry_run:
+            check_destination(session.output, clobber=session.clobber)
+    else:
+        session.check_output("samples")
+
+
+def _is_csv(session: Session) -> bool:
+    return session.output.lower().endswith(".csv")
+
+
+def save(session: Session, value: Samples, summary: str, history: Artifact | None) -> None:
+    """The samples as an artifact; as Parquet or CSV the atoms alone."""
+    if not _is_csv(session):
+        plain = replace(value, summary=None, projected=None, state=None) if session.output.lower().endswith(".parquet") else value
+        session.save(plain, summary, history=history)
+        return
+    from herdcli.artifacts import publish, remove_checkpoint
+    from herdcli.evaluation.table import comma_separated
+
+    names = value.feature_names or [f"x{j}" for j in range(value.x.shape[1])]
+    rows = []
+    for i, atom in enumerate(value.x.tolist()):
+        group = {} if value.group is None or value.group_names is None else {"group": value.group_names[int(value.group[i])]}
+        figures = {"row": int(value.index[i]), "weight": float(value.weight[i]), "mmd": float(value.mmd[i])}
+        rows.append(group | figures | dict(zip(names, atom, strict=True)))
+    with publish(session.output, clobber=session.clobber) as target:
+        target.write_text(comma_separated(rows), encoding="utf-8")
+    session.console.note(f"{summary}, {session.console.elapsed():.1f} s → table")
+    if session.checkpoint:
+        remove_checkpoint(session.checkpoint)

@@ -107,7 +107,7 @@ def _summary(problem: Problem, state: State, results: list[Result], spaces: list
         counts = [sum(counts)]
     return Summary(
         mmd=np.array([r.mmd for r in reports]),
-        floor=np.array([math.sqrt(max(0.0, r.spread) / (n or len(r.index))) for r, n in zip(results, counts, strict=True)]),
+        floor=np.array([math.sqrt(max(r.spread, 0.0) / (n or len(r.index))) for r, n in zip(results, counts, strict=True)]),
         norm=np.array([result.norm for result in results]),
         rows=np.array(counts, dtype=np.int64),
         condition=np.array([r.condition for r in reports]),

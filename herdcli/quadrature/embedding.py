@@ -39,6 +39,8 @@ class Evaluator(Protocol):
 
 def evaluator(kernel: Kernel, points: Array) -> Evaluator:
     """The fastest evaluator of a kernel on points (n, d) float64."""
+    if isinstance(kernel, Features):
+        return FeaturePoints(kernel, points)
     return GaussianPoints(kernel, points) if isinstance(kernel, Gaussian) else GenericPoints(kernel, points)
 
 
@@ -57,6 +59,13 @@ class GenericPoints:
         for start in range(0, len(out), block):
             out[start : start + block] = self.kernel.matrix(self.points[start : start + block], rows) @ weights
         return out
+
+
+class FeaturePoints(GenericPoints):
+    """Explicit features: weighted atoms by their moments, whatever their number."""
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        return moment_embedding(self.kernel, self.points, weights @ rows, (rows * weights[:, None]).T @ rows)[0]
 
 
 class GaussianPoints:

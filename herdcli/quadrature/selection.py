@@ -19,7 +19,7 @@ from herdcli.quadrature.embedding import EmbeddingState
 from herdcli.quadrature.polish import Polish
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.space import Space, prefix_distances
-from herdcli.quadrature.targets import Rows, Target
+from herdcli.quadrature.targets import Moments, Rows, Target
 from herdcli.schema import Array, array
 
 Map = embedding.Map
@@ -119,7 +119,8 @@ def estimate(problem: Problem) -> int:
         rows = group.target.X if isinstance(group.target, Rows) else group.points
         size = 4 if problem.settings.precision == "float32" else 8
         copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
-        square = 24 * group.count**2 if problem.settings.rule.rule == "min-norm-point" else 8 * group.count**2
+        distinct = min(group.count, n) if n else group.count
+        square = 8 * distinct**2 * (4 if problem.settings.rule.rule == "min-norm-point" else 2)
         worst = max(worst, copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
     return worst
 
@@ -368,11 +369,13 @@ def _sequence_result(space: Space, group: Group, state: State, run: rules.State,
 
 
 def _spread(space: Space, group: Group) -> float:
-    """E k(x, x) − ‖μ‖² under the target: over its rows, or over a large sample where k(x, x) varies."""
+    """E k(x, x) − ‖μ‖² under the target, NaN for a closed form under which k(x, x) varies."""
     target = group.target
     if isinstance(target, Rows):
         own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
         return float(target.weights @ own / target.weights.sum()) - space.norm
     low, high = target.box()
-    ends = space.kernel.diagonal(np.stack([low, high, 0.5 * (low + high)]))
+    if isinstance(target, Moments):  # of ±1 units, on which feature kernels have one k(x, x)
+        return float(space.kernel.diagonal(high[None])[0]) - space.norm
+    ends = space.kernel.diagonal(np.stack([low, high, 0.3 * low + 0.7 * high]))
     return float(ends[0]) - space.norm if np.ptp(ends) <= 1e-12 * np.abs(ends).max() else math.nan

@@ -1,0 +1,234 @@
+"""Figures 3 to 7 of Bach, Lacoste-Julien & Obozinski (2012) from pipelines of `herd` commands.
+
+    python scripts/bach_figures.py --output results/bach                # all, a few minutes
+    python scripts/bach_figures.py --figure 4 --output results/bach
+
+For each figure FIGURE.csv (long form: panel, method, t, and what is plotted) and, with matplotlib, FIGURE.png.  Every number
+comes out of `herd kernel-herd … | herd eval --trace`; this file only writes inputs and draws.
+
+Figure 3: population herding on [0, 1], MMD against the number of atoms.  Left ν = 3 and a trigonometric density, middle
+ν = 3 and right ν = 1, both uniform.  Random is averaged over 10 seeds; "-proj" are the simplex weights of the same atoms.
+Figure 4: the same from a sample of 1,000 rows: error on the rows (train) and against the density (test).
+Figure 5: signs of 100 Gaussian variables, features x and xx', candidates 10,000 draws.
+Figure 6: 10 independent bits with means U[−1, 1]; {1..5}/6 · 2√2/3; {1..5}/6 (of (1 + mean)/2): distance to the law of maximum entropy and
+error of the means.  Figure 7: zero weights on x, constant weights on xx'.
+The herding trajectories of 6 and 7 are compared with `herd herd --model mrf` and must be equal.  Both programs give a tie to
+the first state, and ties abound where units are exchangeable; so moments are rounded to multiples of 2^-20, with which all scores are
+exact, and the rational ones are given to `herd herd` as six rows of data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+HERD = [sys.executable, "-m", "herdcli"]
+Rows = list[dict[str, str]]
+
+
+def herd(*arguments: object, folder: Path) -> str:
+    """Run one command; its stdout."""
+    done = subprocess.run([*HERD, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"herd {' '.join(map(str, arguments))}: {done.stderr}")
+    return done.stdout
+
+
+def trace(folder: Path, *arguments: object, target: str | None = None) -> Rows:
+    """`herd kernel-herd ARGUMENTS` and the rows of `herd eval --trace`."""
+    herd("kernel-herd", *arguments, "--no-state", "-q", "-o", "run.h5", folder=folder)
+    extra = ["--target", target] if target else []
+    return list(csv.DictReader(io.StringIO(herd("eval", "run.h5", "--trace", "--format", "csv", *extra, folder=folder))))
+
+
+def table(path: Path, columns: list[str], rows: np.ndarray) -> str:
+    """A CSV file; its name."""
+    np.savetxt(path, np.atleast_2d(rows), delimiter=",", header=",".join(columns), comments="", fmt="%.17g")
+    return path.name
+
+
+def density(folder: Path) -> str:
+    """The randomly selected density of figures 3 and 4: D = 5, coefficients N(0, 1)."""
+    return "trigonometric:" + table(folder / "density.csv", ["a", "b"], np.random.default_rng(1).standard_normal((5, 2)))
+
+
+def figure3(folder: Path, count: int) -> Iterator[dict[str, object]]:
+    panels = {
+        "nu=3, density": (density(folder), "bernoulli:3"),
+        "nu=3, uniform": ("uniform", "bernoulli:3"),
+        "nu=1, uniform": ("uniform", "bernoulli:1"),
+    }
+    for panel, (target, kernel) in panels.items():
+        common = ("--target", target, "--kernel", kernel, "-m", count)
+        for rule in ("herding", "line-search", "min-norm-point", "sobol", "random"):
+            runs = []
+            for seed in range(10 if rule == "random" else 1):
+                made = ("--rule", rule, "--seed", seed, *(() if rule in ("random", "sobol") else ("--candidates", "grid:8192")))
+                runs.append(trace(folder, *common, *made, *(() if rule == "min-norm-point" else ("--trace-projected",))))
+            for rows in zip(*runs, strict=True):
+                for column, suffix in (("mmd", ""), ("projected_mmd", "-proj")):
+                    values = [float(row[column]) for row in rows if row.get(column)]
+                    if values:
+                        yield {"panel": panel, "method": rule + suffix, "t": int(rows[0]["t"]), "mmd": float(np.mean(values))}
+
+
+def figure4(folder: Path, count: int) -> Iterator[dict[str, object]]:
+    target = density(folder)
+    herd(
+        "kernel-herd", "--rule", "random", "-m", 1000, "--target", target, "--kernel", "bernoulli:3", "-q", "-o", "sample.h5", folder=folder
+    )
+    for rule in ("herding", "line-search"):
+        for row in trace(folder, "sample.h5", "-m", count, "--kernel", "bernoulli:3", "--rule", rule, target=target):
+            for column, name in (("mmd", "train"), ("target_mmd", "test")):
+                yield {"panel": "sample of 1000", "method": f"{rule}, {name}", "t": int(row["t"]), "mmd": float(row[column])}
+    for t in np.unique(np.round(np.logspace(0, np.log10(min(count, 200)), 24)).astype(int)):
+        herd(
+            "kernel-herd", "sample.h5", "-m", t, "--kernel", "bernoulli:3", "--rule", "min-norm-point", "-q", "-o", "run.h5", folder=folder
+        )
+        row = next(csv.DictReader(io.StringIO(herd("eval", "run.h5", "--format", "csv", "--target", target, folder=folder))))
+        for column, name in (("mmd", "train"), ("target_mmd", "test")):
+            yield {"panel": "sample of 1000", "method": f"min-norm-point, {name}", "t": int(t), "mmd": float(row[column])}
+
+
+def figure5(folder: Path, count: int) -> Iterator[dict[str, object]]:
+    A = np.random.default_rng(2).standard_normal((100, 100))
+    target = "signs:" + table(folder / "covariance.csv", [f"x{i}" for i in range(100)], A @ A.T)
+    for rule in ("herding", "line-search", "min-norm-point"):
+        m = min(count, 300) if rule == "min-norm-point" else count
+        made = ("--target", target, "--candidates", "sample:10000", "--kernel", "features:x+xx", "--rule", rule, "-m", m)
+        for row in trace(folder, *made):
+            yield {"panel": "100 signs", "method": rule, "t": int(row["t"]), "mmd": float(row["mmd"])}
+
+
+def laws(folder: Path, panel: str, moments: str, features: str, count: int) -> Iterator[dict[str, object]]:
+    """Herding and line search over all states of 10 units."""
+    for rule in ("herding", "line-search"):
+        made = (
+            "--target",
+            f"moments:{moments}",
+            "--candidates",
+            "cube:10",
+            "--kernel",
+            f"features:{features}",
+            "--rule",
+            rule,
+            "-m",
+            count,
+        )
+        for row in trace(folder, *made):
+            figures = {name: float(row[name]) for name in ("mmd", "law_distance", "law_entropy")}
+            yield {"panel": panel, "method": rule, "t": int(row["t"]), **figures}
+
+
+def same_trajectory(folder: Path, source: str, matrix: str, features: str, steps: int, *model: str) -> None:
+    """Raise unless `herd herd --model mrf` of `source` visits the same states as herding towards the moments `matrix`."""
+    import h5py
+
+    names = {"x": "x", "x+xx": "x,xx"}
+    model = ("--model", "mrf", "--features", names[features], "--maximiser", "enumerate", *model)
+    herd("herd", source, *model, "--iterations", steps, "--burn-in", 0, "-q", "-o", "mrf.h5", folder=folder)
+    made = ("--target", f"moments:{matrix}", "--candidates", "cube:10", "--kernel", f"features:{features}", "-m", steps)
+    herd("kernel-herd", *made, "-q", "-o", "kernel.h5", folder=folder)
+    with h5py.File(folder / "mrf.h5") as file:
+        bits = np.unpackbits(file["states"][0], axis=1, count=10, bitorder="little")
+    with h5py.File(folder / "kernel.h5") as file:
+        mine = file["x"][:] > 0
+    if not np.array_equal(bits.astype(bool), mine):
+        first = int(np.argmax((bits.astype(bool) != mine).any(axis=1)))
+        raise SystemExit(f"features {features}: the trajectory of herd herd {source} differs from step {first + 1} on")
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """Multiples of 2^-20."""
+    return np.round(x * 2.0**20) / 2.0**20
+
+
+UNITS = [f"x{i}" for i in range(10)]
+
+
+def figure6(folder: Path, count: int) -> Iterator[dict[str, object]]:
+    random = np.random.default_rng(3)
+    sixths = random.integers(1, 6, 10)
+    means = {
+        "uniform": rounded(random.uniform(-1, 1, 10)),
+        "irrational": rounded(2 * (sixths / 6 * 2 * np.sqrt(2) / 3) - 1),
+        "rational": 2 * (sixths / 6) - 1,
+    }
+    for panel, mean in means.items():
+        name = table(folder / f"mean-{panel}.csv", UNITS, mean)
+        if panel == "rational":
+            rows = table(folder / "six.csv", UNITS, np.where(np.arange(6)[:, None] < sixths, 1.0, -1.0))
+            same_trajectory(folder, rows, name, "x", count, "--split", "1,0,0")
+        else:
+            same_trajectory(folder, name, name, "x", count, "--moments")
+        yield from laws(folder, panel, name, "x", count)
+
+
+def figure7(folder: Path, count: int) -> Iterator[dict[str, object]]:
+    states = np.where(np.arange(1024)[:, None] >> np.arange(10) & 1, 1.0, -1.0)
+    score = 0.1 * 0.5 * (states.sum(axis=1) ** 2 - 10)  # constant weight 0.1 on every pair
+    law = np.exp(score - score.max())
+    second = rounded((states * (law / law.sum())[:, None]).T @ states)
+    name = table(folder / "pairs.csv", UNITS, np.vstack([np.zeros(10), second]))
+    flat = np.concatenate([np.zeros(10), second[np.triu_indices(10, 1)]])
+    source = table(folder / "flat.csv", [f"m{i}" for i in range(len(flat))], flat)
+    same_trajectory(folder, source, name, "x+xx", count, "--moments")
+    yield from laws(folder, "constant pairs", name, "x+xx", count)
+
+
+FIGURES = {3: (figure3, 300), 4: (figure4, 1000), 5: (figure5, 1000), 6: (figure6, 20000), 7: (figure7, 20000)}
+
+
+def draw(path: Path, rows: list[dict[str, object]]) -> None:
+    """One panel for each panel and quantity."""
+    try:
+        import matplotlib
+    except ImportError:
+        return
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    quantities = [name for name in ("law_distance", "mmd") if name in rows[0]]
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    figure, axes = pyplot.subplots(len(quantities), len(panels), figsize=(4.5 * len(panels), 3.6 * len(quantities)), squeeze=False)
+    for i, quantity in enumerate(quantities):
+        for j, panel in enumerate(panels):
+            axis = axes[i][j]
+            for method in dict.fromkeys(row["method"] for row in rows if row["panel"] == panel):
+                points = [(row["t"], row[quantity]) for row in rows if row["panel"] == panel and row["method"] == method]
+                axis.loglog(*zip(*points, strict=True), "--" if str(method).endswith(("-proj", "train")) else "-", label=method)
+            axis.set(title=panel, xlabel="atoms", ylabel=quantity.replace("_", " "))
+            axis.legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--figure", type=int, choices=FIGURES, action="append")
+    parser.add_argument("--output", type=Path, default=Path("results/bach"))
+    parser.add_argument("--count", type=int, default=None, help="atoms, instead of each figure's own number")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for number in arguments.figure or FIGURES:
+        make, count = FIGURES[number]
+        rows = list(make(arguments.output, arguments.count or count))
+        path = arguments.output / f"figure{number}.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        draw(path.with_suffix(".png"), rows)
+        print(f"{path}: {len(rows)} rows")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -26,13 +26,21 @@ def kernel_matrix(settings: Settings, A: Array, B: Array) -> Array:
     return product
 
 
+def room_for(count: int) -> int:
+    """Room of a machine with so many support vectors: it depends on nothing else, so that sums over it do not either."""
+    room = 16
+    while room <= count:
+        room = room * 3 // 2
+    return room
+
+
 class Growing:
-    """A machine whose arrays have room for more support vectors."""
+    """A machine whose arrays have room for more support vectors; of B, in Fortran order for BLAS, the lower triangle."""
 
     def __init__(self, machine: Machine, width: int) -> None:
         self.count = len(machine.alpha)
-        room = max(16, 2 * self.count)
-        self.alpha, self.B, self.support = np.zeros(room), np.zeros((room, room)), np.zeros((room, width))
+        room = room_for(self.count)
+        self.alpha, self.B, self.support = np.zeros(room), np.zeros((room, room), order="F"), np.zeros((room, width))
         self.alpha[: self.count] = machine.alpha
         self.B[: self.count, : self.count] = machine.B
         self.support[: self.count, : machine.support.shape[1]] = machine.support
@@ -40,12 +48,32 @@ class Growing:
     def machine(self) -> Machine:
         """Without the spare room."""
         m = self.count
-        return Machine(self.alpha[:m].copy(), self.B[:m, :m].copy(), self.support[:m].copy())
+        lower = np.tril(self.B[:m, :m])
+        return Machine(self.alpha[:m].copy(), lower + np.tril(lower, -1).T, self.support[:m].copy())
 
-    def place(self, x: Array) -> int | None:
-        """Where x stands among the support vectors, None if it does not."""
-        found = np.flatnonzero((self.support[: self.count] == x).all(axis=1))
+    def place(self, x: Array, k: Array, own: float) -> int | None:
+        """Where x stands among the support vectors, None if it does not; k and own are its kernel values with them and itself."""
+        near = np.flatnonzero(np.abs(k - own) <= 1e-9 * abs(own))
+        found = near[(self.support[near] == x).all(axis=1)]
         return int(found[0]) if len(found) else None
+
+    def spread(self, k: Array) -> Array:
+        """Bk (m,)."""
+        from scipy.linalg import blas
+
+        padded = np.zeros(len(self.alpha))
+        padded[: len(k)] = k
+        return np.asarray(blas.dsymv(1.0, self.B, padded, lower=1)[: len(k)])
+
+    def move(self, g: Array, alpha: float, shrink: float) -> None:
+        """α += alpha g, B += shrink g g'."""
+        from scipy.linalg import blas
+
+        self.alpha[: len(g)] += alpha * g
+        if shrink > 0.0:
+            padded = np.zeros(len(self.alpha))
+            padded[: len(g)] = g
+            blas.dsyr(shrink, padded, lower=1, a=self.B, overwrite_a=1)
 
     def add(self, x: Array) -> int:
         """Make x a support vector of no effect yet."""
@@ -83,30 +111,23 @@ def learn_kernel(
             sign = (1.0 if y == 1 else -1.0) if len(machines) == 1 else (1.0 if y == z else -1.0)
             m = machine.count
             k = kernel_matrix(settings, machine.support[:m], x[None])[:, 0]
-            Bk = machine.B[:m, :m] @ k
+            Bk = machine.spread(k)
             score[row, z], variance[row, z] = machine.alpha[:m] @ k, own - k @ Bk
             alpha, _, shrink, _ = fast.solve_step(rule, sign * float(score[row, z]), float(variance[row, z]), C)
             if alpha == 0.0 and shrink == 0.0:
                 continue
-            at = machine.place(x)
+            at = machine.place(x, k, own)
             if at is None and settings.budget and m >= settings.budget:
                 refused += 1
                 continue
-            _apply(machine, machine.add(x) if at is None else at, Bk, alpha * sign, shrink)
+            at = machine.add(x) if at is None else at
+            g = np.zeros(machine.count)  # e_at − Bk
+            g[:m] = -Bk
+            g[at] += 1.0
+            machine.move(g, alpha * sign, shrink)
             changed = True
         updates += changed
     return updates, refused
-
-
-def _apply(machine: Growing, at: int, Bk: Array, move: float, shrink: float) -> None:
-    """α += move g, B += shrink g g' with g = e_at − Bk."""
-    m = machine.count
-    g = np.zeros(m)
-    g[: len(Bk)] = -Bk
-    g[at] += 1.0
-    machine.alpha[:m] += move * g
-    if shrink > 0.0:
-        machine.B[:m, :m] += shrink * np.outer(g, g)
 
 
 def kernel_scores(machines: list[Machine], settings: Settings, X: Array, score: Array, variance: Array) -> None:

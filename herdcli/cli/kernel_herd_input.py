@@ -77,7 +77,7 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     if constant:
         session.console.warn(f"constant columns are left as they are: {', '.join(str(j) for j in constant[:8])}")
     groups, rows = _groups(data, target, given, scale, options)
-    basis = basis / scale
+    basis = basis if data is not None else basis / scale
     kernel = choose(kernel, basis, options["bandwidth"], options["seed"])
     kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
     check_definite(kernel, basis)
@@ -147,7 +147,8 @@ def _rates(session: Session, options: dict[str, Any]) -> tuple[float, ...]:
 def _input_rows(session: Session, source: str, options: dict[str, Any]) -> _Rows:
     """INPUT, its weights and groups."""
     label = None if options["by"] in (None, "y") else options["by"]
-    artifact = session.load(source, "data", kinds={"dataset", "samples"}, input_format=options["input_format"], label=label)
+    artifact = kernel_herd_tables.spilled(session, source) if options["block_rows"] else None
+    artifact = artifact or session.load(source, "data", kinds={"dataset", "samples"}, input_format=options["input_format"], label=label)
     X, names = kernel_herd_tables.matrix(artifact)
     weights = getattr(artifact.value, "weight", None)
     group: Array | None = None
@@ -218,9 +219,12 @@ def _groups(
     parts = _parts(data, options["block_rows"])
     count = min(options["block_atoms"] or 4 * options["count"], options["block_rows"]) if options["block_rows"] else options["count"]
     groups = []
+    np.divide(data.X, scale, out=data.X)
     for part in parts:
-        # one array for the whole data set: the symmetric embedding knows rows and candidates are the same
-        own = Rows(data.X[part] / scale, data.weights[part] if options["block_rows"] else data.weights[part] / data.weights[part].sum())
+        weights = data.weights[part]
+        contiguous = part[-1] - part[0] + 1 == len(part)  # then rows are shared, not copied
+        X = data.X[part[0] : part[-1] + 1] if contiguous else data.X[part]
+        own = Rows(X, weights if options["block_rows"] else weights / weights.sum())
         polish = preparation.polish_box(own, own.X if points is None else points) if options["polish"] else None
         groups.append(Group(own, points, count, polish))
     return groups, [part if points is None else None for part in parts]

@@ -31,6 +31,18 @@ def table(session: Session, path: str, role: str) -> tuple[Array, list[str] | No
     return matrix(session.load(path, role, kinds={"dataset", "samples"}))
 
 
+def spilled(session: Session, path: str) -> Artifact | None:
+    """Rows of a Parquet file on disk instead of in memory; None for other inputs."""
+    from herdcli.artifacts import spill
+
+    if path == "-":
+        return None
+    artifact = spill.load(path, note=session.console.note)
+    if artifact is not None:
+        session.inputs["data"] = replace(artifact, value=None)
+    return artifact
+
+
 def whole(text: str, option: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise BadUsage(f"--candidates {option} needs a number above 0")

@@ -31,10 +31,19 @@ def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[in
         if len(rule) != d:
             raise BadUsage(f"--scale gives {len(rule)} numbers for {d} columns")
         return np.asarray(rule, dtype=np.float64), []
-    found = X.std(axis=0) if rule == "std" else np.ptp(X, axis=0)
-    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    width = X.max(axis=0) - X.min(axis=0)
+    found = _deviations(X) if rule == "std" else width.copy()
+    constant = np.flatnonzero(width == 0)
     found[constant] = 1.0
     return found, [int(j) for j in constant]
+
+
+def _deviations(X: Array) -> Array:
+    """(d,) standard deviations, without a copy of X."""
+    mean = X.mean(axis=0)
+    block = 1 << 14
+    total = sum(np.square(X[start : start + block] - mean).sum(axis=0) for start in range(0, len(X), block))
+    return np.asarray(np.sqrt(total / len(X)))
 
 
 def cube(dimension: int) -> Array:

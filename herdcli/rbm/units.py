@@ -11,10 +11,15 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
 
 from herdcli.errors import BadUsage
 from herdcli.schema import Array
+
+
+def logistic(natural: Array) -> Array:
+    """1 / (1 + e^{−a}) elementwise, to full relative precision at both ends."""
+    result: Array = np.exp(-np.logaddexp(0.0, -natural))
+    return result
 
 
 class Family(Protocol):
@@ -44,12 +49,10 @@ class Binary:
         return result
 
     def mean(self, natural: Array) -> Array:
-        result: Array = expit(natural)
-        return result
+        return logistic(natural)
 
     def on_probability(self, natural: Array) -> Array:
-        result: Array = expit(natural)
-        return result
+        return logistic(natural)
 
 
 class Spin:
@@ -68,8 +71,7 @@ class Spin:
         return result
 
     def on_probability(self, natural: Array) -> Array:
-        result: Array = expit(2.0 * natural)
-        return result
+        return logistic(2.0 * natural)
 
 
 FAMILIES: dict[str, Family] = {"binary": Binary(), "spin": Spin()}

@@ -17,7 +17,6 @@ from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import open_source
 from herdcli.errors import DataError, HerdError
-from herdcli.schema import Array
 
 BATCH_BYTES = 8 << 20
 

@@ -1,0 +1,147 @@
+"""`herd kernel-herd` as a process: tables in, samples out, the same bytes again, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from herdcli.cli import kernel_herd
+from herdcli.quadrature import active_set, rules
+
+
+@pytest.fixture
+def table(tmp_path):
+    """rows.csv: 150 rows of a, b, c, a site and a mass."""
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.standard_normal((150, 3)), random.integers(0, 3, 150), random.random(150)])
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,site,mass", comments="", fmt="%.6g")
+    return tmp_path / "rows.csv"
+
+
+def test_choices_are_those_of_the_topic():
+    assert set(kernel_herd.RULES) == {*rules.RULES, *active_set.RULES, "min-norm-point"}
+
+
+def test_a_pipe_from_rows_to_figures(shell, digits):
+    ended = shell("herd kernel-herd digits.h5 -m 30 | herd eval --format json")
+    assert ended.code == 0
+    figures = json.loads(ended.out)[0]
+    assert figures["atoms"] == 30
+    assert 0 < figures["mmd"] < 0.05
+
+
+def test_same_input_same_bytes_whatever_the_threads(herd, tmp_path, table):
+    for name, threads in (("a.h5", 1), ("b.h5", 1), ("c.h5", 3)):
+        assert herd("kernel-herd", table, "-m", 12, "-j", threads, "-o", name).code == 0
+    first = (tmp_path / "a.h5").read_bytes()
+    assert (tmp_path / "b.h5").read_bytes() == first
+    assert (tmp_path / "c.h5").read_bytes() == first
+
+
+def test_groups_weights_and_tables(herd, tmp_path, table):
+    ended = herd("kernel-herd", table, "-m", 4, "--by", "site", "--row-weight", "mass", "-o", "out.csv")
+    assert ended.code == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
+    source = list(csv.DictReader(io.StringIO(table.read_text())))
+    assert [row["group"] for row in rows] == ["0"] * 4 + ["1"] * 4 + ["2"] * 4
+    for row in rows:
+        taken = source[int(row["row"])]
+        assert float(taken["site"]) == float(row["group"])
+        assert [float(taken[name]) for name in "abc"] == [float(row[name]) for name in "abc"]
+        assert float(row["weight"]) == 0.25
+
+
+def test_extending_holds_the_same_arrays_as_one_run(herd, tmp_path, table):
+    for rule in ("herding", "min-norm-point"):
+        assert herd("kernel-herd", table, "-m", 6, "--rule", rule, "-o", "few.h5").code == 0
+        assert herd("kernel-herd", table, "-m", 15, "--rule", rule, "--extend", "few.h5", "-o", "more.h5").code == 0
+        assert herd("kernel-herd", table, "-m", 15, "--rule", rule, "-o", "whole.h5").code == 0
+        with h5py.File(tmp_path / "more.h5") as more, h5py.File(tmp_path / "whole.h5") as whole:
+            for name in ("index", "weight", "mmd", "gap", "x"):
+                np.testing.assert_array_equal(more[name][:], whole[name][:])
+
+
+def test_checkpoints_are_no_part_of_the_result(herd, tmp_path, table):
+    assert herd("kernel-herd", table, "-m", 12, "--refine", 2, "-o", "plain.h5").code == 0
+    options = ("--checkpoint", "c.h5", "--every", 3, "--resume")
+    assert herd("kernel-herd", table, "-m", 12, "--refine", 2, *options, "-o", "kept.h5").code == 0
+    assert (tmp_path / "plain.h5").read_bytes() == (tmp_path / "kept.h5").read_bytes()
+    assert not (tmp_path / "c.h5").exists()
+
+
+def test_parquet_by_row_groups_equals_the_same_rows_in_memory(herd, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    X = np.random.default_rng(0).standard_normal((500, 3))
+    columns = {name: X[:, j] for j, name in enumerate("abc")}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet", row_group_size=70)
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b,c", comments="", fmt="%.17g")
+    for name in ("rows.parquet", "rows.csv"):
+        ended = herd("kernel-herd", name, "-m", 10, "--block-rows", 100, "--scale", "std", "-o", f"{name}.h5")
+        assert ended.code == 0
+        assert "from all rows" in ended.err
+    with h5py.File(tmp_path / "rows.parquet.h5") as one, h5py.File(tmp_path / "rows.csv.h5") as other:
+        np.testing.assert_array_equal(one["index"][:], other["index"][:])
+        np.testing.assert_allclose(X[one["index"][:]], one["x"][:], atol=1e-12)
+
+
+def test_closed_forms_need_no_input(herd, tmp_path):
+    np.savetxt(tmp_path / "waves.csv", [[1.0, 0.3], [0.2, -0.7]], delimiter=",", header="a,b", comments="")
+    made = ("--target", "trigonometric:waves.csv", "--kernel", "bernoulli:2")
+    for extra in (("--candidates", "grid:256"), ("--rule", "sobol"), ("--candidates", "grid:32", "--polish")):
+        assert herd("kernel-herd", "-m", 20, *made, *extra, "-o", "s.h5").code == 0
+        ended = herd("eval", "s.h5", "--target", "trigonometric:waves.csv", "--format", "json")
+        figures = json.loads(ended.out)[0]
+        assert figures["target_mmd"] == pytest.approx(figures["mmd"], abs=1e-9)
+        assert figures["mmd"] < 0.01
+
+
+REFUSED = {
+    "one row": (("one.csv", "-m", 2), 65, "one.csv: has 1 row, which stands for itself"),
+    "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
+    "nan": (("nan.csv", "-m", 2), 65, "nan.csv: column 'b' has 1 missing value (first: row 1)"),
+    "unique": (("rows.csv", "-m", 200, "--unique"), 65, "rows.csv: 200 unique atoms are wanted of 150 candidates"),
+    "outside": (("rows.csv", "-m", 2, "--kernel", "bernoulli:1"), 65, "where bernoulli is defined"),
+    "indefinite": (("rows.csv", "-m", 2, "--kernel", "gaussian:1+-1*gaussian:0.2"), 65, "is indefinite on these rows"),
+    "memory": (("rows.csv", "-m", 2, "--max-memory", "1M"), 65, "more than the 1 MB allowed"),
+    "kernel": (("rows.csv", "-m", 2, "--kernel", "gausian"), 2, "'gausian' is no kernel"),
+    "target": (("rows.csv", "-m", 2, "--target", "gauss"), 2, "--target 'gauss' is no target"),
+    "no closed form": (("-m", 2, "--target", "uniform", "--candidates", "grid:9", "--kernel", "hamming"), 2, "no closed form is known"),
+    "steps": (("rows.csv", "-m", 2, "--rule", "step"), 2, "--rule step needs step sizes"),
+    "swaps": (("rows.csv", "-m", 2, "--rule", "away", "--refine", 1), 2, "swaps atoms of equal weight"),
+    "cube": (("-m", 2, "--target", "moments:means.csv", "--candidates", "cube:21", "--kernel", "features:x"), 2, "D is one of 1 … 20"),
+    "columns": (
+        ("-m", 2, "--target", "moments:means.csv", "--candidates", "cube:3", "--kernel", "features:x"),
+        65,
+        "candidates have 3 columns",
+    ),
+    "group": (("rows.csv", "-m", 2, "--by", "nosuch"), 2, "nosuch"),
+    "weight": (("rows.csv", "-m", 2, "--row-weight", "nosuch"), 2, "there is no such column"),
+    "zero": (("rows.csv", "-m", 0), 2, "0 is not in the range"),
+    "bandwidth": (("rows.csv", "-m", 2, "--bandwidth", 0), 2, "neither 'median' nor a number above 0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_are_one_line_and_leave_nothing(herd, tmp_path, table, case):
+    for name, lines in {"one": ["1,2"], "same": ["1,2"] * 4, "nan": ["1,2", "3,", "4,5"], "means": ["0.1,0.2"]}.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b", *lines, ""]))
+    arguments, code, message = REFUSED[case]
+    ended = herd("kernel-herd", *arguments, "-o", "out.h5")
+    assert ended.code == code
+    assert message in ended.err
+    assert len([line for line in ended.err.splitlines() if line.startswith("herd kernel-herd:")]) == 1
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_equal_rows_can_be_herded_with_a_bandwidth(herd, tmp_path):
+    (tmp_path / "same.csv").write_text("a,b\n1,2\n1,2\n1,2\n")
+    assert herd("kernel-herd", "same.csv", "-m", 5, "--bandwidth", 1, "-o", "out.csv").code == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
+    assert [row["row"] for row in rows] == ["0"] * 5

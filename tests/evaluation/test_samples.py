@@ -1,0 +1,72 @@
+"""What eval says of samples, against the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.evaluation import samples
+from herdcli.numerics.kernels import Features, Gaussian
+from herdcli.quadrature import assemble, preparation, rules, selection
+from herdcli.quadrature.targets import Moments, Rows
+
+
+def made(kernel, group, rule="herding", **more):
+    problem = selection.Problem(kernel, (group,), selection.Settings(rules.Settings(rule)))
+    run = selection.Selection(problem)
+    state = iterate.run(run.step, run.init(), steps=selection.total_steps(problem))
+    return assemble.samples(problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more)
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((120, 2))
+
+
+def test_comparison_with_other_rows(rows):
+    kernel = Gaussian(1.0)
+    value = made(kernel, selection.Group(Rows(rows, np.full(120, 1 / 120)), None, 30), "line-search")
+    held = np.random.default_rng(1).standard_normal((90, 2)) + 0.3
+    found = samples.compared(kernel, value.x, value.weight, samples.reference(kernel, Rows(held, np.full(90, 1 / 90))))
+    w, v = value.weight, np.full(90, 1 / 90)
+    K = kernel.matrix
+    exact = w @ K(value.x, value.x) @ w - 2 * w @ K(value.x, held) @ v + v @ K(held, held) @ v
+    assert found["target_mmd"] == pytest.approx(np.sqrt(exact), abs=1e-12)
+    spread = np.sqrt(np.trace(np.cov(held.T, bias=True)))
+    assert found["mean_error"] == pytest.approx(np.linalg.norm(w @ value.x - held.mean(axis=0)) / spread)
+    second = held.T @ held / 90
+    assert found["second_error"] == pytest.approx(np.linalg.norm((value.x.T * w) @ value.x - second) / np.linalg.norm(second))
+
+
+@pytest.mark.parametrize("rule", ["herding", "line-search", "open-loop"])
+def test_trace_against_a_target_uses_the_weights_of_each_t(rows, rule):
+    kernel = Gaussian(1.0)
+    target = Rows(rows, np.full(120, 1 / 120))
+    value = made(kernel, selection.Group(target, None, 40), rule)
+    found = samples.trace(value, samples.reference(kernel, target), kernel)
+    assert [row["t"] for row in found][-1] == 40
+    for row in found:
+        assert row["target_mmd"] == pytest.approx(row["mmd"], abs=1e-10)
+    assert found[-1]["projected_mmd"] <= found[-1]["mmd"]
+
+
+def test_laws_of_states():
+    mean = np.array([0.25, -0.5, 0.75])
+    group = selection.Group(Moments(mean, None), preparation.cube(3), 400)
+    value = made(Features(), group)
+    law = np.bincount((value.x > 0) @ [1, 2, 4], minlength=8) / 400
+    independent = [np.prod([(1 + m * s) / 2 for m, s in zip(mean, state, strict=True)]) for state in preparation.cube(3)]
+    last = samples.trace(value, None, None)[-1]
+    assert last["law_distance"] == pytest.approx(np.linalg.norm(law - independent), abs=1e-12)
+    assert last["law_entropy"] == pytest.approx(-np.sum(law[law > 0] * np.log2(law[law > 0])), abs=1e-12)
+    assert samples.metrics(value, None)["law_distance"] == pytest.approx(last["law_distance"], abs=1e-12)
+
+
+def test_figures_of_the_artifact(rows):
+    value = made(Gaussian(1.0), selection.Group(Rows(rows, np.full(120, 1 / 120)), None, 20))
+    found = samples.metrics(value, None)
+    assert found["atoms"] == 20
+    assert found["mmd"] == pytest.approx(value.mmd[-1], abs=1e-12)
+    assert found["effective_size"] == pytest.approx(20.0)
+    assert found["projected_mmd"] < found["mmd"]

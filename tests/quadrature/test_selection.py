@@ -1,0 +1,130 @@
+"""Whole runs: phases, groups, merge-and-reduce, resuming anywhere, going on, memory."""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import BadUsage
+from herdcli.numerics.kernels import Gaussian
+from herdcli.quadrature import assemble, rules, selection
+from herdcli.quadrature.targets import Rows
+
+
+def problem_of(X, counts, *, rule="herding", refine=0, reduce=0, candidates=None, start=None, **more):
+    parts = np.array_split(np.arange(len(X)), len(counts))
+    settings = selection.Settings(rules.Settings(rule, **more), refine)
+    groups = tuple(
+        selection.Group(
+            Rows(X[part].copy(), np.full(len(part), 1.0 / len(X) if reduce else 1.0 / len(part))), candidates, count, start=start
+        )
+        for part, count in zip(parts, counts, strict=True)
+    )
+    return selection.Problem(Gaussian(1.5), groups, settings, reduce)
+
+
+def run(problem, map=map):
+    selected = selection.Selection(problem, map)
+    return iterate.run(selected.step, selected.init(), steps=selection.total_steps(problem))
+
+
+@pytest.mark.parametrize("rule", ["herding", "line-search", "random", "away", "pairwise", "bpcg", "min-norm-point"])
+def test_a_run_resumed_after_any_step_ends_alike(rows, rule):
+    """Every step by a new Selection, from a deep copy of the state: nothing outside the state matters."""
+    problem = problem_of(rows, (6, 5), rule=rule, refine=2 if rule in ("herding", "random") else 0)
+    whole = run(problem)
+    state = selection.Selection(problem).init()
+    total, steps = selection.total_steps(problem), 0
+    while state.step < total:
+        state = selection.Selection(problem).step(copy.deepcopy(state))
+        steps += 1
+    assert steps > 8
+    for mine, theirs in zip(state.done, whole.done, strict=True):
+        for name in ("index", "weight", "mmd", "gap", "atoms"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
+
+
+def test_groups_are_runs_of_their_own(rows):
+    both = run(problem_of(rows, (7, 9)))
+    for part, result, count in zip(np.array_split(rows, 2), both.done, (7, 9), strict=True):
+        alone = run(problem_of(part, (count,))).done[0]
+        np.testing.assert_array_equal(result.index, alone.index)
+        np.testing.assert_array_equal(result.mmd, alone.mmd)
+
+
+@pytest.mark.parametrize("rule", ["herding", "min-norm-point", "away"])
+def test_workers_do_not_change_the_bits(rows, rule):
+    problem = problem_of(rows, (12,), rule=rule)
+    with ThreadPoolExecutor(3) as pool:
+        np.testing.assert_array_equal(run(problem, pool.map).done[0].mmd, run(problem).done[0].mmd)
+
+
+@pytest.mark.parametrize("rule", ["herding", "line-search", "away", "pairwise", "bpcg", "min-norm-point"])
+def test_going_on_equals_an_uninterrupted_run(rows, rule):
+    few = run(problem_of(rows, (8,), rule=rule)).done[0].state
+    more = run(problem_of(rows, (20,), rule=rule, start=few)).done[0]
+    whole = run(problem_of(rows, (20,), rule=rule)).done[0]
+    for name in ("index", "weight", "mmd", "gap"):
+        np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
+
+
+def test_samples_of_another_run_are_refused(rows):
+    problem = problem_of(rows, (8,))
+    value = assemble.samples(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
+    groups, kernel = list(problem.groups), value.kernel
+    assert selection.continued(groups, value, "herding", kernel, np.ones(3))[0].start is not None
+    with pytest.raises(BadUsage, match="not of line-search"):
+        selection.continued(groups, value, "line-search", kernel, np.ones(3))
+    other = problem_of(rows[::-1], (8,))
+    with pytest.raises(BadUsage, match="not among the candidates"):
+        selection.continued(list(other.groups), value, "herding", kernel, np.ones(3))
+    with pytest.raises(BadUsage, match="chose from 200 candidates, there are 150"):
+        selection.continued(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
+
+
+def test_merge_and_reduce_stays_within_its_bound(rows, mmd):
+    problem = problem_of(rows, (25, 25, 25, 25), reduce=20)
+    state = run(problem)
+    parts = np.array_split(np.arange(200), 4)
+    value = assemble.samples(problem, state, parts, kind="rule", projected=False, scale=np.ones(3))
+    np.testing.assert_array_equal(value.x, rows[value.index])
+    truth = mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), value.x, value.weight)
+    assert value.summary.extra[0] > 0
+    assert truth <= value.summary.mmd[0] + value.summary.extra[0] + 1e-12
+    assert value.summary.rows[0] == 200
+
+
+def test_candidates_apart_from_the_rows(rows, mmd):
+    random = np.random.default_rng(9)
+    candidates = random.standard_normal((70, 3))
+    result = run(problem_of(rows, (15,), candidates=candidates)).done[0]
+    np.testing.assert_array_equal(result.atoms, candidates[result.index])
+    assert result.mmd[-1] == pytest.approx(mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), result.atoms, np.full(15, 1 / 15)), abs=1e-12)
+
+
+def test_refined_atoms_carry_their_own_trace(rows, mmd):
+    result = run(problem_of(rows, (10,), refine=4)).done[0]
+    assert result.rate is None
+    assert result.passes[0] > result.passes[-1]
+    assert result.mmd[-1] == pytest.approx(result.passes[-1], abs=1e-13)
+    for t in (1, 5, 10):
+        expected = mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), result.atoms[:t], np.full(t, 1 / t))
+        assert result.mmd[t - 1] == pytest.approx(expected, abs=1e-12)
+
+
+def test_floor_is_the_error_of_as_many_draws(rows):
+    problem = problem_of(rows, (10,))
+    value = assemble.samples(problem, run(problem), [None], kind="simplex", projected=True, scale=np.ones(3))
+    K = Gaussian(1.5).matrix(rows, rows)
+    assert value.summary.floor[0] == pytest.approx(np.sqrt((1 - K.mean()) / 200), rel=1e-12)
+    assert value.summary.effective[0] == pytest.approx(1 / np.sum(value.weight**2))
+    assert value.projected.mmd[-1] == pytest.approx(value.summary.mmd[0], abs=1e-10)
+
+
+def test_estimate_grows_with_the_rows_not_with_their_square():
+    small, large = (selection.estimate(problem_of(np.zeros((n, 10)), (100,))) for n in (10_000, 1_000_000))
+    assert 60 * (small - (32 << 20)) < large < 101 * small

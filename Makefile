@@ -9,7 +9,11 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fast/*.h)
 
-.PHONY: help demo test verify lint bench digits lock clean
+# The papers' data sets: scripts/ read them from here.
+export HERD_DATA ?= $(abspath ../shared/data)
+RESULTS ?= results
+
+.PHONY: help demo test verify lint bench figures tables quick digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -37,6 +41,23 @@ lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
 
 bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+figures: $(VENV)/installed-dev | $(RESULTS)  ## the papers' figures, from herd pipelines, into results/
+	$(BIN)/python scripts/fig1_tipi.py $(RESULTS)/herding-fig1.png
+	$(BIN)/python scripts/fig2_digits.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-fig2.png
+	$(BIN)/python scripts/bach_figures.py --output $(RESULTS)/bach
+	$(BIN)/python scripts/fig_nherd.py --results $(RESULTS)
+
+tables: $(VENV)/installed-dev | $(RESULTS)  ## the papers' tables; hours, and a table begun goes on where it stopped
+	$(BIN)/python scripts/fig3_usps.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-fig3
+	$(BIN)/python scripts/table_herding_claims.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-claims
+	$(BIN)/python scripts/paper_nherd.py --data $(HERD_DATA) --output $(RESULTS)
+
+quick: $(VENV)/installed-dev | $(RESULTS)  ## herding on one split of USPS, up to 100 hidden units; minutes
+	$(BIN)/python scripts/fig3_usps.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-quick --quick --columns H,SH
+
+$(RESULTS):
+	mkdir -p $@
 
 digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
 	$(BIN)/pip install --quiet scikit-learn

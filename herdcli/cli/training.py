@@ -174,18 +174,15 @@ def _require_memory(session: Session, problem: learner.Problem, columns: int) ->
 
 def _run(session: Session, problem: learner.Problem, model: Classifier | None, *, steps: int | None) -> learner.State:
     """Learn to the end, telling the running figures at powers of two."""
-    told = 0 if model is None else len(model.progress.examples)
 
     def step(state: learner.State) -> learner.State:
-        nonlocal told
-        begin = state.running[0]
+        begin, told = state.running[0], state.trace.shape[1]
         state = learner.step(problem, state)
         if begin == 0 and state.tally[5] > STRAINED and problem.settings.algorithm == "nherd":
             strain = f"C·x'Σx reaches {state.tally[5]:.3g} on the first examples"
             session.console.warn(f"{strain}: variances collapse at once; use --C auto or --normalize l2")
         for examples_seen, error, loss in state.trace[:, told:].T.tolist():
             session.console.note(f"{int(examples_seen):>10} examples: error {error:.4f}, loss {loss:.4f}")
-        told = state.trace.shape[1]
         return state
 
     def begin() -> learner.State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,6 +242,15 @@ def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
     assert "going on from step 2" in resumed.err
     assert herd("nherd-train", "-q", "big.svm", "-o", "whole.h5").code == 0
     assert (tmp_path / "m.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
+def test_a_model_of_the_first_version_still_loads(herd, tmp_path):
+    archived = Path(__file__).resolve().parent.parent / "data" / "classifier-1.h5"
+    judged = herd("eval", archived, "--format", "json")
+    assert judged.code == 0, judged.err
+    assert json.loads(judged.out)[0]["rows"] == "calibration 200"
+    assert herd("nherd-train", "-q", "--continue", archived, "-o", "m.h5", stdin=svm(20)).code == 0
+    assert load(str(tmp_path / "m.h5")).value.running.examples == 220
 
 
 def test_verify_prints_how_far_the_closed_forms_are(herd):

@@ -101,7 +101,7 @@ def figure5(folder: Path, count: int) -> Iterator[dict[str, object]]:
     A = np.random.default_rng(2).standard_normal((100, 100))
     target = "signs:" + table(folder / "covariance.csv", [f"x{i}" for i in range(100)], A @ A.T)
     for rule in ("herding", "line-search", "min-norm-point"):
-        m = min(count, 300) if rule == "min-norm-point" else count
+        m = min(count, 1000) if rule == "min-norm-point" else count
         made = ("--target", target, "--candidates", "sample:10000", "--kernel", "features:x+xx", "--rule", rule, "-m", m)
         for row in trace(folder, *made):
             yield {"panel": "100 signs", "method": rule, "t": int(row["t"]), "mmd": float(row["mmd"])}
@@ -183,7 +183,7 @@ def figure7(folder: Path, count: int) -> Iterator[dict[str, object]]:
     yield from laws(folder, "constant pairs", name, "x+xx", count)
 
 
-FIGURES = {3: (figure3, 300), 4: (figure4, 1000), 5: (figure5, 1000), 6: (figure6, 20000), 7: (figure7, 20000)}
+FIGURES = {3: (figure3, 300), 4: (figure4, 1000), 5: (figure5, 3000), 6: (figure6, 20000), 7: (figure7, 20000)}
 
 
 def draw(path: Path, rows: list[dict[str, object]]) -> None:

@@ -50,7 +50,7 @@ def metrics(
         result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": _finite(summary.floor.mean())}
         result["effective_size"] = float(summary.effective.mean())
         result["smallest_weight"] = float(summary.smallest.min())
-        result["condition"] = float(summary.condition.max())
+        result["condition"] = _finite(summary.condition.max())
         result["reduce_error"] = None if summary.extra is None else float(summary.extra[0])
     last = [value.members(g)[-1] for g in range(value.groups)]
     result["rule_mmd"] = float(value.mmd[last].mean())

@@ -20,6 +20,7 @@ from herdcli.quadrature.polish import Polish
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.space import Space, prefix_distances
 from herdcli.quadrature.targets import Moments, Rows, Target
+from herdcli.quadrature.weights import MOST_CONDITION
 from herdcli.schema import Array, array
 
 Map = embedding.Map
@@ -120,7 +121,7 @@ def estimate(problem: Problem) -> int:
         size = 4 if problem.settings.precision == "float32" else 8
         copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
         distinct = min(group.count, n) if n else group.count
-        square = 8 * distinct**2 * (4 if problem.settings.rule.rule == "min-norm-point" else 2)
+        square = 32 * distinct**2 if problem.settings.rule.rule == "min-norm-point" else 16 * min(distinct, MOST_CONDITION) ** 2
         worst = max(worst, copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
     return worst
 

@@ -15,12 +15,13 @@ from herdcli.numerics import simplex
 from herdcli.quadrature.space import Space
 from herdcli.schema import Array
 
+MOST_CONDITION = 3000  # distinct atoms up to which the condition number is taken
 CUT = 1e-14  # eigenvalues below it, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
 class Report:
-    """Condition number of the atoms' Gram matrix (distinct atoms), smallest weight, effective sample size (Σw)²/Σw², MMD."""
+    """Condition of the distinct atoms' Gram matrix (NaN beyond MOST_CONDITION), smallest weight, effective size (Σw)²/Σw², MMD."""
 
     condition: float
     smallest: float
@@ -73,15 +74,26 @@ def _pseudo_solve(gram: Array, right: Array) -> Array:
 def report(space: Space, atoms: Array, embedding: Array, weight: Array) -> Report:
     """What these weights (m,) are like, and their MMD."""
     first, place, _ = _distinct(atoms)
-    gram = space.kernel.matrix(atoms[first], atoms[first])
     shared = np.bincount(place, weights=weight, minlength=len(first))
-    values = np.abs(np.linalg.eigvalsh(gram))
+    quadratic = float(shared @ embedding_of(space, atoms[first], shared))
     return Report(
-        condition=float(values.max() / values.min()) if values.min() > 0 else float("inf"),
+        condition=_condition(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= MOST_CONDITION else float("nan"),
         smallest=float(weight.min()),
         effective=float(weight.sum() ** 2 / np.square(weight).sum()),
-        mmd=space.distance(float(shared @ gram @ shared), float(shared @ embedding[first])),
+        mmd=space.distance(quadratic, float(shared @ embedding[first])),
     )
+
+
+def embedding_of(space: Space, atoms: Array, weight: Array) -> Array:
+    """(m,) Σ_u w_u k(x_u, ·) at the atoms themselves, without their whole Gram matrix."""
+    block = max(1, (1 << 20) // len(atoms))
+    parts = [space.kernel.matrix(atoms[i : i + block], atoms) @ weight for i in range(0, len(atoms), block)]
+    return np.concatenate(parts)
+
+
+def _condition(gram: Array) -> float:
+    values = np.abs(np.linalg.eigvalsh(gram))
+    return float(values.max() / values.min()) if values.min() > 0 else float("inf")
 
 
 def projected_trace(space: Space, atoms: Array, embedding: Array, *, per_decade: int = 8) -> tuple[Array, Array]:

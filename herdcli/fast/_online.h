@@ -186,6 +186,17 @@ static inline void online_add(const online_pair *table, int32_t at, double x, do
     *sum += table[at] * factor;
 }
 
+/* The same for two classes and `project`: mean and variance of a weight are read and written together. */
+static void online_update_pairs(online_pair *table, const int32_t *restrict index, const double *restrict x, ptrdiff_t count, double move,
+                                double gamma)
+{
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const online_pair old = table[index[i]];
+        const online_pair moved = {old[0] + move * (old[1] * x[i]), old[1] / (1.0 + gamma * (old[1] * (x[i] * x[i])))};
+        table[index[i]] = moved;
+    }
+}
+
 /* Two classes.  y is +1 or −1; margin[row] = y·μ·x and variance[row] = x'Σx before the example is learned. */
 static int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
                              const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
@@ -232,7 +243,10 @@ static int64_t online_binary(double *table, const int64_t *pointer, const int32_
         C = online_aggressiveness(rule, running, squares, weight ? weight[row] : 1.0);
         step = online_solve(rule, m, v, C);
         if (step.alpha != 0.0 || step.gamma > 0.0) {
-            online_update(table, 1, 0, at, x, count, rule, step, sign, scratch);
+            if (step.gamma > 0.0 && rule->form != DROP && !online_is_herd(rule))
+                online_update_pairs((online_pair *)table, at, x, count, step.alpha * sign, step.gamma);
+            else
+                online_update(table, 1, 0, at, x, count, rule, step, sign, scratch);
             updates++;
         }
     }

@@ -31,6 +31,7 @@ class Stream(IntEnum):
     NETWORK = 13  # structure, weights and biases of a generated Markov network
     ELIMINATION = 14  # ties between elimination orders
     CHAINS = 15  # Gibbs chains over a Markov network
+    CLAMP = 16  # which forests UPS leaves free
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
+    from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, solve_step
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
-TWINS = ("embedding", "gibbs", "herding", "online")
+TWINS = ("embedding", "gibbs", "herding", "markov", "online")
 
 __all__ = [
     "add_sparse_product",
@@ -40,10 +41,13 @@ __all__ = [
     "momentum_step",
     "murmur3",
     "parse_text",
+    "residual_updates",
+    "settle",
     "solve_step",
     "sparse_scratch",
     "two_state_means",
     "two_state_sample",
+    "update_messages",
     "use",
 ]
 

@@ -14,8 +14,15 @@ from herdcli.schema import Array
 ALGORITHMS: dict[str, str] = {
     "junction-tree": "herdcli.markov.exact.JunctionTree",
     "enumerate": "herdcli.markov.exact.Enumerate",
+    "bp": "herdcli.markov.propagation.BeliefPropagation",
+    "ups": "herdcli.markov.ups.UPS",
+    "ups-t": "herdcli.markov.ups.UPS",
+    "is-bp": "herdcli.markov.scaling.ScalingByPropagation",
+    "gis-bp": "herdcli.markov.scaling.ScalingByPropagation",
+    "loopy-is": "herdcli.markov.propagation.BeliefPropagation",
 }
-TAKES_OBSERVED = {"enumerate"}
+TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"}
+NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Settings:
     tolerance: float = 1e-9
     iterations: int = 1000
     orders: int = 8
-    schedule: str = "sequential"
+    schedule: str = "residual"
     damping: float = 0.0
     damping_kind: str = "geometric"
     clamp: str = "auto"
@@ -66,6 +73,8 @@ def method(network: Network, settings: Settings) -> Method:
     if network.observations() and settings.algorithm not in TAKES_OBSERVED:
         able = ", ".join(sorted(TAKES_OBSERVED))
         raise BadUsage(f"--algorithm {settings.algorithm} takes no observed marginals", hint=f"those that do: {able}; or --ignore-observed")
+    if settings.algorithm in NEEDS_OBSERVED and not network.observations():
+        raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
     module, _, name = ALGORITHMS[settings.algorithm].rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made

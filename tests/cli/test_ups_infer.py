@@ -79,7 +79,47 @@ def test_a_data_set_is_no_network(herd, small):
 
 
 def test_choices_are_those_of_the_topic():
-    from herdcli.cli import ups_infer
+    from herdcli.cli import inference
     from herdcli.markov import algorithms
 
-    assert sorted(ups_infer.ALGORITHMS) == sorted(algorithms.ALGORITHMS)
+    assert sorted(inference.ALGORITHMS) == sorted(algorithms.ALGORITHMS)
+
+
+def test_propagation_that_fails_names_ups(shell):
+    made = "herd network grid --rows 10 --columns 10 --sigma-w 5 --seed 2 | herd ups-infer --algorithm bp --iterations 40"
+    warned = shell(f"{made} --format pr")
+    assert warned.code == 0
+    assert "ups-infer: warning: bp did not converge in 40 iterations: the residual is " in warned.err
+    assert "ups converges on every network: --algorithm ups" in warned.err
+    refused = shell(f"{made} --on-nonconvergence error")
+    assert (refused.code, refused.out) == (1, b"")
+    assert "hint: ups converges on every network: --algorithm ups" in refused.err
+
+
+def test_observed_marginals_travel_with_the_network(shell):
+    made = "herd network grid --observe border --sigma-alpha 2 --seed 3"
+    done = shell(f"{made} | herd ups-infer --algorithm ups --format mar && {made} | herd ups-infer --algorithm loopy-is --format mar")
+    first, second = ([float(word) for word in line.split()[1:]] for line in done.out.decode().split("MAR")[1:])
+    assert len(first) == len(second) == 25 * 3
+    assert max(abs(a - b) for a, b in zip(first, second, strict=True)) < 1e-7
+    refused = shell(f"{made} | herd ups-infer --algorithm bp")
+    assert refused.code == 2
+    assert "--algorithm bp takes no observed marginals" in refused.err
+    assert shell(f"{made} | herd ups-infer --algorithm bp --ignore-observed --format pr").code == 0
+
+
+def test_options_without_effect_are_told(shell):
+    done = shell("herd network tree | herd ups-infer --algorithm junction-tree --clamp rows --tolerance 1e-3 --format pr")
+    assert "warning: --clamp has no effect with --algorithm junction-tree" in done.err
+    assert "warning: --tolerance has no effect with --algorithm junction-tree" in done.err
+    clash = shell("herd network tree | herd ups-infer --algorithm bp --schedule residual --damping 0.5")
+    assert clash.code == 2
+    assert "--schedule residual takes no damping" in clash.err
+
+
+def test_larger_factors_are_told(herd):
+    three = b"MARKOV\n3\n2 2 2\n1\n3 0 1 2\n8\n1 2 3 4 5 6 7 0\n"
+    ended = herd("ups-infer", "--algorithm", "ups", "--format", "pr", stdin=three)
+    assert ended.code == 0
+    assert "one factor over three variables or more became an auxiliary node (Weiss & Freeman 2001)" in ended.err
+    assert float(ended.out.split()[1]) == pytest.approx(1.4471580313422192, abs=1e-14)

@@ -1,0 +1,129 @@
+"""What `herd ups-infer` is asked: options of the algorithms, evidence and observed marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from herdcli.cli.network_input import load_text
+from herdcli.cli.session import Session
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.markov.network import Network
+
+ALGORITHMS = ["junction-tree", "enumerate", "bp", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"]
+
+
+def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--algorithm, what it is told of the variables, and the settings of each algorithm."""
+    for option in (
+        click.option(
+            "--on-nonconvergence",
+            type=click.Choice(["warn", "error"]),
+            default="warn",
+            show_default=True,
+            help="What to do at the last iteration.",
+        ),
+        click.option(
+            "--clamp",
+            type=click.Choice(["auto", "rows", "columns", "rows-columns"]),
+            default="auto",
+            show_default=True,
+            help="Which variables ups holds in turn; auto: so that the others are a forest.",
+        ),
+        click.option(
+            "--damping-kind",
+            type=click.Choice(["geometric", "linear"]),
+            default="geometric",
+            show_default=True,
+            help="Mean of old and new.",
+        ),
+        click.option(
+            "--damping",
+            type=click.FloatRange(0, 1, max_open=True),
+            default=0.0,
+            show_default=True,
+            help="Share of the old message that is kept.",
+        ),
+        click.option(
+            "--schedule",
+            type=click.Choice(["residual", "sequential", "parallel"]),
+            default="residual",
+            show_default=True,
+            help="Order of updates of bp and loopy-is; residual: the message that would change most comes next.",
+        ),
+        click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried by junction-tree."),
+        click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
+        click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Residual to reach."),
+        click.option("--ignore-observed", is_flag=True, help="Leave out the observed marginals stored with the network."),
+        click.option("--likelihood", multiple=True, metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4."),
+        click.option("--observe", multiple=True, metavar="X=P,P…", help="Fix a marginal, as x3=0.2,0.8.  May be repeated."),
+        click.option(
+            "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` a line."
+        ),
+        click.option(
+            "--algorithm", type=click.Choice(ALGORITHMS), default="junction-tree", show_default=True, help="How marginals are had."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def observed(session: Session, full: Network, options: dict[str, Any]) -> tuple[Network, dict[int, int]]:
+    """The network under evidence, observed marginals and likelihoods, and the evidence."""
+    from herdcli.markov import network, results
+
+    evidence: dict[int, int] = {}
+    if options["evidence"]:
+        evidence = load_text(session, options["evidence"], "evidence", lambda text: results.read_evidence(text, full))
+    stored = {} if options["ignore_observed"] else full.observations()
+    given = dict(_assignments(full, options["observe"], "--observe"))
+    for i, p in given.items():
+        network.check_marginal(full, i, p)
+    if both := sorted(evidence.keys() & (stored | given).keys()):
+        raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
+    weighed = network.weigh(full, dict(_assignments(full, options["likelihood"], "--likelihood")))
+    return network.condition(network.observe(weighed, stored | given), evidence), evidence
+
+
+def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Any:
+    """(variable, values) of texts like x3=0.2,0.8."""
+    import numpy as np
+
+    from herdcli.markov import results
+
+    for text in texts:
+        name, equals, values = text.partition("=")
+        try:
+            numbers = np.array([float(value) for value in values.split(",")])
+        except ValueError:
+            raise BadUsage(f"{option} '{text}' is not of the form NAME=NUMBER,NUMBER…") from None
+        i = results.variable(network, name.strip())
+        if len(numbers) != network.cardinality[i] or not equals:
+            raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
+        yield i, numbers
+
+
+USERS = {
+    "orders": ("junction-tree",),
+    "schedule": ("bp", "loopy-is"),
+    "damping": ("bp", "loopy-is"),
+    "damping_kind": ("bp", "loopy-is"),
+    "clamp": ("ups",),
+    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "junction-tree")),
+}
+
+
+def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
+    for option, users in USERS.items():
+        if options["algorithm"] not in users:
+            session.ignored(option, f"with --algorithm {options['algorithm']}")
+    if options["damping"] == 0:
+        session.ignored("damping_kind", "without --damping")
+    elif options["algorithm"] in USERS["damping"] and options["schedule"] == "residual":
+        if "schedule" in session.given:
+            raise BadUsage("--schedule residual takes no damping", hint="--schedule sequential or parallel")
+        options["schedule"] = "sequential"

@@ -1,0 +1,113 @@
+"""The loops over messages: the compiled ones give the bits of the Python ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.fast import numpy_markov as twin
+from herdcli.markov import clamp, generate, network, propagation
+from herdcli.markov.pairwise import reduce
+
+compiled = pytest.importorskip("herdcli.fast._markov", reason="the compiled loops are not built")
+
+
+def graphs():
+    random = np.random.default_rng(0)
+    mixed = [((i, j), np.exp(3 * random.standard_normal((2 + i % 3, 2 + j % 3)))) for i, j in [(0, 1), (1, 2), (2, 0), (2, 3), (4, 3)]]
+    mixed.append(((0, 3, 5), random.random((2, 2, 4)) * (random.random((2, 2, 4)) < 0.7)))
+    hub = [((0, i), np.array([[1.0, 1.0], [1.0, np.exp(50.0 if i <= 15 else -50.0)]])) for i in range(1, 40)]
+    return {
+        "lattice": generate.make("grid", rows=4, columns=5, sigma_w=5, observe="border", sigma_alpha=2),
+        "mixed": network.build([2 + i % 3 for i in range(5)] + [4], mixed),
+        "hub": network.build([2] * 40, hub),
+    }
+
+
+@pytest.fixture(params=["lattice", "mixed", "hub"])
+def setting(request):
+    given = graphs()[request.param]
+    graph = reduce(given)
+    return graph, *graph.fixed_marginals(given.observations())
+
+
+@pytest.mark.parametrize(("damping", "geometric"), [(0.0, False), (0.3, False), (0.3, True)])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_updates_give_the_same_bits(setting, damping, geometric, parallel):
+    graph, fixed, target = setting
+    order = propagation.forward_and_back(graph)
+    results = []
+    for side in (compiled, twin):
+        messages = graph.uniform_messages()
+        told = []
+        for _ in range(5):
+            out = messages.copy() if parallel else messages
+            told.append(side.update_messages(order, messages, out, graph.arrays, fixed, target, damping, geometric, graph.scratch()))
+            messages = out
+        results.append((messages, told))
+    assert np.array_equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+    assert results[0][1][0][0] > 0
+
+
+def test_settling_gives_the_same_bits(setting):
+    graph, fixed, target = setting
+    plan = clamp.plan(graph, set(np.flatnonzero(fixed).tolist()), set(range(0, graph.nodes, 2)) - set(np.flatnonzero(fixed).tolist()))
+    held, aim = fixed.copy(), target.copy()
+    held[plan.clamped] = 1
+    for i in plan.clamped:
+        count = int(graph.cardinality[i])
+        aim[graph.node_offset[i] : graph.node_offset[i + 1]] = np.arange(1, count + 1) / (count * (count + 1) / 2)
+    results = []
+    for side in (compiled, twin):
+        messages, sweeps = graph.uniform_messages(), np.zeros(len(plan.segments) - 1, dtype=np.int64)
+        told = side.settle(plan.order, plan.segments, messages, graph.arrays, held, aim, 1e-6, 50, sweeps, graph.scratch())
+        results.append((messages, sweeps, told))
+    assert np.array_equal(results[0][0], results[1][0])
+    assert np.array_equal(results[0][1], results[1][1])
+    assert results[0][2] == results[1][2]
+    assert results[0][1].min() >= 1
+
+
+def test_residual_schedule_gives_the_same_bits(setting):
+    graph, fixed, target = setting
+    edges = 2 * graph.edges
+    leaves = 1 << (edges - 1).bit_length()
+    results = []
+    for side in (compiled, twin):
+        messages, tree = graph.uniform_messages(), np.zeros(2 * leaves)
+        pending = messages.copy()
+        for d in range(edges):
+            one = np.array([d], dtype=np.int32)
+            tree[leaves + d] = side.update_messages(one, messages, pending, graph.arrays, fixed, target, 0.0, False, graph.scratch())[0]
+        for at in range(leaves - 1, 0, -1):
+            tree[at] = max(tree[2 * at], tree[2 * at + 1])
+        told = side.residual_updates(77, messages, pending, tree, graph.arrays, fixed, target, graph.scratch())
+        results.append((messages, pending, tree, told))
+    for ours, theirs in zip(results[0][:3], results[1][:3], strict=True):
+        assert np.array_equal(ours, theirs)
+    assert results[0][3] == results[1][3]
+
+
+@pytest.mark.parametrize("side", [compiled, twin], ids=["cython", "python"])
+def test_products_that_underflow_one_way_come_back(side):
+    """At the hub 15 messages say e^50 for one state, then 24 the other: no order of the factors may lose it."""
+    graph = reduce(graphs()["hub"])
+    fixed, target = graph.fixed_marginals({})
+    messages = graph.uniform_messages()
+    order = propagation.forward_and_back(graph)
+    for _ in range(2):
+        assert side.update_messages(order, messages, messages, graph.arrays, fixed, target, 0.0, False, graph.scratch())[1] == -1
+    into = [messages[graph.message_offset[d] : graph.message_offset[d + 1]] for d in graph.entering(0)]
+    ratio = sum(np.log(m[1]) - np.log(m[0]) for m in into)
+    exact = sum(np.log1p(np.exp(50.0 if i <= 15 else -50.0)) - np.log(2) for i in range(1, 40))
+    assert abs(ratio - exact) < 1e-9 * abs(exact)
+
+
+@pytest.mark.parametrize("side", [compiled, twin], ids=["cython", "python"])
+def test_a_message_without_a_state_is_reported(side):
+    graph = reduce(network.build([2, 2], [((0, 1), np.eye(2))]))
+    fixed, target = graph.fixed_marginals({0: np.array([1.0, 0.0])})
+    messages = np.array([1.0, 1.0, 0.0, 1.0])
+    order = np.array([0], dtype=np.int32)
+    assert side.update_messages(order, messages, messages, graph.arrays, fixed, target, 0.0, False, graph.scratch())[1] == 0

@@ -16,7 +16,7 @@ from herdcli.errors import DataError
 from herdcli.numerics.logistic import folds as assign_folds
 from herdcli.numerics.neighbours import nearest
 from herdcli.numerics.scores import Scores, align
-from herdcli.rbm.learning import Settings, State
+from herdcli.rbm.learning import Selected, Settings, State
 from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
 from herdcli.schema import Array
 
@@ -34,11 +34,12 @@ class Groups:
     names: list[str]
     folds: int
 
-    def training_rows(self) -> list[Array]:
+    def training_rows(self) -> list[Selected]:
         """The rows of each model: C class models, then for each fold the C models that leave it out."""
         training = self.split == TRAIN
         inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
-        return [self.X[chosen & (self.y == label)] for chosen in inside for label in range(len(self.names))]
+        chosen = [np.flatnonzero(part & (self.y == label)) for part in inside for label in range(len(self.names))]
+        return [Selected(self.X, rows.astype(np.int32) if len(self.X) <= 2**31 else rows) for rows in chosen]
 
     @property
     def held(self) -> Array:

@@ -13,7 +13,7 @@ Source: Hinton (2002); Tieleman (2008); Hinton (2010), "A practical guide", sec.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +83,26 @@ class State:
 
 
 @dataclass(frozen=True)
+class Selected:
+    """Rows (n, D) of a matrix that models share, gathered when they are asked for: base[index]."""
+
+    base: Array
+    index: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return len(self.index), self.base.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, chosen: Array | slice) -> Array:
+        rows: Array = self.base[self.index[chosen]]
+        return rows
+
+
+@dataclass(frozen=True)
 class Problem:
     """The rows (n_m, D) of each of M models, uint8 or int8 in unit values, and the settings.
 
@@ -90,7 +110,7 @@ class Problem:
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
-    rows: list[Array]
+    rows: Sequence[Array | Selected]
     settings: Settings
     scored: Array | None = None
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -102,8 +122,8 @@ class Problem:
             raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
         if not self.rows:
             raise DataError("no models to learn")
-        for index, rows in enumerate(self.rows):
-            where = f"rows of model {index}"
+        for index, selected in enumerate(self.rows):
+            where, rows = f"rows of model {index}", selected[:]
             if rows.ndim != 2 or rows.shape[1] != self.rows[0].shape[1] or rows.shape[1] == 0:
                 raise DataError(f"shape {rows.shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
             if len(rows) == 0:
@@ -171,7 +191,7 @@ def init(problem: Problem) -> State:
     for m, rows in enumerate(problem.rows):
         first = generator(settings.seed, Stream.INITIAL, unit=m)
         W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(INITIAL_SCALE)
-        b[m] = visible.bias_for((rows.sum(axis=0, dtype=np.int64) + sum(values)) / (len(rows) + 2))
+        b[m] = visible.bias_for((rows[:].sum(axis=0, dtype=np.int64) + sum(values)) / (len(rows) + 2))
         chain[m] = hidden.fair_states(chain[m].shape, first)
     return State(
         step=0,
@@ -231,7 +251,7 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
     """
     hidden = family(problem.settings.hidden_units)
 
-    def free_energy(v: Array) -> Array:
+    def free_energy(v: Array | Selected) -> Array:
         result = np.empty(len(v))
         for block in row_blocks(len(v), sum(state.W[m].shape)):
             part = v[block].astype(np.float32)

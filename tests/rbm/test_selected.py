@@ -1,0 +1,40 @@
+"""Models that share the rows of one matrix learn as if each had its own, and no row is copied for them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+
+from herdcli.rbm import classes, learning
+
+
+def test_shared_rows_learn_what_copied_rows_learn() -> None:
+    random = np.random.default_rng(0)
+    base = random.integers(0, 2, (60, 5)).astype(np.int8)
+    chosen = [np.flatnonzero(random.random(60) < share) for share in (0.5, 0.9)]
+    settings = learning.Settings(hidden=3, epochs=4, batch_size=7)
+    found = []
+    for rows in ([base[index] for index in chosen], [learning.Selected(base, index) for index in chosen]):
+        problem = learning.Problem(rows, settings)
+        state = learning.init(problem)
+        for _ in range(learning.total_steps(problem)):
+            state = learning.step(problem, state)
+        found.append(state)
+    for name in ("W", "b", "c", "trace"):
+        np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+
+
+def test_folds_hold_indices_not_rows() -> None:
+    n, wide = 2000, 1000
+    random = np.random.default_rng(0)
+    X, y = random.integers(0, 2, (n, wide), dtype=np.int8), np.arange(n) % 2
+    groups = classes.group(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
+    tracemalloc.start()
+    rows = groups.training_rows()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(map(len, rows)) == 5 * n  # all, and for each of five folds four fifths of them
+    assert held < 0.1 * X.nbytes
+    for model, part in enumerate(rows[:2]):
+        np.testing.assert_array_equal(part[:], X[y == model])

@@ -51,7 +51,11 @@ def _parse_scale(text: str) -> str | tuple[float, ...]:
 @click.option("-m", "--count", type=click.IntRange(1), required=True, help="Atoms wanted, of each group.")
 @click.option("--rule", type=click.Choice(RULES), default="herding", show_default=True, help="How atoms are chosen.")
 @click.option(
-    "--init", type=click.Choice(["zero", "mean"]), default="zero", show_default=True, help="Herding's first weights: w₀ = 0, or w₀ = μ."
+    "--init",
+    type=click.Choice(["zero", "mean"]),
+    default="zero",
+    show_default=True,
+    help="Herding's first weights: w₀ = 0, whose first atom is candidate 0, or w₀ = μ (better where that one is far out).",
 )
 @click.option("--step", "rates", metavar="constant:ρ|FILE", default=None, help="Step sizes of --rule step; a file holds ρ₁, ρ₂, ….")
 @click.option(

@@ -20,7 +20,7 @@ from herdcli.online.model import Classifier, Holdout
 from herdcli.online.parse import Reader
 from herdcli.online.predict import probabilities, scorer, winners
 
-COMPARISONS = ("data", "confusion", "mcnemar", "tournament")  # the options of `comparison_options`
+COMPARISONS = ("data", "reference", "confusion", "mcnemar", "tournament")  # the options of `comparison_options`
 ROWS = 1000
 TEST = 2
 VARIANTS = {"algorithm", "form", "covariance", "loss", "C", "passes", "confidence", "multiclass", "always_update", "kernel", "continue"}
@@ -145,6 +145,7 @@ def comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--confusion, --mcnemar, --tournament and --data of `herd eval`."""
     for option in (
         click.option("--data", metavar="FILE", default=None, help="Judge classifiers on these labelled examples."),
+        click.option("--reference", metavar="FILE", default=None, help="Judge beliefs by these marginals: .MAR text or beliefs."),
         click.option("--tournament", is_flag=True, help="Classifiers of many tasks, or a report of them: who wins how often."),
         click.option("--mcnemar", is_flag=True, help="Pairs of classifiers: McNemar's test."),
         click.option("--confusion", is_flag=True, help="Classifiers: true classes against predicted ones."),

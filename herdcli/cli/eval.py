@@ -88,10 +88,11 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
     beside nearest neighbour and the majority.  classifier: errors and the quality of its confidences on
     held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
-    --trace for each number of atoms.  -o FILE.h5 stores the table as a `report` artifact.
+    --trace for each number of atoms.  beliefs: convergence, and errors against --reference.  -o FILE.h5 stores the table as a `report` artifact.
     """
     from herdcli.cli.compare import comparison, rescored
     from herdcli.cli.compare_samples import figures as sampled
+    from herdcli.cli.network_input import against
     from herdcli.evaluation import table
     from herdcli.evaluation.settings import EvaluationSettings
 
@@ -101,6 +102,7 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     rows: list[table.Row] = list(compared or ())
     for number, path in enumerate(() if compared else sources or ("-",)):
         artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds={*table.METRICS, "dataset"}), data)
+        artifact = against(session, artifact, options["reference"])
         with session.console.progress(f"evaluating {artifact.name}") as progress:
             measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
             plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}

@@ -84,6 +84,31 @@ def _artifact(session: Session, source: Source, path: str) -> Artifact:
     return replace(found, name=source.name)
 
 
+def against(session: Session, artifact: Artifact, reference: str | None) -> Artifact:
+    """Beliefs beside the marginals of a reference (.MAR text, or beliefs); other kinds, and without one all, as they are."""
+    if reference is None or artifact.kind != "beliefs":
+        return artifact
+    from dataclasses import replace
+
+    from herdcli.evaluation.beliefs import Compared
+
+    marginals, log_z = _reference(session, reference)
+    return replace(artifact, value=Compared(artifact.value, marginals, log_z))
+
+
+def _reference(session: Session, path: str) -> tuple[list[Any], float | None]:
+    from herdcli.markov import results
+
+    _refuse_stdin_twice(session, path)
+    with open_source(path, limit=session.max_memory or memory.default_limit()) as source:
+        if source.head.lstrip().startswith(b"MAR"):
+            return _parsed(session, source, "reference", results.read_mar, "text").value, None
+        if not source.regular:
+            raise DataError("is no .MAR text", where=source.name, hint="name a file of beliefs, or .MAR text")
+    known = session.load(path, "reference", kinds={"beliefs"}).value
+    return known.marginals(), known.log_z
+
+
 def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]) -> str:
     """The format of -o: as asked, by its suffix, else hdf5."""
     suffix = Path(session.output).suffix.lower().removeprefix(".")

@@ -31,6 +31,7 @@ METRICS: dict[str, str] = {
     "classifier": "herdcli.evaluation.classifier.metrics",
     "rbm": "herdcli.evaluation.rbm.metrics",
     "herding": "herdcli.evaluation.herding.metrics",
+    "beliefs": "herdcli.evaluation.beliefs.metrics",
     "samples": "herdcli.evaluation.samples.metrics",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 TWO = b"MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"
@@ -123,3 +125,26 @@ def test_larger_factors_are_told(herd):
     assert ended.code == 0
     assert "one factor over three variables or more became an auxiliary node (Weiss & Freeman 2001)" in ended.err
     assert float(ended.out.split()[1]) == pytest.approx(1.4471580313422192, abs=1e-14)
+
+
+def test_errors_against_a_reference(shell, tmp_path):
+    made = "herd network grid --sigma-w 2 -o g.h5 && herd ups-infer g.h5 --algorithm bp -o bp.h5"
+    judged = [f"herd eval {pair} --format json" for pair in ("bp.h5 --reference exact.h5", "bp.h5 --reference exact.mar",
+                                                             "exact.h5 --reference exact.mar")]  # fmt: skip
+    done = shell(" && ".join([made, "herd ups-infer g.h5 -o exact.h5", "herd ups-infer g.h5 -o exact.mar", *judged]))
+    assert done.code == 0, done.err
+    decoder, text, rows = json.JSONDecoder(), done.out.decode(), []
+    while text.strip():
+        (row,), end = decoder.raw_decode(text.lstrip())
+        rows.append(row)
+        text = text.lstrip()[end:]
+    assert 1e-6 < rows[0]["marginal_error"] < rows[0]["marginal_error_max"] < 0.2
+    assert rows[0]["marginal_l1"] == pytest.approx(2 * rows[0]["marginal_error"])
+    assert rows[0]["log_z_error"] > 1e-6
+    assert rows[1]["log_z_error"] is None
+    assert rows[1]["marginal_error"] == rows[0]["marginal_error"]
+    assert rows[2]["marginal_error_max"] == 0
+    missed = shell("herd eval bp.h5 --reference exact.h5 --require 'marginal_error<1e-9'")
+    assert missed.code == 1
+    other = shell("herd network tree --nodes 3 | herd ups-infer | herd eval - --reference exact.mar")
+    assert "has 3 variables, the reference has 25" in other.err

@@ -1,0 +1,71 @@
+"""What `herd eval` says about `beliefs`: how the run ended, and its error against a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.beliefs import Beliefs
+from herdcli.schema import Array
+
+COLUMNS = (
+    "variables", "log_z", "converged", "residual", "iterations", "consistency_gap", "scaling_updates", "propagation_updates",
+    "free_energy_rise", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Beliefs beside the marginals, and log Z where it is known, of a reference."""
+
+    beliefs: Beliefs
+    marginals: list[Array]
+    log_z: float | None
+
+
+def metrics(
+    value: Beliefs | Compared, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | None]:
+    """Every column of `COLUMNS`; None where there is no reference.
+
+    marginal_error      mean over all states of |b_i(x_i) − reference|; marginal_error_max the largest.
+    marginal_l1         mean over variables of Σ_x |b_i(x) − reference|.
+    free_energy_rise    largest rise of the free energy from one iteration to the next, 0 if it never rose.
+    log_z_error         |log Z − reference|, natural logarithms.
+    """
+    found = value.beliefs if isinstance(value, Compared) else value
+    energies = found.trace.free_energy[np.isfinite(found.trace.free_energy)]
+    result: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    result |= {
+        "variables": len(found.node_offset) - 1,
+        "log_z": found.log_z,
+        "converged": float(found.converged),
+        "residual": found.residual,
+        "iterations": found.iterations,
+        "consistency_gap": found.consistency_gap,
+        "scaling_updates": found.scaling_updates,
+        "propagation_updates": found.propagation_updates,
+        "free_energy_rise": max(0.0, float(np.diff(energies).max())) if len(energies) > 1 else None,
+    }
+    return result | _errors(value) if isinstance(value, Compared) else result
+
+
+def _errors(value: Compared) -> dict[str, float | None]:
+    ours = value.beliefs.marginals()
+    if len(ours) != len(value.marginals):
+        raise DataError(f"has {len(ours)} variables, the reference has {len(value.marginals)}")
+    for i, (p, q) in enumerate(zip(ours, value.marginals, strict=True)):
+        if len(p) != len(q):
+            raise DataError(f"variable {i} has {len(p)} states, in the reference {len(q)}")
+    differences = [np.abs(p - q) for p, q in zip(ours, value.marginals, strict=True)]
+    every = np.concatenate(differences)
+    return {
+        "marginal_error": float(every.mean()),
+        "marginal_error_max": float(every.max()),
+        "marginal_l1": float(np.mean([part.sum() for part in differences])),
+        "log_z_error": None if value.log_z is None else abs(value.beliefs.log_z - value.log_z),
+    }

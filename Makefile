@@ -52,6 +52,8 @@ tables: $(VENV)/installed-dev | $(RESULTS)  ## the papers' tables; hours, and a 
 	$(BIN)/python scripts/fig3_usps.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-fig3
 	$(BIN)/python scripts/table_herding_claims.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-claims
 	$(BIN)/python scripts/paper_nherd.py --data $(HERD_DATA) --output $(RESULTS)
+	$(BIN)/herd eval --tournament $(RESULTS)/nherd-tuned.h5
+	$(BIN)/herd eval --tournament $(RESULTS)/nherd-equal.h5
 
 quick: $(VENV)/installed-dev | $(RESULTS)  ## herding on one split of USPS, up to 100 hidden units; minutes
 	$(BIN)/python scripts/fig3_usps.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-quick --quick --columns H,SH

@@ -7,6 +7,7 @@ import numpy as np
 from herdcli.schema import Array
 
 BLOCK = 1 << 21  # distances in one block: 8 MB
+REFERENCES = 1 << 12  # reference rows that are in float32 at one time
 
 
 def nearest(rows: Array, references: Array) -> Array:
@@ -18,13 +19,19 @@ def nearest(rows: Array, references: Array) -> Array:
     if not len(references):
         raise ValueError("there are no reference rows")
     # Σ|r − q| over 0/1 units is Σr + Σq − 2 r·q; Σr is the same for all references q.
-    on = (references > 0).astype(np.float32)
-    ink = on.sum(axis=1)
-    doubled = np.ascontiguousarray(-2.0 * on.T)
-    size = max(1, BLOCK // len(references))
-    found = np.empty(len(rows), dtype=np.int64)
-    for start in range(0, len(rows), size):
-        distance = (rows[start : start + size] > 0).astype(np.float32) @ doubled
-        distance += ink
-        found[start : start + size] = distance.argmin(axis=1)
+    found, least = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), np.inf, dtype=np.float32)
+    for first in range(0, len(references), REFERENCES):
+        on = (references[first : first + REFERENCES] > 0).astype(np.float32)
+        ink = on.sum(axis=1)
+        doubled = np.multiply(on.T, np.float32(-2.0), order="C")
+        size = max(1, BLOCK // len(on))
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            distance = (rows[part] > 0).astype(np.float32) @ doubled
+            distance += ink
+            index = distance.argmin(axis=1)
+            here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]
+            closer = here < least[part]
+            found[part][closer] = first + index[closer]
+            least[part][closer] = here[closer]
     return found

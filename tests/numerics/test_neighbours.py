@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -13,9 +15,10 @@ def brute_force(rows, references):
 
 
 @pytest.mark.parametrize("kind", ["binary", "bool", "spin"])
-@pytest.mark.parametrize("block", [1 << 21, 50])
-def test_nearest_is_the_first_row_of_least_manhattan_distance(kind, block, monkeypatch):
+@pytest.mark.parametrize(("block", "at_once"), [(1 << 21, 1 << 12), (50, 1 << 12), (50, 7), (1 << 21, 1)])
+def test_nearest_is_the_first_row_of_least_manhattan_distance(kind, block, at_once, monkeypatch):
     monkeypatch.setattr(neighbours, "BLOCK", block)
+    monkeypatch.setattr(neighbours, "REFERENCES", at_once)
     random = np.random.default_rng(0)
     rows, references = random.integers(0, 2, (40, 5)), random.integers(0, 2, (23, 5))  # 32 patterns: ties abound
     if kind == "bool":
@@ -29,6 +32,17 @@ def test_nearest_is_the_first_row_of_least_manhattan_distance(kind, block, monke
 def test_a_row_is_nearest_to_itself():
     references = np.eye(6, dtype=np.uint8)
     np.testing.assert_array_equal(neighbours.nearest(references[::-1], references), np.arange(6)[::-1])
+
+
+def test_memory_does_not_grow_with_the_references():
+    rows, few, many = (np.zeros((n, 500), dtype=np.uint8) for n in (10, 5000, 50_000))
+    peaks = []
+    for references in (few, many):
+        tracemalloc.start()
+        neighbours.nearest(rows, references)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
 
 
 def test_no_references():

@@ -69,7 +69,7 @@ def _rbm(session: Session, model: Any, data: Any, want: str | None, options: dic
     if want == "features":
         X, names = transform.features(model, rows.X, session.map), None
     else:
-        X, names = transform.energies(model, rows.X, session.map), model.classes
+        X, names = transform.energies(model.harmoniums(), rows.X, session.map), model.classes
     if want == "classes":
         X = class_probabilities(model.scores, X, EvaluationSettings(seed=options["seed"]))
         y = X.argmax(axis=1)

@@ -16,6 +16,7 @@ from herdcli.errors import DataError
 from herdcli.numerics.logistic import folds as assign_folds
 from herdcli.numerics.neighbours import nearest
 from herdcli.numerics.scores import Scores, align
+from herdcli.rbm import transform
 from herdcli.rbm.learning import Selected, Settings, State
 from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
 from herdcli.schema import Array
@@ -84,7 +85,7 @@ def assemble(groups: Groups, state: State, settings: Settings, *, scored: bool, 
 
 def _scores(groups: Groups, every: RBM, state: State, map: Callable[..., Any]) -> Scores:
     """Energies averaged while learning where the state has them, else those of the finished models."""
-    found = scores(groups, [every.harmonium(m) for m in range(every.count)], map)
+    found = scores(groups, every.harmoniums(), map)
     return found if state.energy is None else replace(found, energy=state.energy / every.average_scores)
 
 
@@ -98,7 +99,7 @@ def scores(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any] 
     final = list(models[:count])
 
     def energies(rows: Array, scored_by: Sequence[Harmonium]) -> Array:
-        return np.stack(list(map(lambda model: model.free_energy(groups.X[rows]), scored_by)), axis=1)
+        return transform.energies(scored_by, Selected(groups.X, rows), map)
 
     held, valid = groups.held, np.flatnonzero(groups.split == VALID)
     parts = [(held, np.flatnonzero(training), energies(held, final))]

@@ -96,3 +96,7 @@ class RBM:
         """Model `index` in float64."""
         W, b, c = (np.asarray(part[index], dtype=np.float64) for part in (self.W, self.b, self.c))
         return Harmonium(W, b, c, family(self.visible_units), family(self.hidden_units))
+
+    def harmoniums(self) -> list[Harmonium]:
+        """All models in float64."""
+        return [self.harmonium(index) for index in range(self.count)]

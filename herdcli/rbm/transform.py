@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from herdcli.rbm.learning import Selected
 from herdcli.rbm.likelihood import row_blocks
-from herdcli.rbm.model import RBM
+from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.units import family
 from herdcli.schema import Array
 
@@ -16,25 +17,26 @@ from herdcli.schema import Array
 def features(model: RBM, rows: Array, map: Callable[..., Any] = map) -> Array:
     """E[h | v] of every model side by side, (n, C·K) float32, for rows (n, D) in unit values."""
     result = np.empty((len(rows), model.c.size), dtype=np.float32)
-    width = model.c.shape[1]
+    width, models = model.c.shape[1], model.harmoniums()
 
     def fill(block: slice) -> None:
-        for m in range(model.count):
-            result[block, m * width : (m + 1) * width] = model.harmonium(m).hidden_means(rows[block])
+        for m, h in enumerate(models):
+            result[block, m * width : (m + 1) * width] = h.hidden_means(rows[block])
 
     list(map(fill, row_blocks(len(rows), sum(model.W.shape[1:]))))
     return result
 
 
-def energies(model: RBM, rows: Array, map: Callable[..., Any] = map) -> Array:
-    """Free energy of every row under every model, (n, C) float64, in nats; each has its own unknown log Z."""
-    result = np.empty((len(rows), model.count))
+def energies(models: Sequence[Harmonium], rows: Array | Selected, map: Callable[..., Any] = map) -> Array:
+    """Free energy of every row (n, D) under every model, (n, C) float64, in nats; each model has its own unknown log Z."""
+    result = np.empty((len(rows), len(models)))
 
     def fill(block: slice) -> None:
-        for m in range(model.count):
-            result[block, m] = model.harmonium(m).free_energy(rows[block])
+        part = rows[block].astype(np.float64)
+        for m, h in enumerate(models):
+            result[block, m] = h.free_energy(part)
 
-    list(map(fill, row_blocks(len(rows), sum(model.W.shape[1:]))))
+    list(map(fill, row_blocks(len(rows), sum(models[0].W.shape))))
     return result
 
 

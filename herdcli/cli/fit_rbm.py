@@ -90,6 +90,8 @@ def command(session: Session, source: str, **options: Any) -> None:
     groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
     scored = groups.X[groups.held] if settings.average_scores else None
     problem = learning.Problem(groups.training_rows(), settings, scored)
+    size = f"{len(problem.rows)} × {groups.X.shape[1]} × {settings.hidden}"
+    session.require_memory(learning.memory(problem), f"learning {size} weights")
     steps = learning.total_steps(problem)
     state = session.iterate(
         lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"

@@ -44,6 +44,8 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], opt
     value range and no --threshold is given.
     """
     data = artifact.value
+    if data.is_sparse:
+        session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
     try:
         split = preparation.split_rows(data, options["split"], options["seed"])
         on, threshold = preparation.binarise(data, options["threshold"], default, options["value_range"])

@@ -179,6 +179,13 @@ def total_steps(problem: Problem) -> int:
     return max(map(problem.updates, range(len(problem.rows))))
 
 
+def memory(problem: Problem) -> int:
+    """Bytes of a State and of the float64 models that are made of it in the end."""
+    settings = problem.settings
+    D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.algorithm == "pcd" else 0
+    return len(problem.rows) * ((4 + 4 + 8) * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
+
+
 def init(problem: Problem) -> State:
     """W ~ N(0, 0.01²), b at the data's log-odds (one row of each value added), c = 0; chains at fair states."""
     settings = problem.settings

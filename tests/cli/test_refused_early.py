@@ -35,3 +35,32 @@ def test_a_variable_that_is_no_number_of_threads_is_named(herd: Callable, quick:
     ended = herd(*quick("small.h5"), env={variable: text})
     assert (ended.code, ended.out) == (2, b"")
     assert f"{variable}='{text}' is not a number of threads" in ended.err
+
+
+HUGE = "1 2147483646:1\n0 1:1\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["huge.svm"], "huge.svm: 4 × 2147483646 two-state units would take 8.59 GB, more than the 500 MB allowed"),
+        (["wide.svm"], "wide.svm: learning 1 × 20000000 × 4 weights would take 1.6 GB, more than the 500 MB allowed"),
+        (
+            ["small.h5", "--hidden", "1000000000"],
+            "small.h5: learning 1 × 6 × 1000000000 weights would take 112 GB, more than the 500 MB allowed",
+        ),
+        (["small.h5", "--epochs", "1000000000"], "small.h5: learning 1 × 6 × 4 weights would take 8 GB, more than the 500 MB allowed"),
+        (
+            ["small.h5", "--algorithm", "pcd", "--chains", "1000000000"],
+            "small.h5: learning 1 × 6 × 4 weights would take 16 GB, more than the 500 MB allowed",
+        ),
+    ],
+)
+def test_work_that_would_not_fit_into_memory_is_refused(
+    herd: Callable, quick: Callable, small: Path, arguments: list[str], says: str
+) -> None:
+    (small.parent / "huge.svm").write_text(HUGE)
+    (small.parent / "wide.svm").write_text(HUGE.replace("2147483646", "20000000"))
+    ended = herd(*quick(*arguments, "-o", "out.h5", "--max-memory", "500M"))
+    assert (ended.code, ended.err) == (65, f"herd fit-rbm: {says}\nhint: raise --max-memory if the machine has it\n")
+    assert not (small.parent / "out.h5").exists()

@@ -88,7 +88,8 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
     beside nearest neighbour and the majority.  classifier: errors and the quality of its confidences on
     held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
-    --trace for each number of atoms.  beliefs: convergence, and errors against --reference.  -o FILE.h5 stores the table as a `report` artifact.
+    --trace for each number of atoms.  beliefs: convergence, and errors against --reference.
+    -o FILE.h5 stores the table as a `report` artifact.
     """
     from herdcli.cli.compare import comparison, rescored
     from herdcli.cli.compare_samples import figures as sampled

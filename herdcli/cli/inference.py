@@ -14,7 +14,8 @@ from herdcli.errors import BadUsage, DataError
 if TYPE_CHECKING:
     from herdcli.markov.network import Network
 
-ALGORITHMS = ["junction-tree", "enumerate", "bp", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"]
+ALGORITHMS = ["junction-tree", "enumerate", "bp", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap", "gibbs"]
+AUTO = "auto"
 
 
 def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,6 +28,10 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="What to do at the last iteration.",
         ),
+        click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
+        click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
+        click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are."),
+        click.option("--linear-response", is_flag=True, help="Covariances too, by linear response (mean-field, tap)."),
         click.option(
             "--clamp",
             type=click.Choice(["auto", "rows", "columns", "rows-columns"]),
@@ -65,7 +70,11 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` a line."
         ),
         click.option(
-            "--algorithm", type=click.Choice(ALGORITHMS), default="junction-tree", show_default=True, help="How marginals are had."
+            "--algorithm",
+            type=click.Choice([AUTO, *ALGORITHMS]),
+            default=AUTO,
+            show_default=True,
+            help="How marginals are had; auto: exactly if it fits, else bp, else ups.",
         ),
     ):
         command = option(command)
@@ -107,13 +116,17 @@ def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Any:
         yield i, numbers
 
 
+FIXED_POINT = ("bp", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap")
 USERS = {
-    "orders": ("junction-tree",),
-    "schedule": ("bp", "loopy-is"),
-    "damping": ("bp", "loopy-is"),
-    "damping_kind": ("bp", "loopy-is"),
-    "clamp": ("ups",),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "junction-tree")),
+    "orders": (AUTO, "junction-tree"),
+    "schedule": (AUTO, "bp", "loopy-is"),
+    "damping": (AUTO, "bp", "loopy-is", "mean-field", "tap"),
+    "damping_kind": (AUTO, "bp", "loopy-is"),
+    "clamp": (AUTO, "ups"),
+    "linear_response": ("mean-field", "tap"),
+    **dict.fromkeys(("sweeps", "burn_in", "chains"), ("gibbs",)),
+    **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
+    "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),
 }
 
 
@@ -123,7 +136,7 @@ def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
             session.ignored(option, f"with --algorithm {options['algorithm']}")
     if options["damping"] == 0:
         session.ignored("damping_kind", "without --damping")
-    elif options["algorithm"] in USERS["damping"] and options["schedule"] == "residual":
+    elif options["algorithm"] in USERS["schedule"] and options["schedule"] == "residual":
         if "schedule" in session.given:
             raise BadUsage("--schedule residual takes no damping", hint="--schedule sequential or parallel")
         options["schedule"] = "sequential"

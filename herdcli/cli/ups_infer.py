@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from herdcli.cli.inference import algorithm_options, observed, warn_of_ignored
+from herdcli.cli.inference import AUTO, algorithm_options, observed, warn_of_ignored
 from herdcli.cli.network_input import check_text_output, load_network, network_format_option, output_format, write_text
 from herdcli.cli.options import checkpoint_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.session import Session
-from herdcli.errors import NotConverged
+from herdcli.errors import BadUsage, NotConverged
 
 if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
     from herdcli.markov.network import Network
 
 FORMATS = ("hdf5", "mar", "pr")
@@ -28,7 +29,7 @@ def command(session: Session, source: str, format: str | None, input_format: str
 
     \b
       herd network grid --sigma-w 5 | herd ups-infer --algorithm ups -o marginals.h5
-      herd network grid --sigma-w 2 | herd ups-infer --algorithm junction-tree -o exact.h5
+      herd network grid --sigma-w 2 | herd ups-infer -o exact.h5
       herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm enumerate --format mar
 
     NETWORK is UAI, libDAI .fg or BIF text, or a `network` artifact.  --evidence holds variables at a state,
@@ -43,17 +44,11 @@ def command(session: Session, source: str, format: str | None, input_format: str
     network, evidence = observed(session, full, options)
     warn_of_ignored(session, options)
     settings = algorithms.Settings(**{each.name: options[each.name] for each in fields(algorithms.Settings) if each.name in options})
-    method = algorithms.method(network, settings)
-    if method.note:
-        session.console.note(method.note)
-    state = session.iterate(method.step, method.init, steps=method.steps, until=method.done, label=settings.algorithm)
-    size, what = method.bytes_needed(state)
-    session.require_memory(size, what)
-    if settings.algorithm == "junction-tree":
-        session.console.note(what.rstrip(","))
-    found = method.result(state)
-    made = beliefs.assemble(full, evidence, found.nodes, found.cliques, algorithm=settings.algorithm, **found.attributes)
-    summary = f"{full.count} variables, {settings.algorithm}, log Z {made.log_z:.10g}"
+    if form == "pr" and settings.algorithm == "gibbs":
+        raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")
+    found, chosen = _inferred(session, network, settings)
+    made = beliefs.assemble(full, evidence, found.nodes, found.cliques, algorithm=chosen, **found.attributes)
+    summary = f"{full.count} variables, {chosen}" + ("" if chosen == "gibbs" else f", log Z {made.log_z:.10g}")
     if not made.converged:
         _not_converged(session, made, options["on_nonconvergence"])
     if form == "hdf5":
@@ -65,8 +60,37 @@ def command(session: Session, source: str, format: str | None, input_format: str
         write_text(session, text, summary, form)
 
 
+def _inferred(session: Session, network: Network, settings: Settings) -> tuple[Result, str]:
+    """The result of the algorithm, or under `auto` of the first that converges, and its name."""
+    from herdcli.artifacts import memory
+    from herdcli.markov import algorithms
+
+    tries = [(settings.algorithm, "")]
+    if settings.algorithm == AUTO:
+        if session.checkpoint:
+            raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
+        tries = algorithms.candidates(network, settings, session.max_memory or memory.default_limit())
+    for name, why in tries:
+        if why:
+            session.console.note(f"auto: {name}, {why}")
+        method = algorithms.method(network, replace(settings, algorithm=name))
+        if method.note:
+            session.console.note(method.note)
+        state = session.iterate(method.step, method.init, steps=method.steps, until=method.done, label=name)
+        size, what = method.bytes_needed(state)
+        session.require_memory(size, what)
+        if name == "junction-tree":
+            session.console.note(what.rstrip(","))
+        found = method.result(state)
+        if found.attributes.get("converged", True):
+            break
+    return found, name
+
+
 def _not_converged(session: Session, made: Any, wanted: str) -> None:
     message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
+    if made.algorithm == "gibbs":
+        message = f"the chains of gibbs disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
     hint = "ups converges on every network: --algorithm ups" if made.algorithm != "ups" else "raise --iterations"
     if wanted == "error":
         raise NotConverged(message, hint=hint)

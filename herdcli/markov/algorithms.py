@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from herdcli.errors import BadUsage
+from herdcli.iterate import run
 from herdcli.markov.network import Factor, Network
 from herdcli.schema import Array
 
@@ -17,6 +19,9 @@ ALGORITHMS: dict[str, str] = {
     "bp": "herdcli.markov.propagation.BeliefPropagation",
     "ups": "herdcli.markov.ups.UPS",
     "ups-t": "herdcli.markov.ups.UPS",
+    "mean-field": "herdcli.markov.meanfield.MeanField",
+    "tap": "herdcli.markov.meanfield.MeanField",
+    "gibbs": "herdcli.markov.gibbs.Gibbs",
     "is-bp": "herdcli.markov.scaling.ScalingByPropagation",
     "gis-bp": "herdcli.markov.scaling.ScalingByPropagation",
     "loopy-is": "herdcli.markov.propagation.BeliefPropagation",
@@ -37,6 +42,10 @@ class Settings:
     damping: float = 0.0
     damping_kind: str = "geometric"
     clamp: str = "auto"
+    linear_response: bool = False
+    sweeps: int = 10_000
+    burn_in: int = 1000
+    chains: int = 8
     seed: int = 0
 
 
@@ -78,3 +87,16 @@ def method(network: Network, settings: Settings) -> Method:
     module, _, name = ALGORITHMS[settings.algorithm].rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made
+
+
+def candidates(network: Network, settings: Settings, limit: int) -> list[tuple[str, str]]:
+    """What `auto` tries in turn until one converges, and why: exact within `limit` bytes, else propagation, then UPS."""
+    if network.observations():
+        return [("ups", "as marginals are observed")]
+    exact = method(network, replace(settings, algorithm="junction-tree"))
+    state = run(exact.step, exact.init(), steps=2, until=exact.done)
+    size, what = exact.bytes_needed(state)
+    if size <= limit:
+        return [("junction-tree", "which fits the memory allowed")]
+    needs = f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes"
+    return [("bp", needs), ("ups", "as bp did not converge")]

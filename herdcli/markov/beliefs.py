@@ -51,7 +51,6 @@ class Beliefs:
     consistency_gap: float = 0.0
     scaling_updates: int = 0
     propagation_updates: int = 0
-    seconds_per_iteration: float | None = None
     trace: Trace = field(default_factory=no_trace)
     covariance: Array | None = array("M M", "covariances of binary variables by linear response", kind="f", optional=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
@@ -65,6 +64,8 @@ class Beliefs:
 def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any) -> Beliefs:
     """Beliefs over the variables of `network` from those of the conditioned one, where evidence has one state."""
     full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)]
+    if (errors := more.get("standard_error")) is not None:
+        more["standard_error"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(errors)])
     pairs = [(scope, _expanded(scope, p, network, evidence)) for scope, p in cliques]
     return Beliefs(
         np.concatenate(full),

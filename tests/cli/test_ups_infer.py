@@ -70,7 +70,7 @@ def test_evidence_of_probability_zero_is_a_negative_result(herd, tmp_path):
 
 
 def test_trees_beyond_memory_are_refused_by_name(shell):
-    ended = shell("herd network grid --rows 40 --columns 40 | herd ups-infer --max-memory 1G")
+    ended = shell("herd network grid --rows 40 --columns 40 | herd ups-infer --algorithm junction-tree --max-memory 1G")
     assert ended.code == 65
     assert "stdin: the junction tree, treewidth " in ended.err
     assert "more than the 1 GB allowed" in ended.err
@@ -148,3 +148,22 @@ def test_errors_against_a_reference(shell, tmp_path):
     assert missed.code == 1
     other = shell("herd network tree --nodes 3 | herd ups-infer | herd eval - --reference exact.mar")
     assert "has 3 variables, the reference has 25" in other.err
+
+
+def test_auto_says_what_it_chose_and_falls_back_to_ups(shell):
+    made = "herd network grid --rows 10 --columns 10 --sigma-w 5 --seed 2 -o g.h5 && herd ups-infer g.h5 --iterations 500 --tolerance 1e-3"
+    done = shell(f"{made} --max-memory 1M --format pr")
+    assert "auto: bp, as the junction tree, treewidth " in done.err
+    assert "auto: ups, as bp did not converge" in done.err
+    assert "100 variables, ups, log Z 171.9" in done.err
+    assert "auto: junction-tree, which fits the memory allowed" in shell("herd ups-infer g.h5 --format pr").err
+    refused = shell("herd ups-infer g.h5 --algorithm gibbs --format pr")
+    assert refused.code == 2
+    assert "gibbs has no log Z" in refused.err
+
+
+def test_a_sweep_can_be_interrupted_and_gone_on_with(shell, tmp_path):
+    run = "herd ups-infer g.h5 --algorithm gibbs --sweeps 300 --burn-in 10"
+    done = shell(f"herd network grid -o g.h5 && {run} -o a.h5 && {run} --checkpoint c --every 100 -o b.h5")
+    assert done.code == 0, done.err
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()

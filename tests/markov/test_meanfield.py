@@ -1,0 +1,131 @@
+"""Mean field, TAP, linear response and Gibbs sampling: bounds, orders of error, finite differences, enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import BadUsage
+from herdcli.markov import algorithms, boltzmann, generate, network
+from herdcli.markov.algorithms import Settings
+
+
+def infer(given, algorithm, **settings):
+    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    return state, method.result(state)
+
+
+def means(found):
+    return np.array([p[-1] for p in found.nodes])
+
+
+def machine(scale: float, seed: int = 0):
+    """A fully connected machine of six units with weights of size `scale`."""
+    random = np.random.default_rng(seed)
+    edges = np.array([(i, j) for i in range(6) for j in range(i + 1, 6)])
+    return generate.from_weights(edges, scale * random.standard_normal(len(edges)), random.standard_normal(6))
+
+
+def test_weights_say_what_the_factors_say():
+    random = np.random.default_rng(1)
+    factors = [((0, 1), random.random((2, 2))), ((1, 0), random.random((2, 2))), ((2,), random.random(2)), ((1, 2), random.random((2, 2)))]
+    given = network.build([2, 2, 2], [*factors, ((), np.array(0.3))])
+    found = boltzmann.boltzmann(given, "tap")
+    for x in np.ndindex(2, 2, 2):
+        exact = sum(np.log(table[tuple(x[i] for i in scope)]) for scope, table in given.factors())
+        v = np.array(x, dtype=float)
+        assert abs(found.constant + found.b @ v + 0.5 * v @ (found.W @ v) - exact) < 1e-13
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mean_field_bounds_log_z_and_its_free_energy_never_rises(seed):
+    given = generate.make("grid", rows=4, columns=4, sigma_w=2.0, seed=seed)
+    state, found = infer(given, "mean-field", tolerance=1e-12)
+    assert found.attributes["converged"]
+    assert found.attributes["log_z"] < infer(given, "enumerate")[1].attributes["log_z"]
+    assert np.diff(state.free_energy).max() < 1e-12
+    W, b = boltzmann.boltzmann(given, "tap").W, boltzmann.boltzmann(given, "tap").b
+    assert np.allclose(state.mean, 1 / (1 + np.exp(-(W @ state.mean + b))), atol=1e-10)
+
+
+@pytest.mark.parametrize(("algorithm", "order"), [("mean-field", 2), ("tap", 3)])
+def test_errors_fall_with_the_order_of_plefka_s_expansion(algorithm, order):
+    """Log-log slope of the means' error against the weights' size: TAP's is 3, naive mean field's 2."""
+    sizes = np.array([0.02, 0.04, 0.08])
+    errors = []
+    for size in sizes:
+        exact = means(infer(machine(size), "enumerate")[1])
+        errors.append(np.abs(means(infer(machine(size), algorithm, tolerance=1e-15, iterations=500)[1]) - exact).max())
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert order - 0.2 < slope < order + 0.4
+
+
+@pytest.mark.parametrize("algorithm", ["mean-field", "tap"])
+def test_linear_response_is_the_derivative_of_the_means(algorithm):
+    random = np.random.default_rng(2)
+    edges = generate.grid_edges(2, 3)
+    W, b, step = 0.7 * random.standard_normal(len(edges)), random.standard_normal(6), 1e-5
+    covariance = infer(generate.from_weights(edges, W, b), algorithm, tolerance=1e-14, linear_response=True)[1].attributes["covariance"]
+    for j in range(6):
+        up, down = (
+            means(infer(generate.from_weights(edges, W, b + sign * step * np.eye(6)[j]), algorithm, tolerance=1e-14)[1]) for sign in (1, -1)
+        )
+        assert np.allclose(covariance[:, j], (up - down) / (2 * step), atol=1e-8)
+
+
+def test_linear_response_is_near_the_exact_covariances_of_weak_couplings():
+    given = machine(0.05)
+    exact = infer(given, "enumerate")[1]
+    covariance = infer(given, "tap", tolerance=1e-14, linear_response=True)[1].attributes["covariance"]
+    m = means(exact)
+    for (i, j), p in [clique for clique in exact.cliques if len(clique[0]) == 2]:
+        assert abs(covariance[i, j] - (p[1, 1] - m[i] * m[j])) < 2e-4
+    assert np.abs(covariance - np.diag(np.diag(covariance))).max() > 2e-3
+
+
+@pytest.mark.parametrize("algorithm", ["mean-field", "tap", "gibbs"])
+def test_evidence_is_conditioning(algorithm):
+    given = network.condition(machine(0.3), {2: 1, 4: 0})
+    exact, found = infer(given, "enumerate")[1], infer(given, algorithm, sweeps=4000, tolerance=1e-12)[1]
+    assert [len(p) for p in found.nodes] == [2, 2, 1, 2, 1, 2]
+    assert np.abs(means(exact) - means(found)).max() < (0.02 if algorithm != "tap" else 2e-3)
+
+
+def test_gibbs_is_within_its_standard_errors():
+    given = generate.make("grid", rows=4, columns=4, sigma_w=1.0, seed=3)
+    exact, found = infer(given, "enumerate")[1], infer(given, "gibbs", sweeps=4000)[1]
+    errors = np.array([p[-1] for p in found.attributes["standard_error"]])
+    z = (means(found) - means(exact)) / errors
+    assert 0.5 < np.sqrt((z**2).mean()) < 2.0
+    assert errors.max() < 0.01
+    assert found.attributes["converged"]
+    pairs = {scope: p for scope, p in exact.cliques if len(scope) == 2}
+    assert max(np.abs(p - pairs[scope]).max() for scope, p in found.cliques) < 0.02
+
+
+def test_chains_that_stay_apart_are_told():
+    edges = np.array([[0, 1], [1, 2], [2, 0]])
+    stuck = generate.from_weights(edges, np.full(3, 40.0), np.full(3, -40.0))
+    found = infer(stuck, "gibbs", sweeps=200, burn_in=10, chains=6)[1]
+    assert not found.attributes["converged"]
+    assert found.attributes["residual"] > 0.5
+
+
+def test_networks_that_are_no_boltzmann_machines_are_refused():
+    three = network.build([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
+    with pytest.raises(BadUsage, match="--algorithm tap is for pairs, factor 0 has 3 variables"):
+        infer(three, "tap")
+    with pytest.raises(BadUsage, match="--algorithm gibbs is for two-state variables, x1 has 3"):
+        infer(network.build([2, 3], []), "gibbs")
+    with pytest.raises(BadUsage, match="--algorithm mean-field is for positive factors, factor 0 has a zero"):
+        infer(network.build([2], [((0,), np.array([0.0, 1.0]))]), "mean-field")
+
+
+def test_auto_is_exact_where_it_fits_and_ends_with_ups():
+    small = generate.make("grid", rows=4, columns=4)
+    assert [name for name, _ in algorithms.candidates(small, Settings(), 10**9)] == ["junction-tree"]
+    assert [name for name, _ in algorithms.candidates(small, Settings(), 100)] == ["bp", "ups"]
+    observed = network.observe(small, {0: np.array([0.5, 0.5])})
+    assert [name for name, _ in algorithms.candidates(observed, Settings(), 10**9)] == ["ups"]

@@ -1,0 +1,127 @@
+"""How fast and how exact inference in Markov networks is: python scripts/bench_markov.py [--networks FOLDER]
+
+One table: propagation in messages a second by schedule and shape of the variables, UPS to its fixed point, junction trees
+with the time of the order apart from that of the propagation.  With a folder of UAI, .fg or BIF networks and a
+references.json (exact marginals and log Z) also the errors on each of them.  Times are the least of several runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
+
+import numpy as np
+
+from herdcli import fast, iterate
+from herdcli.markov import algorithms, elimination, formats, generate, junction_tree, network, propagation
+from herdcli.markov.pairwise import reduce
+
+RUNS = 3
+
+
+def least(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
+    """Seconds of the fastest run, and its answer."""
+    best, answer = float("inf"), None
+    for _ in range(runs):
+        started = time.perf_counter()
+        answer = work()
+        best = min(best, time.perf_counter() - started)
+    return best, answer
+
+
+def infer(given: network.Network, algorithm: str, **settings: Any) -> tuple[Any, Any]:
+    """Last state and result of an algorithm."""
+    method = algorithms.method(given, algorithms.Settings(algorithm=algorithm, **settings))
+    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    return state, method.result(state)
+
+
+def mixed(states: int, rows: int, columns: int) -> network.Network:
+    """A lattice of variables with `states` states and random positive tables."""
+    random = np.random.default_rng(states)
+    edges = generate.grid_edges(rows, columns).tolist()
+    return network.build([states] * (rows * columns), [((i, j), np.exp(random.standard_normal((states, states)))) for i, j in edges])
+
+
+def messages_a_second() -> None:
+    """Updates of the compiled loop, or of its twin under HERD_KERNELS=python."""
+    sweeps = 20 if fast.kernels() == "cython" else 1
+    for states, rows, columns in ((2, 10, 10), (2, 100, 100), (5, 60, 60), (11, 30, 30)):
+        given = generate.make("grid", rows=rows, columns=columns) if states == 2 else mixed(states, rows, columns)
+        graph = reduce(given)
+        fixed, target = graph.fixed_marginals({})
+        order, messages, scratch = propagation.forward_and_back(graph), graph.uniform_messages(), graph.scratch()
+        seconds, _ = least(lambda sent=(order, messages, messages, graph.arrays, fixed, target, 0.0, False, scratch): update(sent, sweeps))
+        print(f"messages  {rows}×{columns} of {states} states: {sweeps * len(order) / seconds / 1e6:.2f} M/s")
+
+
+def update(sent: tuple[Any, ...], sweeps: int) -> None:
+    """Some sweeps over all messages."""
+    for _ in range(sweeps):
+        fast.update_messages(*sent)
+
+
+def fixed_points() -> None:
+    """bp and ups to 1e-8 on lattices of the thesis."""
+    for rows, sigma_w, seed in ((10, 1.0, 0), (10, 5.0, 0), (10, 5.0, 1), (10, 5.0, 2), (30, 2.0, 0)):
+        given = generate.make("grid", rows=rows, columns=rows, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
+        for algorithm in ("bp", "ups"):
+            started = time.perf_counter()
+            state, found = infer(given, algorithm, tolerance=1e-8, iterations=3000 if algorithm == "ups" else 500)
+            told = found.attributes
+            seconds = time.perf_counter() - started
+            print(
+                f"{algorithm:9} {rows}×{rows}, σ_w {sigma_w:g}, seed {seed}: {seconds:.2f} s, {state.step} iterations, "
+                f"residual {told['residual']:.1e}, Bethe log Z {told['log_z']:.8f}"
+            )
+
+
+def junction_trees(folder: Path, most: float) -> None:
+    """Order, propagation and errors on the networks of a folder."""
+    for name, known in json.loads((folder / "references.json").read_text()).items():
+        raw = (folder / name).read_bytes()
+        text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode()
+        given = formats.read(text, {".gz": "bif"}.get(Path(name).suffix, Path(name).suffix[1:]))
+        evidence = {int(i): state for i, state in known["evidence"].items()}
+        given = network.condition(given, evidence)
+        graph = elimination.moral_graph(given)
+        started = time.perf_counter()
+        search = iterate.run(lambda now, g=graph, n=given: elimination.step(n, g, 0, now), elimination.begin(given), steps=8)
+        seconds = time.perf_counter() - started
+        tree = junction_tree.plan(given, search.order)
+        told = f"tree      {name:26} width {search.width:2}, 2^{np.log2(search.cells):4.1f} cells, order {seconds * 1e3:6.1f} ms"
+        if tree.bytes_needed(given) > most:
+            print(f"{told}, left out: {tree.bytes_needed(given) / 1e9:.1f} GB")
+            continue
+
+        def work(n: network.Network = given, t: junction_tree.Tree = tree) -> tuple[list[Any], float]:
+            found = junction_tree.calibrate(n, t)
+            return junction_tree.node_marginals(n, found), found.log_z
+
+        seconds, (nodes, log_z) = least(work, RUNS if search.cells < 1e6 else 1)
+        error = max(float(np.abs(nodes[i] - p).max()) for i, p in enumerate(known["marg"]) if i not in evidence)
+        print(f"{told}, marginals {seconds * 1e3:7.1f} ms, error {error:.0e}, log Z {abs(log_z - known['logZ']):.0e}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", type=Path, default=None, help="folder of networks with references.json")
+    parser.add_argument("--most", type=float, default=1e9, help="bytes a junction tree may take")
+    options = parser.parse_args()
+    print(f"kernels   {fast.kernels()}")
+    messages_a_second()
+    fixed_points()
+    if options.networks:
+        junction_trees(options.networks, options.most)
+
+
+if __name__ == "__main__":
+    main()

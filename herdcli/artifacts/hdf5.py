@@ -9,7 +9,7 @@ from typing import Any
 
 from herdcli import __version__
 from herdcli.artifacts import codec, guard, header, kinds
-from herdcli.artifacts.libhdf5 import h5py
+from herdcli.artifacts.patient import created
 from herdcli.errors import DataError
 from herdcli.schema import check
 
@@ -32,7 +32,7 @@ def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, his
         "provenance": json.dumps(history, ensure_ascii=False, allow_nan=False),
         **extra,
     }
-    with h5py.File(path, "w", libver=("v110", "v110"), userblock_size=header.BLOCK, locking=False, track_times=False) as file:
+    with created(path, libver=("v110", "v110"), userblock_size=header.BLOCK, track_times=False) as file:
         for name, item in attributes.items():
             codec.write_attribute(file, name, item)
         codec.write(file, value)

@@ -55,10 +55,10 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--schedule",
-            type=click.Choice(["residual", "sequential", "parallel"]),
-            default="residual",
+            type=click.Choice(["auto", "residual", "sequential", "parallel", "checkerboard"]),
+            default="auto",
             show_default=True,
-            help="Order of updates of bp and loopy-is; residual: the message that would change most comes next.",
+            help="Order of updates of bp and loopy-is; auto: what would change most comes first (residual), on large grids checkerboard.",
         ),
         click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried by junction-tree."),
         click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
@@ -134,9 +134,9 @@ def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
     for option, users in USERS.items():
         if options["algorithm"] not in users:
             session.ignored(option, f"with --algorithm {options['algorithm']}")
+    if options["algorithm"] == "loopy-is" and options["schedule"] == "checkerboard":
+        raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")
     if options["damping"] == 0:
         session.ignored("damping_kind", "without --damping")
-    elif options["algorithm"] in USERS["schedule"] and options["schedule"] == "residual":
-        if "schedule" in session.given:
-            raise BadUsage("--schedule residual takes no damping", hint="--schedule sequential or parallel")
-        options["schedule"] = "sequential"
+    elif options["algorithm"] in USERS["schedule"] and options["schedule"] in ("residual", "checkerboard"):
+        raise BadUsage(f"--schedule {options['schedule']} takes no damping", hint="--schedule sequential or parallel")

@@ -17,11 +17,12 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
+    from herdcli.fast.numpy_lattice import lattice_sweep
     from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, solve_step
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
-TWINS = ("embedding", "gibbs", "herding", "markov", "online")
+TWINS = ("embedding", "gibbs", "herding", "lattice", "markov", "online")
 
 __all__ = [
     "add_sparse_product",
@@ -34,6 +35,7 @@ __all__ = [
     "herding_update",
     "hidden_pass",
     "kernels",
+    "lattice_sweep",
     "learn_binary",
     "learn_multiclass",
     "linear_scores",

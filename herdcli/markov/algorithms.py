@@ -38,7 +38,7 @@ class Settings:
     tolerance: float = 1e-9
     iterations: int = 1000
     orders: int = 8
-    schedule: str = "residual"
+    schedule: str = "auto"
     damping: float = 0.0
     damping_kind: str = "geometric"
     clamp: str = "auto"
@@ -84,9 +84,27 @@ def method(network: Network, settings: Settings) -> Method:
         raise BadUsage(f"--algorithm {settings.algorithm} takes no observed marginals", hint=f"those that do: {able}; or --ignore-observed")
     if settings.algorithm in NEEDS_OBSERVED and not network.observations():
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
+    if settings.algorithm == "bp" and (found := _as_lattice(network, settings)) is not None:
+        return found
     module, _, name = ALGORITHMS[settings.algorithm].rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made
+
+
+def _as_lattice(network: Network, settings: Settings) -> Method | None:
+    """bp in the ratio domain, where that is asked for, or left open and worth it."""
+    from herdcli.markov import lattice
+
+    asked = settings.schedule == "checkerboard"
+    open_to = settings.schedule == "auto" and settings.damping == 0 and network.shape is not None and network.count >= lattice.WORTH_IT
+    if not (asked or open_to):
+        return None
+    found = lattice.find(network)
+    if isinstance(found, lattice.Lattice):
+        return lattice.LatticePropagation(network, settings, found)
+    if asked:
+        raise BadUsage(f"--schedule checkerboard {found}", hint="--schedule residual")
+    return None
 
 
 def candidates(network: Network, settings: Settings, limit: int) -> list[tuple[str, str]]:

@@ -34,28 +34,28 @@ def boltzmann(network: Network, algorithm: str) -> Boltzmann:
     if network.cardinality.max() > 2:
         i = int(np.argmax(network.cardinality > 2))
         raise BadUsage(f"--algorithm {algorithm} is for two-state variables, {network.name(i)} has {network.cardinality[i]}", hint=hint)
-    b, constant = np.zeros(network.count), 0.0
-    rows, columns, weights = [], [], []
-    for a, (scope, table) in enumerate(network.factors()):
-        if (table == 0).any():
-            raise BadUsage(f"--algorithm {algorithm} is for positive factors, factor {a} has a zero", hint=hint)
-        wide = [i for i in scope if network.cardinality[i] == 2]
-        logs = np.log(table).reshape([2] * len(wide))
-        if len(wide) > 2:
-            raise BadUsage(f"--algorithm {algorithm} is for pairs, factor {a} has {len(wide)} variables", hint=hint)
-        constant += float(logs.flat[0])
-        if len(wide) == 1:
-            b[wide[0]] += logs[1] - logs[0]
-        elif len(wide) == 2:
-            i, j = wide
-            b[i] += logs[1, 0] - logs[0, 0]
-            b[j] += logs[0, 1] - logs[0, 0]
-            w = logs[1, 1] - logs[1, 0] - logs[0, 1] + logs[0, 0]
-            rows += [i, j]
-            columns += [j, i]
-            weights += [w, w]
-    W = csr_matrix((weights, (rows, columns)), shape=(network.count, network.count))
-    return Boltzmann(W, b, constant, network.cardinality == 1)
+    if (zeros := np.flatnonzero(network.table == 0)).size:
+        a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
+        raise BadUsage(f"--algorithm {algorithm} is for positive factors, factor {a} has a zero", hint=hint)
+    held = network.cardinality == 1
+    owner = np.repeat(np.arange(network.factor_count), np.diff(network.scope_offset))
+    free = ~held[network.scope]
+    wide = np.bincount(owner[free], minlength=network.factor_count)
+    if (wide > 2).any():
+        a = int(np.argmax(wide > 2))
+        raise BadUsage(f"--algorithm {algorithm} is for pairs, factor {a} has {wide[a]} variables", hint=hint)
+    logs, first = np.log(network.table), network.table_offset[:-1]
+    begin = np.concatenate(([0], np.cumsum(wide)))[:-1]  # of each factor in the list of its free variables
+    variables = network.scope[free]
+    single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)
+    i, j = variables[begin[pair]], variables[begin[pair] + 1]
+    t00, t01, t10, t11 = (logs[first[pair] + k] for k in range(4))
+    n = network.count
+    b = np.bincount(variables[begin[single]], logs[first[single] + 1] - logs[first[single]], n)
+    b = b + np.bincount(i, t10 - t00, n) + np.bincount(j, t01 - t00, n)
+    w = t11 - t10 - t01 + t00
+    W = csr_matrix((np.concatenate([w, w]), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
+    return Boltzmann(W, b, float(logs[first].sum()), held)
 
 
 def colours(W: csr_matrix) -> list[Array]:

@@ -44,7 +44,7 @@ class BeliefPropagation:
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.graph = reduce(network)
-        self.residual_schedule = settings.schedule == "residual" and settings.damping == 0
+        self.residual_schedule = settings.schedule in ("auto", "residual") and settings.damping == 0
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
         self.order = forward_and_back(self.graph)
         self.scratch = self.graph.scratch()

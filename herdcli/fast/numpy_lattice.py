@@ -1,0 +1,48 @@
+"""Ratio messages on a binary lattice, one colour of the chess board at a time: the twin of _lattice.pyx.
+
+Cells of colour p in row y are x = 2k + ((y + p) & 1), k < K, kept in arrays (2, R + 2, K + 2) with a border: cell k of row y
+stands at [p, y + 1, k + 1].  `messages` (4, 2, R + 2, K + 2) are those that enter a cell from the left, the right, above and
+below, 1 in the border; `weight` (4, 2, R + 2, K + 2) exp(weight) towards these neighbours, 1 where there is none; `bias`
+(2, R + 2, K + 2) exp(bias).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+__all__ = ["lattice_sweep"]
+
+LEFT, RIGHT, UP, DOWN = range(4)
+
+
+def lattice_sweep(messages: Array, weight: Array, bias: Array, check: bool) -> float:
+    """All messages out of the cells of colour 0, then of colour 1: (1 + e^w c)/(1 + c), c the product without the receiver's.
+
+    With `check` returns the largest |new − old|/old, else 0.
+    """
+    largest = 0.0
+    rows = bias.shape[1] - 2
+    for p in (0, 1):
+        for parity in (0, 1):
+            lines = slice(1 + parity, rows + 1, 2)
+            shift = (parity + p) & 1  # cell k has its right neighbour at k + shift, its left one at k + shift − 1
+            inner = slice(1, -1)
+            b = bias[p, lines, inner]
+            left, right, up, down = (messages[side, p, lines, inner] for side in range(4))
+            el, er, eu, ed = (weight[side, p, lines, inner] for side in range(4))
+            sideways, upright = b * (up * down), b * (left * right)
+            cl, cr, cu, cd = sideways * right, sideways * left, upright * down, upright * up
+            width = bias.shape[2]
+            other = messages[:, 1 - p]
+            across = {RIGHT: (slice(shift, width - 2 + shift), el, cl), LEFT: (slice(1 + shift, width - 1 + shift), er, cr)}
+            places = {side: (other[side, lines, columns], e, c) for side, (columns, e, c) in across.items()}
+            places[DOWN] = other[DOWN, parity : parity + 2 * len(b) : 2, inner], eu, cu
+            places[UP] = other[UP, parity + 2 : parity + 2 + 2 * len(b) : 2, inner], ed, cd
+            for place, e, c in places.values():
+                new = (1 + e * c) / (1 + c)
+                if check:
+                    largest = max(largest, float((np.abs(new - place) / place).max(initial=0.0)))
+                place[...] = new
+    return largest

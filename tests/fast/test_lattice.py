@@ -1,0 +1,29 @@
+"""Ratio messages on a lattice: the compiled loop gives the bits of the NumPy one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.fast import numpy_lattice as twin
+from herdcli.markov import lattice
+
+compiled = pytest.importorskip("herdcli.fast._lattice", reason="the compiled loops are not built")
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 2), (2, 1), (3, 15), (4, 16), (5, 17), (6, 31), (7, 33), (2, 70)])
+def test_sweeps_give_the_same_bits(rows, columns):
+    random = np.random.default_rng([rows, columns])
+    right, down = 3 * random.standard_normal((2, rows, columns))
+    right[:, -1], down[-1] = 0, 0
+    bias = lattice.to_colours(np.exp(random.standard_normal((rows, columns))))
+    weight = np.stack([lattice.to_colours(np.exp(w)) for w in (np.roll(right, 1, axis=1), right, np.roll(down, 1, axis=0), down)])
+    results = []
+    for side in (compiled, twin):
+        messages = np.ones_like(weight)
+        told = [side.lattice_sweep(messages, weight, bias, check) for check in (False, True, False, True)]
+        results.append((messages, told))
+    assert np.array_equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+    assert (results[0][1][1] > 0) == (rows * columns > 2)
+    assert results[0][1][0] == 0

@@ -1,0 +1,67 @@
+"""Propagation in the ratio domain on lattices: the fixed point of the general loop, and where it cannot be used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import BadUsage
+from herdcli.markov import algorithms, generate, lattice, network
+from herdcli.markov.algorithms import Settings
+
+
+def infer(given, **settings):
+    method = algorithms.method(given, Settings(algorithm="bp", tolerance=1e-12, **settings))
+    return method, method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 6), (7, 1), (2, 2), (5, 4), (4, 5), (9, 8)])
+def test_beliefs_and_log_z_are_those_of_the_general_loop(rows, columns):
+    given = generate.make("grid", rows=rows, columns=columns, sigma_w=1.0, sigma_b=1.0, seed=rows)
+    method, ours = infer(given, schedule="checkerboard")
+    theirs = infer(given, schedule="residual")[1]
+    assert isinstance(method, lattice.LatticePropagation)
+    assert ours.attributes["converged"]
+    assert np.abs(np.array(ours.nodes) - np.array(theirs.nodes)).max() < 1e-11
+    assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-9
+    pairs = {scope: p for scope, p in theirs.cliques if len(scope) == 2}
+    assert len(ours.cliques) == len(pairs) == rows * (columns - 1) + columns * (rows - 1)
+    assert all(np.allclose(p, pairs[scope], atol=1e-11) for scope, p in ours.cliques)
+
+
+def test_any_positive_tables_of_two_states_will_do():
+    random = np.random.default_rng(0)
+    edges = [tuple(edge) for edge in generate.grid_edges(4, 5).tolist()]
+    factors = [(edge[::-1] if k % 3 else edge, np.exp(0.5 * random.standard_normal((2, 2)))) for k, edge in enumerate(edges)]
+    given = network.build([2] * 20, [*factors, ((), np.array(0.2)), ((3,), np.array([0.1, 0.7]))], shape=np.array([4, 5]))
+    ours, theirs = infer(given, schedule="checkerboard")[1], infer(given, schedule="residual")[1]
+    assert np.abs(np.array(ours.nodes) - np.array(theirs.nodes)).max() < 1e-11
+    assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-9
+
+
+def test_large_grids_take_it_by_themselves():
+    assert isinstance(infer(generate.make("grid", rows=40, columns=30), iterations=8)[0], lattice.LatticePropagation)
+    assert not isinstance(infer(generate.make("grid", rows=4, columns=3), iterations=8)[0], lattice.LatticePropagation)
+    strong = generate.make("grid", rows=40, columns=30, sigma_w=60.0)
+    assert not isinstance(infer(strong, iterations=1)[0], lattice.LatticePropagation)
+
+
+def test_colours_go_round():
+    for shape in ((1, 1), (3, 4), (4, 3), (5, 5)):
+        values = np.random.default_rng(1).random(shape)
+        assert np.array_equal(lattice.from_colours(lattice.to_colours(values), shape[1]), values)
+
+
+def test_what_is_no_lattice_is_told():
+    grid = generate.make("grid", rows=4, columns=4)
+    cases = [
+        (generate.make("tree", nodes=9), "needs a network made as a grid"),
+        (network.condition(grid, {3: 1}), "takes no evidence"),
+        (network.build([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
+        (network.build([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])), "needs neighbours on the grid"),
+        (generate.make("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
+    ]
+    for given, message in cases:
+        with pytest.raises(BadUsage, match=f"--schedule checkerboard {message}"):
+            infer(given, schedule="checkerboard")

@@ -162,7 +162,7 @@ def test_auto_says_what_it_chose_and_falls_back_to_ups(shell):
     assert "gibbs has no log Z" in refused.err
 
 
-def test_a_sweep_can_be_interrupted_and_gone_on_with(shell, tmp_path):
+def test_saving_checkpoints_changes_nothing(shell, tmp_path):
     run = "herd ups-infer g.h5 --algorithm gibbs --sweeps 300 --burn-in 10"
     done = shell(f"herd network grid -o g.h5 && {run} -o a.h5 && {run} --checkpoint c --every 100 -o b.h5")
     assert done.code == 0, done.err

@@ -23,7 +23,8 @@ class HerdError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}" if self.where else self.message
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return text.replace("\n", "\\n")  # a file's name may have line ends, an error is one line
 
 
 class NegativeResult(HerdError):

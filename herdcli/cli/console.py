@@ -99,6 +99,11 @@ class Progress:
         self.bar.update(self.task, completed=done)
 
 
+def printable(name: str) -> str:
+    """A file's name as text; bytes of it that are no UTF-8 as \\xNN."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def write_stdout(text: str) -> None:
     """Text to stdout, delivered before the command ends.  Raises WriteFailed where stdout is closed or full."""
     if sys.stdout is None:

@@ -10,7 +10,7 @@ import click
 
 from herdcli.cli.compare import COMPARISONS, comparison_options
 from herdcli.cli.compare_samples import SAMPLES, sample_options
-from herdcli.cli.console import write_stdout
+from herdcli.cli.console import printable, write_stdout
 from herdcli.cli.options import Parsed, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import NegativeResult
@@ -98,6 +98,8 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     from herdcli.evaluation.settings import EvaluationSettings
 
     bars = [table.requirement(text) for text in requirements]
+    format = _text_format(session, format)
+    _check_output(session, format)
     compared, data = comparison(session, sources, options), options["data"]
     settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES})
     rows: list[table.Row] = list(compared or ())
@@ -108,24 +110,41 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
             measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
             plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}
         several = sampled(session, artifact, options, plain) if artifact.kind in ("samples", "dataset") else [plain]
-        rows += [{"file": artifact.name, "kind": artifact.kind, **figures} for figures in several]
+        rows += [{"file": printable(artifact.name), "kind": artifact.kind, **figures} for figures in several]
     _write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:
         raise NegativeResult("; ".join(missed))
 
 
+def _text_format(session: Session, format: str | None) -> str | None:
+    """The text format of the table, None where it becomes an artifact."""
+    suffix = Path(session.output).suffix.lower()
+    if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
+        return None
+    on_terminal = session.output == "-" and sys.stdout is not None and sys.stdout.isatty()
+    return format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")
+
+
+def _check_output(session: Session, format: str | None) -> None:
+    """Refuse an output that cannot be made, before any work is done."""
+    from herdcli.artifacts.streams import check_destination
+
+    if format is None:
+        session.check_output("report")
+    else:
+        check_destination(session.output, clobber=session.clobber, binary=False)
+
+
 def _write(session: Session, rows: list[Any], format: str | None, only: Artifact | None) -> None:
-    """The table as text to stdout or a text file, or as a `report` artifact to a file of artifacts."""
+    """The table as text to stdout or a text file, or without a text format as a `report` artifact."""
     from herdcli.artifacts import publish
     from herdcli.evaluation import table
 
-    suffix = Path(session.output).suffix.lower()
-    if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
+    if format is None:
         session.save(table.report(rows), f"{len(rows)} rows", history=only)
         return
-    on_terminal = session.output == "-" and sys.stdout is not None and sys.stdout.isatty()
-    text = table.FORMATS[format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")](rows)
+    text = table.FORMATS[format](rows)
     if session.output == "-":
         write_stdout(text)
         return

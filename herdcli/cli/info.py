@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from herdcli.artifacts.wording import readable
-from herdcli.cli.console import write_stdout
+from herdcli.cli.console import printable, write_stdout
 from herdcli.cli.options import stage
 from herdcli.cli.session import Session
 
@@ -34,7 +34,7 @@ def command(session: Session, sources: tuple[str, ...], format: str) -> None:
 def _describe(session: Session, path: str) -> dict[str, Any]:
     artifact = session.load(path, path, kinds=None)
     return {
-        "file": artifact.name,
+        "file": printable(artifact.name),
         "kind": artifact.kind,
         "bytes": artifact.size,
         "sealed": artifact.sealed,

@@ -64,3 +64,16 @@ def test_work_that_would_not_fit_into_memory_is_refused(
     ended = herd(*quick(*arguments, "-o", "out.h5", "--max-memory", "500M"))
     assert (ended.code, ended.err) == (65, f"herd fit-rbm: {says}\nhint: raise --max-memory if the machine has it\n")
     assert not (small.parent / "out.h5").exists()
+
+
+@pytest.mark.parametrize("place", ["missing/table.tsv", "missing/report.h5"])
+def test_eval_looks_at_its_output_before_its_input(herd: Callable, place: str) -> None:
+    ended = herd("eval", "-o", place, stdin=b"not an artifact")
+    assert (ended.code, ended.err) == (73, f"herd eval: {place}: the folder missing does not exist\nhint: mkdir -p missing\n")
+
+
+def test_eval_keeps_what_is_there_with_no_clobber(herd: Callable, model: Path) -> None:
+    (model.parent / "table.json").write_text("before")
+    ended = herd("eval", "model.h5", "-n", "-o", "table.json")
+    assert ended.code == 73
+    assert (model.parent / "table.json").read_text() == "before"

@@ -21,6 +21,7 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 LABELS = ("y", "label", "class", "target")
+UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
 
 
 def from_table(table: Any, attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None], label: str | None) -> Dataset:
@@ -139,7 +140,10 @@ def _role(table: Any, name: str, where: str) -> Array:
     values = vector(column)
     if values.dtype.kind != "O":
         return values
-    texts = [str(value) for value in values.tolist()]
+    try:
+        texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values.tolist()]
+    except UnicodeDecodeError as error:
+        raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
     _refuse_rows([row for row, text in enumerate(texts) if not text], name, where)
     return np.array(texts, dtype=str)
 

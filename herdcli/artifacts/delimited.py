@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts.columns import from_table
+from herdcli.artifacts.columns import UTF8_HINT, from_table
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.errors import DataError
 
@@ -36,7 +36,10 @@ def read(stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], Non
         raise DataError(_plain(str(error)), where=where, hint="each line needs as many values as the first") from error
     if not table.num_rows:
         raise DataError("has a header and no rows", where=where)
-    table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
+    try:
+        table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
+    except UnicodeDecodeError as error:
+        raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
     return from_table(table, {}, where=where, note=note, label=label)
 
 

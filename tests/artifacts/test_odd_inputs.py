@@ -92,3 +92,17 @@ def test_a_label_named_for_a_sealed_data_set_is_said_to_do_nothing(tmp_path: Pat
     save(str(tmp_path / f"sealed.{suffix}"), Dataset(ROWS, y=np.array([0, 1, 0])), [])
     load(str(tmp_path / f"sealed.{suffix}"), label="z", note=said.append)
     assert said == [f"{tmp_path}/sealed.{suffix}: --label has no effect on a sealed data set"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("größe,b\n1,0\n0,1\n", "the names of the columns are not UTF-8"), ("a,y\n1,süß\n0,\n", "column 'y' has text that is not UTF-8")],
+)
+def test_csv_in_another_encoding_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "odd.csv").write_text(text + "1,sauer\n" * 100, encoding="latin-1")
+    assert refusal(tmp_path / "odd.csv", input_format="csv") == says
+
+
+def test_labels_as_bytes_are_text(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [0, 1], "y": [b"left", "rechts ü".encode()]}), tmp_path / "bytes.parquet")
+    assert load(str(tmp_path / "bytes.parquet")).value.class_names == ["left", "rechts ü"]

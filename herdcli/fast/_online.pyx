@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Online learning and its text, compiled: the twin of `numpy_online.py`.  The loops are in _online.h."""
+"""Online learning and its text, compiled: the twin of `numpy_online.py`.  The loops are in _online.h and online_text.h."""
 
 import numpy as np
 
@@ -13,6 +13,17 @@ cdef extern from "_online.h" nogil:
     ctypedef struct online_rule:
         int rule, form, loss, always
         double C, phi
+    online_step online_solve(const online_rule *rule, double m, double v, double C)
+    double online_scores(const double *table, ptrdiff_t classes, const int32_t *index, const double *x, ptrdiff_t count, double *score,
+                         double *variance)
+    int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
+                          const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
+                          double *variance, double *scratch)
+    int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
+                              const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
+                              double *running, double *score, double *variance, double *scratch)
+
+cdef extern from "online_text.h" nogil:
     ctypedef struct online_output:
         double *label
         double *weight
@@ -25,17 +36,8 @@ cdef extern from "_online.h" nogil:
         int64_t slot_mask, cleared
     ctypedef struct online_report:
         int64_t used, lines, code, column, token, length, rows, entries
-    online_step online_solve(const online_rule *rule, double m, double v, double C)
     uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
     void online_parse(const char *text, int64_t size, int vw, online_output *out, online_report *report)
-    double online_scores(const double *table, ptrdiff_t classes, const int32_t *index, const double *x, ptrdiff_t count, double *score,
-                         double *variance)
-    int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
-                          const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
-                          double *variance, double *scratch)
-    int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
-                              const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
-                              double *running, double *score, double *variance, double *scratch)
 
 cdef ptrdiff_t CACHED = 1 << 21  # bytes of a table that the cache holds anyway
 

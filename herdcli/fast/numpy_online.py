@@ -2,7 +2,7 @@
 
 A table (rows, 2, C) holds the means [:, 0, :] and the variances [:, 1, :] of the weights; row 0 is the bias.  Examples
 are CSR rows whose indices are rows of the table, each at most once in an example.  Sums over an example's entries run
-in an order fixed by np.cumsum, and every other operation is one rounding in the order written here.
+in an order fixed by np.cumsum or np.bincount, and every other operation is one rounding in the order written here.
 
 A rule is a tuple (algorithm, form, loss, always, C, φ) of codes and numbers; C = 0 stands for ¼ over the running mean
 of |x|², kept in `running` = [examples, sum of |x|²].
@@ -98,7 +98,7 @@ def _confidence_step(rule: Rule, m: float, v: float, C: float) -> Step:
     return (alpha, alpha * phi / root_u, alpha * phi / (root_u + avp), 0.0)
 
 
-def _aggressiveness(rule: Rule, running: Array, squares: float, weight: float) -> float:
+def _aggressiveness(rule: Rule, running: Array | list[float], squares: float, weight: float) -> float:
     running[0] += 1.0
     running[1] += squares
     if rule[4] > 0.0:
@@ -118,17 +118,6 @@ def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
     return np.asarray(s / (1.0 + gamma * (s * (x * x))))
 
 
-def _sums(terms: Array) -> list[float]:
-    """Sums (k,) of the rows of terms (k, n): in four lanes, entry i in lane i mod 4, which are then added in pairs."""
-    count = terms.shape[1] & ~3
-    if count:
-        lanes = terms[:, :count].reshape(len(terms), -1, 4).cumsum(axis=1)[:, -1]
-    else:
-        lanes = np.zeros((len(terms), 4))
-    lanes[:, : terms.shape[1] - count] += terms[:, count:]
-    return [(a + b) + (c + d) for a, b, c, d in lanes.tolist()]
-
-
 def learn_binary(
     table: Array,
     pointer: Array,
@@ -145,26 +134,31 @@ def learn_binary(
 
     table (D, 2, 1), changed.  label (n,) int32, 1 or 0.  margin, variance (n,): y μ·x and x'Σx before the row is learned.
     """
-    flat = table.reshape(len(table), 2)
-    bounds, updates = pointer.tolist(), 0
-    for row, y in enumerate(label.tolist()):
-        at, x = index[bounds[row] : bounds[row + 1]], value[bounds[row] : bounds[row + 1]]
-        entry, sign = flat.take(at, axis=0).T, 1.0 if y else -1.0
-        terms = np.empty((3, len(x)))
-        np.multiply(x, x, out=terms[2])
-        np.multiply(entry[0], x, out=terms[0])
-        np.multiply(entry[1], terms[2], out=terms[1])
-        m, v, squares = _sums(terms)
-        m *= sign
+    pairs, so_far, updates = table.reshape(-1).view(np.complex128), running.tolist(), 0
+    lengths, used = np.diff(pointer), slice(int(pointer[0]), int(pointer[-1]))
+    value, places, bounds = value[used], index[used].astype(np.intp), (pointer - pointer[0]).tolist()
+    factor = np.repeat(value, 2)
+    factor[1::2] *= value
+    at = np.arange(len(value)) - np.repeat(pointer[:-1] - pointer[0], lengths)
+    a, b, c, d = np.bincount(np.repeat(np.arange(len(lengths)) * 4, lengths) + at % 4, factor[1::2], 4 * len(lengths)).reshape(-1, 4).T
+    squares = ((a + b) + (c + d)).tolist()
+    lane = np.arange(2 * lengths.max(initial=0)) % 8
+    for row, (y, begin, end) in enumerate(zip(label.tolist(), bounds, bounds[1:], strict=False)):
+        at, x, sign = places[begin:end], value[begin:end], 1.0 if y else -1.0
+        entry = pairs.take(at).view(np.float64)  # mean and variance by turns
+        m, v, m1, v1, m2, v2, m3, v3 = np.bincount(lane[: len(entry)], entry * factor[2 * begin : 2 * end], 8).tolist()
+        m, v = ((m + m1) + (m2 + m3)) * sign, (v + v1) + (v2 + v3)
         margin[row], variance[row] = m, v
-        C = _aggressiveness(rule, running, squares, 1.0 if weight is None else float(weight[row]))
+        C = _aggressiveness(rule, so_far, squares[row], 1.0 if weight is None else float(weight[row]))
         step = solve_step(rule, m, v, C)
         if step[0] != 0.0 or step[1] > 0.0:
-            entry[0] += (step[0] * sign) * (entry[1] * x)
+            s = entry[1::2].copy()
+            entry[::2] += (step[0] * sign) * (s * x)
             if step[1] > 0.0:
-                entry[1] = _shrunk(rule, step, entry[1], x)
-            flat[at] = entry.T
+                entry[1::2] = _shrunk(rule, step, s, x)
+            pairs[at] = entry.view(np.complex128)
             updates += 1
+    running[:] = so_far
     return updates
 
 

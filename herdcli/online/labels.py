@@ -41,7 +41,7 @@ class Labels:
     def indices(self, labels: Array, where: str) -> Array:
         """Class indices (n,) int32.  Raises DataError for a label that is none of the classes."""
         if self.numbers is None:
-            self.numbers = _classes_of(np.unique(labels).tolist(), where)
+            self.numbers = _classes_of(sorted(set(labels.tolist())), where)
         if len(self.numbers) == 2 and not self.given:
             self._settle(labels)
         if len(self.numbers) == 2:

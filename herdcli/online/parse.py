@@ -99,7 +99,7 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         cut = piece.rfind(b"\n") + 1
         if cut:
-            yield b"".join([*rest, piece[:cut]])
+            yield b"".join([*rest, memoryview(piece)[:cut]])
             rest = [piece[cut:]]
         else:
             rest.append(piece)

@@ -53,7 +53,8 @@ def spec_of(declared: Field[Any]) -> ArraySpec | None:
 def check(value: Any, *, where: str | None = None) -> None:
     """Raise DataError unless every declared array has its rank, dtype kind and agreeing lengths.
 
-    Dimension names are shared inside one dataclass, not with those nested in it.
+    Dimension names are shared inside one dataclass, not with those nested in it.  What else must hold of the values
+    of a dataclass, it says itself by a method `validate`.
     """
     lengths: dict[str, tuple[int, str]] = {}
     for declared in fields(value):
@@ -71,6 +72,12 @@ def check(value: Any, *, where: str | None = None) -> None:
             for part in item:
                 if is_dataclass(part):
                     check(part, where=where)
+    if hasattr(value, "validate"):
+        try:
+            value.validate()
+        except DataError as error:
+            error.where = error.where or where
+            raise
 
 
 def _check_array(name: str, item: Any, spec: ArraySpec, lengths: dict[str, tuple[int, str]], where: str | None) -> None:

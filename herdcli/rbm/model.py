@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.units import Family, family
+from herdcli.rbm.units import FAMILIES, Family, family
 from herdcli.schema import Array, array
 
 
@@ -59,6 +60,11 @@ class Trace:
     reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit", kind="f")
 
 
+def _validate_labels(name: str, y: Array, count: int) -> None:
+    if len(y) and (y.min() < 0 or y.max() >= count):
+        raise DataError(f"{name} must hold 0 … {count - 1}, one of the models")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RBM:
     """The `rbm` artifact: C models (one, or one per class) with what `eval` needs of their data."""
@@ -86,6 +92,33 @@ class RBM:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
+        for name in ("W", "b", "c"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise DataError(f"/{name} has values that are not finite")
+        for name in ("visible_units", "hidden_units"):
+            if getattr(self, name) not in FAMILIES:
+                raise DataError(f"{name} are '{getattr(self, name)}', expected one of {', '.join(FAMILIES)}")
+        if self.classes is not None and len(self.classes) != self.count:
+            raise DataError(f"/classes has {len(self.classes)} names for {self.count} models")
+        if self.holdout is not None:
+            self._validate_rows(self.holdout)
+        if self.scores is not None:
+            if self.scores.energy.shape[1] != self.count or not np.isfinite(self.scores.energy).all():
+                raise DataError(f"/scores/energy must be finite and have {self.count} columns, one for each model")
+            for name in ("y", "nearest"):
+                _validate_labels(f"/scores/{name}", getattr(self.scores, name), self.count)
+
+    def _validate_rows(self, rows: Rows) -> None:
+        low, high = family(self.visible_units).values
+        if rows.X.shape[1] != self.W.shape[1]:
+            raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
+        if rows.X.size and (not np.isin((rows.X.min(), rows.X.max()), (low, high)).all() or (low < 0 and not rows.X.all())):
+            raise DataError(f"/holdout/X has values other than {low} and {high}")
+        if rows.y is not None:
+            _validate_labels("/holdout/y", rows.y, self.count)
 
     @property
     def count(self) -> int:

@@ -6,7 +6,7 @@ FOLDER holds newsgroups20_bow.h5, usps_all.h5 and mnist.h5 (default $HERD_DATA, 
 interpreter with the package vowpalwabbit.  What is not there is left out.  Times are the best of several in CPU seconds,
 so that a busy machine disturbs them less; programs are run in turn.  Vowpal Wabbit gets one pass over the same lines, a table of
 2^18 and a file to store its model in, as ours does; the first pass, which makes its cache, is not counted.  Ours also digests
-its input (SHA-256, a sixth of its time), keeps progressive scores and float64; it does not hash here, Vowpal Wabbit does.
+its input (SHA-256, a sixth of its time) and keeps progressive scores and float64.  A file of 20 lines takes it 0.35 s.
 
 Measured on a shared machine under load, two hardware threads (ns a nonzero, CPU seconds):
 

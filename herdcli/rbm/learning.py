@@ -118,8 +118,6 @@ class Problem:
 
     def __post_init__(self) -> None:
         allowed = family(self.settings.visible_units).values
-        if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
-            raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
         if not self.rows:
             raise DataError("no models to learn")
         for index, selected in enumerate(self.rows):
@@ -130,6 +128,8 @@ class Problem:
                 raise DataError("there are none", where=where)
             if not np.isin((rows.min(), rows.max()), allowed).all() or (allowed[0] == -1 and not rows.all()):
                 raise DataError(f"values other than {allowed[0]} and {allowed[1]}", where=where)
+        if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
+            raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
 
     def batches(self, model: int) -> int:
         """Minibatches in an epoch of one model."""

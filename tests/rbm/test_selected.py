@@ -5,7 +5,9 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import pytest
 
+from herdcli.errors import DataError
 from herdcli.rbm import classes, learning, transform
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
@@ -25,6 +27,12 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
         found.append(state)
     for name in ("W", "b", "c", "trace"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+
+
+@pytest.mark.parametrize(("rows", "says"), [([], "no models to learn"), ([np.zeros((0, 2), np.int8)], "there are none")])
+def test_no_rows_are_refused_as_such_when_scores_are_averaged_too(rows: list[np.ndarray], says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        learning.Problem(rows, learning.Settings(batch_size=0, average_scores=1), np.zeros((1, 2), np.int8))
 
 
 def test_folds_hold_indices_not_rows() -> None:

@@ -11,7 +11,7 @@ import click
 from herdcli.cli.compare import COMPARISONS, comparison_options
 from herdcli.cli.compare_samples import SAMPLES, sample_options
 from herdcli.cli.console import printable, write_stdout
-from herdcli.cli.options import Parsed, output_options, seed_option, stage, threads_option
+from herdcli.cli.options import PENALTY, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import NegativeResult
 
@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
 
 TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex"}
-
-
-def _parse_penalty(text: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        penalty = float(text)
-    except ValueError:
-        penalty = -1.0
-    if not 0 <= penalty < float("inf"):
-        raise ValueError("is neither 'auto' nor a number from 0 upwards")
-    return penalty
-
-
-PENALTY = Parsed("auto|float", _parse_penalty)
 
 
 @click.command("eval")

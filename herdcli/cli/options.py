@@ -63,8 +63,21 @@ def _parse_interval(text: str) -> tuple[float, float]:
     return limits
 
 
+def _parse_penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        penalty = float(text)
+    except ValueError:
+        penalty = -1.0
+    if not 0 <= penalty < float("inf"):
+        raise ValueError("is neither 'auto' nor a number from 0 upwards")
+    return penalty
+
+
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = Parsed("lo,hi", _parse_interval)
+PENALTY = Parsed("auto|float", _parse_penalty)
 
 
 def input_argument(command: Callable[..., Any]) -> Callable[..., Any]:

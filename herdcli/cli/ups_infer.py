@@ -28,9 +28,9 @@ def command(session: Session, source: str, format: str | None, input_format: str
     """Infer marginals and log Z of a Markov network, exactly or by minimising its Bethe free energy.
 
     \b
-      herd network grid --sigma-w 5 | herd ups-infer --algorithm ups -o marginals.h5
+      herd network grid --sigma-w 2 | herd ups-infer --algorithm ups -o marginals.h5
       herd network grid --sigma-w 2 | herd ups-infer -o exact.h5
-      herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm enumerate --format mar
+      herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm ups --format mar
 
     NETWORK is UAI, libDAI .fg or BIF text, or a `network` artifact.  --evidence holds variables at a state,
     --observe fixes their marginals (generalised inference), --likelihood multiplies a factor in.

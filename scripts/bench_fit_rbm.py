@@ -38,12 +38,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from realdata import FOLDER
 
 from herdcli import fast
 from herdcli.rbm import learning
@@ -53,7 +53,7 @@ DENSITY = 0.35  # of the pixels that are on in USPS
 
 def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, str]:
     """Binary rows (n, D) uint8 and what they are."""
-    path = Path(os.environ.get("HERD_DATA", "data")) / "usps_all.h5"
+    path = FOLDER / "usps_all.h5"
     if path.exists() and (arguments.rows, arguments.visible) == (11000, 256):
         import h5py
 

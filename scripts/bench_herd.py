@@ -35,12 +35,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from realdata import FOLDER
 
 from herdcli import fast
 from herdcli.herding import dynamics
@@ -51,7 +51,7 @@ BAR = 3.0
 
 def rows_of(arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray, str]:
     """Training rows of one class (n, D) and held-out rows (q, D) as truth values, and what they are."""
-    path = Path(os.environ.get("HERD_DATA", "data")) / "usps_all.h5"
+    path = FOLDER / "usps_all.h5"
     if path.exists() and (arguments.rows, arguments.queries, arguments.visible) == (700, 4000, 256):
         import h5py
 

@@ -36,6 +36,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import h5py
 import numpy as np
+from realdata import FOLDER
 from scipy.sparse import csr_matrix
 
 from herdcli import fast
@@ -46,8 +47,6 @@ from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer, winners
 from herdcli.online.source import Memory
 from herdcli.online.updates import rule_of
-
-FOLDER = Path(os.environ.get("HERD_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def best(work: Callable[[], object], repeats: int = 5) -> float:

@@ -20,6 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from nherd_tasks import Task, many_class, two_class
+from realdata import FOLDER
 
 from herdcli import artifacts, fast
 from herdcli.evaluation.classifier import sign_test
@@ -27,7 +28,6 @@ from herdcli.evaluation.table import report
 from herdcli.online.model import Settings
 from herdcli.online.updates import rule_of
 
-FOLDER = Path(os.environ.get("HERD_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 ALGORITHMS = {
     "NHERD_P": ("nherd", "project"),
     "NHERD_E": ("nherd", "exact"),

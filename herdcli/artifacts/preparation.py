@@ -87,17 +87,16 @@ def binarise(
     """Which entries are on, (n, d) bool, and the threshold used (None where the data decide by themselves).
 
     threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
-    values need none: the larger one is on (a lone value is on iff it is positive).  Others take
-    `default`.  value_range  replaces the data set's declared range.
+    values need none: the larger one is on (a lone value is on iff it is the upper end of the range, or, no end of
+    one, positive).  Others take `default`.  value_range  replaces the data set's declared range.
     Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
     """
     if threshold is not None and not 0 <= threshold <= 1:
         raise BadUsage(f"{threshold:g} is no fraction of the value range", where="--threshold", hint="a number from 0 to 1")
     levels = _two_levels(data)
-    if threshold is None and levels:
-        low, high = levels
-        return _at_least(data.X, high if high > low or high > 0 else math.nextafter(high, math.inf)), None
     declared = value_range if value_range is not None else data.value_range
+    if threshold is None and levels:
+        return _at_least(data.X, _two_level_cut(levels, declared)), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
     if declared is None:
@@ -112,6 +111,22 @@ def binarise(
         raise DataError(f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}", hint=hint)
     used = default if threshold is None else threshold
     return _at_least(data.X, low + used * (high - low)), used
+
+
+def _two_level_cut(levels: tuple[float, float], declared: Any) -> float:
+    """Where `on` begins in data of one or two values."""
+    low, high = levels
+    if low < high:
+        return high
+    ends = () if declared is None else tuple(float(end) for end in declared)
+    on = high == ends[1] if high in ends else high > 0
+    return high if on else math.nextafter(high, math.inf)
+
+
+def coding(data: Dataset) -> tuple[float, float] | None:
+    """The lowest and the highest value if their signs do not tell on from off, as those of 0, 1 and of −1, 1 do."""
+    low, high = _extremes(data)
+    return (low, high) if low < high and not low <= 0 < high else None
 
 
 def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:

@@ -55,12 +55,14 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], opt
     if threshold is not None and options["threshold"] is None:
         session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")
     declared = data.value_range if options["value_range"] is None else options["value_range"]
+    if threshold is None:
+        declared = preparation.coding(data)  # so that fewer rows are read alike
     return Prepared(
         X=_in_values(on, values),
         split=split,
         **_labels(data),
         threshold=threshold,
-        value_range=None if threshold is None or declared is None else np.asarray(declared, dtype=np.float64),
+        value_range=None if declared is None else np.asarray(declared, dtype=np.float64),
         image_shape=data.image_shape,
     )
 

@@ -26,7 +26,7 @@ demo: $(VENV)/installed  ## install into .venv, learn an RBM of the digits and e
 	$(BIN)/herd fit-rbm data/digits.h5 | $(BIN)/herd eval
 
 test: $(VENV)/installed-dev  ## the fast tests, once on the NumPy loops and once on the compiled ones
-	@for kernels in $$($(BIN)/python -c 'from herdcli import fast; print(*sorted({"python", fast.kernels()}, reverse=True))'); do \
+	@for kernels in $$($(BIN)/python -I -c 'from herdcli import fast; print(*sorted({"python", fast.kernels()}, reverse=True))'); do \
 	  echo "== tests on the $$kernels kernels"; \
 	  HERD_KERNELS=$$kernels $(BIN)/pytest -q -n $(WORKERS); \
 	done

@@ -1,0 +1,114 @@
+"""Whitening: unit covariance, its inverse, what is dropped, and that both ways to the components agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import whitening
+from herdcli.schema import check
+
+
+def correlated(rows: int, columns: int, seed: int = 0) -> np.ndarray:
+    """Rows with a mean and variances that fall off."""
+    rng = np.random.default_rng(seed)
+    return 3.0 + rng.normal(size=(rows, columns)) @ rng.normal(size=(columns, columns)) * 0.7 ** np.arange(columns)
+
+
+@pytest.mark.parametrize("method", ["pca", "zca"])
+def test_whitened_rows_have_the_identity_as_covariance(method):
+    X = correlated(500, 8)
+    Z = whitening.fit(X, method=method).apply(X)
+    assert np.allclose(Z.mean(axis=0), 0.0, atol=1e-10)
+    assert np.allclose(Z.T @ Z / len(Z), np.eye(8), atol=1e-9)
+
+
+def test_zca_is_the_inverse_square_root_of_the_covariance():
+    X = correlated(300, 5)
+    forward = whitening.fit(X, method="zca").forward
+    assert np.allclose(forward, forward.T)
+    assert np.allclose(forward @ np.cov(X.T, bias=True) @ forward, np.eye(5), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["pca", "zca", "centre"])
+@pytest.mark.parametrize("log", [False, True])
+def test_undoing_gives_the_rows_back(method, log):
+    X = np.abs(correlated(200, 6))
+    fitted = whitening.fit(X, method=method, log=log)
+    check(fitted)
+    assert np.allclose(fitted.undo(fitted.apply(X)), X)
+    assert np.allclose(fitted.forward @ fitted.backward, np.eye(6))
+
+
+def test_components_are_the_largest_and_undoing_projects_on_them():
+    X = correlated(200, 6)
+    fitted = whitening.fit(X, components=2)
+    values, vectors = np.linalg.eigh(np.cov(X.T, bias=True))
+    projector = vectors[:, -2:] @ vectors[:, -2:].T
+    assert np.allclose(fitted.variance, values[:-3:-1])
+    assert np.allclose(fitted.undo(fitted.apply(X)), X.mean(axis=0) + (X - X.mean(axis=0)) @ projector)
+    assert fitted.kept == pytest.approx(values[-2:].sum() / values.sum())
+    assert fitted.dropped == 0
+
+
+def test_covariance_and_gram_matrix_give_the_same_components():
+    X = correlated(40, 6)
+    wide = np.hstack([X, np.zeros((40, 60))])  # more columns than rows: the Gram matrix is the smaller one
+    narrow, dual = whitening.fit(X), whitening.fit(wide)
+    assert dual.dropped == 60
+    assert np.allclose(dual.variance, narrow.variance)
+    assert np.allclose(dual.forward[:, :6], narrow.forward)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_directions_without_variance_are_dropped_and_counted(dtype):
+    X = correlated(300, 5).astype(dtype)
+    X = np.hstack([X, X[:, :1] + 2 * X[:, 1:2], np.full((300, 1), 0.1, dtype=dtype)])  # a combination and a constant channel
+    fitted = whitening.fit(X, method="zca")
+    assert (fitted.method, fitted.dropped, len(fitted.forward)) == ("pca", 2, 5)
+    assert np.allclose(fitted.undo(fitted.apply(X)), X, atol=1e-5)
+
+
+def test_fewer_rows_than_columns_leave_one_component_less_than_rows():
+    fitted = whitening.fit(correlated(10, 30), components=20)
+    assert len(fitted.forward) == 9
+    assert fitted.dropped == 21
+
+
+def test_integers_are_whitened_as_the_same_floats():
+    X = np.random.default_rng(0).integers(0, 256, size=(100, 4), dtype=np.uint8)
+    assert np.array_equal(whitening.fit(X).forward, whitening.fit(X.astype(np.float64)).forward)
+
+
+def test_signs_make_the_largest_entry_positive():
+    axes = np.array([[1.0, -3.0, 2.0], [-2.0, 1.0, 2.0], [0.0, 5.0, 1.0]])
+    assert np.array_equal(whitening.signed(axes), [[-1.0, 3.0, -2.0], [2.0, -1.0, -2.0], [0.0, 5.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "error", "message"),
+    [
+        (np.ones((1, 3)), {}, DataError, "/X has one row: nothing varies"),
+        (np.full((7, 3), 0.1), {}, DataError, "/X has 7 rows that are all the same: nothing varies"),
+        (np.full((7, 3), 0.1), {"method": "centre"}, DataError, "/X has 7 rows that are all the same: nothing varies"),
+        (np.eye(3), {"components": 4}, BadUsage, "4 components of 3 columns cannot be kept"),
+        (np.eye(3), {"method": "zca", "components": 2}, BadUsage, "zca keeps all 3 components, not 2"),
+        (np.eye(3) - 1, {"log": True}, DataError, "/X has negative values, first in row 0: log(1 + x) is of intensities, from 0 upwards"),
+    ],
+)
+def test_rows_that_cannot_be_whitened_are_refused(X, options, error, message):
+    with pytest.raises(error) as caught:
+        whitening.fit(X, **options)
+    assert str(caught.value) == message
+
+
+def test_other_columns_are_refused():
+    fitted = whitening.fit(correlated(20, 4), components=2)
+    with pytest.raises(DataError, match=r"^/X has 5 columns, the whitening was fitted to 4$"):
+        fitted.apply(np.ones((2, 5)))
+    with pytest.raises(DataError, match=r"^/X has 4 columns, the whitening keeps 2$"):
+        fitted.undo(np.ones((2, 4)))
+    logged = whitening.fit(np.abs(correlated(20, 4)), log=True)
+    with pytest.raises(DataError, match=r"^/X has negative values, first in row 1: log\(1 \+ x\) is of intensities, from 0 upwards$"):
+        logged.apply(np.array([[0.0] * 4, [-1.0] * 4]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from herdcli.cli import plotting
 from herdcli.cli.compare import COMPARISONS, comparison_options
 from herdcli.cli.compare_samples import SAMPLES, sample_options
 from herdcli.cli.console import printable, write_stdout
@@ -61,13 +62,16 @@ TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv
 @click.option(
     "--temperatures", type=click.IntRange(1), default=1000, show_default=True, help="Temperatures of annealed importance sampling."
 )
-@stage(comparison_options, sample_options, seed_option, threads_option, output_options)
-def command(session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, **options: Any) -> None:
+@stage(plotting.plot_option, comparison_options, sample_options, seed_option, threads_option, output_options)
+def command(
+    session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, plots: plotting.Wanted, **options: Any
+) -> None:
     """Say how good results are: one row per artifact.
 
     \b
       herd data digits | herd fit-rbm | herd eval
       herd data digits | herd fit-rbm --per-class | herd eval --require 'error<0.10' --format json
+      herd data digits | herd fit-rbm --hidden 16 | herd eval --plot filters filters.png
 
     rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard
     error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
@@ -85,12 +89,14 @@ def command(session: Session, sources: tuple[str, ...], requirements: tuple[str,
     bars = [table.requirement(text) for text in requirements]
     format = _text_format(session, format)
     _check_output(session, format)
+    plotting.check(session, plots, sources, options)
     compared, data = comparison(session, sources, options), options["data"]
     settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES})
     rows: list[table.Row] = list(compared or ())
     for number, path in enumerate(() if compared else sources or ("-",)):
         artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds={*table.METRICS, "dataset"}), data)
         artifact = against(session, artifact, options["reference"])
+        plotting.draw(session, artifact, plots, settings)
         with session.console.progress(f"evaluating {artifact.name}") as progress:
             measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
             plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}

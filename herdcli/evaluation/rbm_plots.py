@@ -1,0 +1,61 @@
+"""Pictures of an `rbm`: its filters, rows beside their reconstructions, samples, and the trace of its learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from herdcli import iterate
+from herdcli.errors import DataError
+from herdcli.evaluation import plots
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.rbm import sampling
+from herdcli.rbm.model import RBM
+from herdcli.schema import Array
+
+TEST = 2
+PAIRS = 48
+SAMPLES, BURN_IN = 100, 1000
+
+
+def filters(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """The weights of every hidden unit as a picture; models of classes one after the other."""
+    weights = np.concatenate([W.T for W in value.W])
+    return plots.tiles(plots.images(weights, value.image_shape), signed=True, title="weights of the hidden units")
+
+
+def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Test rows, and to the right of each what one step up and down by means makes of it."""
+    if value.holdout is None or not (value.holdout.split == TEST).any():
+        raise DataError("there are no test rows to reconstruct")
+    chosen = np.flatnonzero(value.holdout.split == TEST)[:PAIRS]
+    rows = np.asarray(value.holdout.X[chosen], dtype=np.float64)
+    owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
+    models = value.harmoniums()
+    means = np.stack([models[m].visible_means(models[m].hidden_means(row[None]))[0] for m, row in zip(owner, rows, strict=True)])
+    pairs = np.stack([rows, means], axis=1).reshape(len(rows) * 2, -1)
+    title = "test rows and their reconstructions"
+    return plots.tiles(plots.images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
+
+
+def samples(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Means of the visible units in 100 Gibbs chains after 1,000 sweeps; models of classes ten chains each."""
+    each = SAMPLES if value.count == 1 else 10
+    problem = sampling.Problem(tuple(value.harmoniums()), each, burn_in=BURN_IN, means=True, seed=settings.seed)
+    state = iterate.run(partial(sampling.step, problem, map=map), sampling.init(problem), steps=sampling.total_steps(problem))
+    drawn: Array = np.concatenate(list(sampling.rows(problem, state)))
+    return plots.tiles(plots.images(drawn, value.image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
+
+
+def trace(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Reconstruction error of every epoch, one curve for each model."""
+    if value.trace is None:
+        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+    errors = value.trace.reconstruction
+    epochs = np.arange(1, len(errors) + 1)
+    labels = value.classes or [str(m) for m in range(value.count)]
+    lines = {name: (epochs, errors[:, m]) for m, name in enumerate(labels)}
+    return plots.curves(lines, x="epoch", y="mean squared reconstruction error")

@@ -1,0 +1,109 @@
+"""Samples of harmoniums by block Gibbs sampling: several chains, a burn-in, and every so many sweeps a row kept.
+
+A step is one sweep of every model's chains, visible units given hidden ones and back.  Chains start at hidden states
+drawn at natural parameter 0, or at given rows.  In float32, as learning samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.likelihood import Map
+from herdcli.rbm.model import Harmonium
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True)
+class Problem:
+    """M models of one shape, and how each of them is sampled.
+
+    count    rows wanted of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two.
+    means    keep E[v | h] in place of the states.  start  rows (chains, D) that the chains begin at.
+    """
+
+    models: tuple[Harmonium, ...]
+    count: int = 100
+    chains: int = 0
+    burn_in: int = 1000
+    thin: int = 100
+    means: bool = False
+    seed: int = 0
+    start: Array | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("count", 1), ("chains", 0), ("burn_in", 1), ("thin", 1)):
+            if getattr(self, name) < least:
+                raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
+
+    @property
+    def width(self) -> int:
+        """Chains of each model."""
+        return min(self.chains or self.count, self.count)
+
+    @property
+    def rounds(self) -> int:
+        """How often all chains give a row."""
+        return -(-self.count // self.width)
+
+
+@dataclass
+class State:
+    """Where the chains are, and the rows kept so far, those of the first round first.  Float32."""
+
+    hidden: Array = array("M chains K", "hidden states", kind="f")
+    rows: Array = array("M rounds chains D", "rows kept, 0 where none are yet", kind="f")
+    step: int = 0
+
+
+def init(problem: Problem) -> State:
+    """Every chain at its start."""
+    D, K = problem.models[0].W.shape
+    hidden = np.empty((len(problem.models), problem.width, K), dtype=np.float32)
+    for m, h in enumerate(problem.models):
+        first = generator(problem.seed, Stream.SAMPLE, unit=m)
+        if problem.start is None:
+            hidden[m] = layer(h.hidden).fair_states(hidden[m].shape, first)
+        else:
+            _sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
+    return State(hidden, np.zeros((len(problem.models), problem.rounds, problem.width, D), dtype=np.float32))
+
+
+def total_steps(problem: Problem) -> int:
+    """Sweeps in all."""
+    return problem.burn_in + (problem.rounds - 1) * problem.thin
+
+
+def step(problem: Problem, state: State, *, map: Map = map) -> State:
+    """One sweep of every chain, kept if it is a round's; `map` runs over models."""
+    list(map(lambda m: _sweep(problem, state, m), range(len(problem.models))))
+    state.step += 1
+    return state
+
+
+def _sweep(problem: Problem, state: State, m: int) -> None:
+    """One sweep of model m's chains."""
+    sweeper = _sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
+    hidden = state.hidden[m]
+    means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
+    visible = np.empty_like(means)
+    sweeper.down(hidden, means, visible)
+    kept, rest = divmod(state.step + 1 - problem.burn_in, problem.thin)
+    if kept >= 0 and rest == 0:
+        state.rows[m, kept] = means if problem.means else visible
+    sweeper.up(visible, np.empty_like(hidden), hidden)
+
+
+def _sweeper(h: Harmonium, draws: np.random.Generator) -> Sweeper:
+    W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
+    return Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
+
+
+def rows(problem: Problem, state: State) -> Iterable[Array]:
+    """The rows (count, D) of each model once all steps are done."""
+    return [kept.reshape(-1, kept.shape[-1])[: problem.count] for kept in state.rows]

@@ -1,0 +1,84 @@
+"""The plotter: mosaics by hand, bytes that repeat, what is refused, and every entry of the table drawn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation import plots
+
+
+def test_a_mosaic_keeps_the_pictures_apart() -> None:
+    pictures = np.arange(12.0).reshape(3, 2, 2)
+    nan = np.nan
+    expected = [[0, 1, nan, 4, 5], [2, 3, nan, 6, 7], [nan] * 5, [8, 9, nan, nan, nan], [10, 11, nan, nan, nan]]
+    np.testing.assert_array_equal(plots.mosaic(pictures, 2), expected)
+
+
+def test_rows_become_pictures_of_the_stored_shape() -> None:
+    rows = np.arange(12).reshape(2, 6)
+    assert plots.images(rows, np.array([2, 3])).shape == (2, 2, 3)
+    np.testing.assert_array_equal(plots.images(rows, None), rows[None])
+
+
+@pytest.mark.parametrize("suffix", plots.SUFFIXES)
+def test_equal_figures_are_equal_bytes(suffix: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name in "ab":
+        plots.write(plots.tiles(np.eye(4)[None], title="one"), tmp_path / name, suffix)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_only_so_many_tiles_are_drawn_and_the_title_says_so() -> None:
+    pytest.importorskip("matplotlib")
+    figure = plots.tiles(np.random.default_rng(0).random((500, 2, 2)), columns=20, title="many")
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left") == "many (the first 400 of 500)"
+    assert axes.images[0].get_array().shape == (20 * 3 - 1, 20 * 3 - 1)
+
+
+def test_signed_tiles_have_zero_in_the_middle_and_blank_stays_blank() -> None:
+    pytest.importorskip("matplotlib")
+    (axes,) = plots.tiles(np.array([[[-1.0, np.nan], [0.0, 4.0]]]), signed=True).axes
+    assert axes.images[0].get_clim() == (-4.0, 4.0)
+    assert np.ma.getmaskarray(axes.images[0].get_array())[0, 1]
+
+
+def test_curves_carry_their_names() -> None:
+    pytest.importorskip("matplotlib")
+    x = np.arange(3.0)
+    (axes,) = plots.curves({"a": (x, x), "b": (x, x**2)}, x="epoch", y="error").axes
+    assert [line.get_label() for line in axes.lines] == ["a", "b"]
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), x**2)
+
+
+@pytest.mark.parametrize("draw", [lambda: plots.tiles(np.empty((0, 2, 2))), lambda: plots.curves({}, x="", y="")])
+def test_nothing_is_not_drawn(draw: object) -> None:
+    with pytest.raises(BadUsage, match="there is nothing to draw"):
+        draw()  # type: ignore[operator]
+
+
+def test_every_plot_of_the_table_is_there() -> None:
+    for kind, name in plots.PLOTS:
+        assert callable(plots.plot_of(kind, name))
+        assert name in plots.names(kind)
+
+
+def test_an_unknown_plot_is_refused_with_those_there_are() -> None:
+    with pytest.raises(BadUsage, match="there is no plot 'filter' of kind 'rbm'") as caught:
+        plots.plot_of("rbm", "filter")
+    assert caught.value.hint == f"plots of rbm: {', '.join(plots.names('rbm'))}"
+    with pytest.raises(BadUsage, match="of kind 'network'") as caught:
+        plots.plot_of("network", "filters")
+    assert caught.value.hint.startswith("kinds with plots: rbm")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(BadUsage, match="pictures need matplotlib, which is not installed") as caught:
+        plots.begin(1.0)
+    assert caught.value.hint == "pip install 'herdcli[plot]'"

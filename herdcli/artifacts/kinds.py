@@ -46,6 +46,7 @@ KINDS: dict[str, Kind] = {
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),
         Kind("network", ("herdcli.markov.network.Network",)),
         Kind("beliefs", ("herdcli.markov.beliefs.Beliefs",)),
+        Kind("ica", ("herdcli.ica.model.ICA",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
     )
 }

@@ -1,0 +1,1 @@
+"""Independent components: InfoMax, maximum likelihood, energy-based models and sparse coding."""

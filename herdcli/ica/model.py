@@ -1,0 +1,94 @@
+"""The `ica` artifact: filters of whitened rows, what is energy in their outputs, and how the fit went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.ica.experts import EXPERTS
+from herdcli.numerics.whitening import Whitening
+from herdcli.schema import Array, array
+
+ALGORITHMS = ("infomax", "ml", "fastica", "picard", "ebm", "equil", "sparse-coding")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the fit looked like.  Entry t is of the updates up to `iteration[t]`."""
+
+    iteration: Array = array("T", "updates done", kind="i")
+    objective: Array = array("T", "mean per row, in nats: see `objective` of the model", kind="f")
+    acceptance: Array | None = array("T", "share of the hybrid Monte Carlo proposals that were accepted", kind="f", optional=True)
+    step_size: Array | None = array("T", "leapfrog step size", kind="f", optional=True)
+    amari: Array | None = array("T", "Amari distance (Teh's, 2N) to the known mixing", kind="f", optional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICA:
+    """M filters of D whitened dimensions.  Outputs u = J z with z = whitening.apply(x); p(z) ∝ e^{−E(z)}, E = Σ_i E_i(u_i).
+
+    Filters come by descending power (see `convention`), each with the sign that makes its largest entry on raw rows
+    positive; with a topography they keep their places on its grid.
+    """
+
+    algorithm: str
+    expert: str  # of `experts.EXPERTS`, or "infomax": E of eq. 4.27
+    objective: str  # what trace.objective is: "log_likelihood", "entropy", "contrast", "bound" or "negentropy"
+    J: Array = array("M D", "filters, acting on whitened rows", kind="f")
+    gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f")
+    power: Array = array("M", "variance that an output puts into the raw rows", kind="f")
+    kurtosis: Array = array("M", "excess kurtosis of each output over the training rows", kind="f")
+    whitening: Whitening
+    trace: Trace
+    rows: int  # training rows
+    iterations: int  # updates done
+    seed: int
+    dictionary: Array | None = array("D M", "sparse coding: z ≈ dictionary @ s", kind="f", optional=True)
+    noise: float = 0.0  # sparse coding: standard deviation of z given s
+    posterior: str | None = None  # sparse coding: map, laplace or variational
+    density: str | None = None  # infomax: the density whose distribution function squashes the outputs
+    topography: Array | None = array("K M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True)
+    grid: Array | None = array("2", "height and width of the topographic map", kind="iu", optional=True)
+    mixing: Array | None = array("C S", "known mixing x = A s of C raw columns, for the Amari distance", kind="f", optional=True)
+    holdout: Array | None = array("h D", "whitened rows of split 2", kind="f", optional=True)
+    image_shape: Array | None = array("2", "height and width of a raw row seen as a picture", kind="iu", optional=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless parameters are finite and belong together."""
+        for name in ("J", "gamma", "dictionary", "topography", "mixing"):
+            item = getattr(self, name)
+            if item is not None and not np.isfinite(item).all():
+                raise DataError(f"/{name} has values that are not finite")
+        if self.expert not in (*EXPERTS, "infomax"):
+            raise DataError(f"expert is '{self.expert}', expected one of {', '.join((*EXPERTS, 'infomax'))}")
+        if self.algorithm not in ALGORITHMS:
+            raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
+        if self.J.shape[1] != len(self.whitening.forward):
+            raise DataError(f"/J has {self.J.shape[1]} columns, the whitening keeps {len(self.whitening.forward)} components")
+        if self.mixing is not None and len(self.mixing) != self.whitening.mean.size:
+            raise DataError(f"/mixing has {len(self.mixing)} rows, the whitening was fitted to {self.whitening.mean.size} columns")
+
+    @property
+    def unmixing(self) -> Array:
+        """(M, C): outputs of centred raw rows."""
+        result: Array = self.J @ self.whitening.forward
+        return result
+
+    @property
+    def basis(self) -> Array:
+        """(C, M): the raw pattern that each output stands for; `dictionary`, else J⁺, in raw units."""
+        patterns = np.linalg.pinv(self.J) if self.dictionary is None else self.dictionary
+        result: Array = self.whitening.backward @ patterns
+        return result
+
+    def features(self, rows: Array) -> Array:
+        """(n, M) outputs u of raw rows (n, C)."""
+        result: Array = self.whitening.apply(rows) @ self.J.T
+        return result
+
+    def restore(self, features: Array) -> Array:
+        """(n, C) raw rows of outputs (n, M), least squares where M > D: the preprocessing undone."""
+        patterns = np.linalg.pinv(self.J) if self.dictionary is None else self.dictionary
+        return self.whitening.undo(features @ patterns.T)

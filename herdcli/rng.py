@@ -32,6 +32,8 @@ class Stream(IntEnum):
     ELIMINATION = 14  # ties between elimination orders
     CHAINS = 15  # Gibbs chains over a Markov network
     CLAMP = 16  # which forests UPS leaves free
+    PATCHES = 17  # where patches and segments are cut
+    MIXING = 18  # a random mixing matrix
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

@@ -1,0 +1,43 @@
+"""Pieces of pictures and of signals at random places, the places a function of (seed, stream)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from herdcli.errors import BadUsage
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+
+def patches(X: Array, image_shape: tuple[int, int], size: int, count: int, *, seed: int) -> tuple[Array, Array]:
+    """Squares of pictures: (count, size²) pixels row by row, and (count,) the picture each was cut from.
+
+    X (n, height·width) pictures.  Picture and place are uniform, independent of each other; places may repeat.
+    Raises BadUsage for a square larger than the pictures.
+    """
+    height, width = image_shape
+    if size > min(height, width):
+        raise BadUsage(f"patches of {size}×{size} do not fit into pictures of {height}×{width}")
+    windows = sliding_window_view(X.reshape(len(X), height, width), (size, size), axis=(1, 2))
+    picture, top, left = _places(windows.shape[:3], count, seed)
+    return windows[picture, top, left].reshape(count, size * size), picture
+
+
+def segments(X: Array, length: int, count: int, *, seed: int) -> tuple[Array, Array]:
+    """Stretches of signals: (count, length) samples, and (count,) the column each was cut from.
+
+    X (time, signals).  Signal and beginning are uniform, independent of each other; places may repeat.
+    Raises BadUsage for stretches longer than the signals.
+    """
+    if length > len(X):
+        raise BadUsage(f"segments of {length} samples do not fit into signals of {len(X)}")
+    windows = sliding_window_view(X, length, axis=0)
+    start, signal = _places(windows.shape[:2], count, seed)
+    return windows[start, signal], signal
+
+
+def _places(lengths: tuple[int, ...], count: int, seed: int) -> list[Array]:
+    """Uniform indices (count,) below each length."""
+    random = generator(seed, Stream.PATCHES)
+    return [random.integers(0, length, count) for length in lengths]

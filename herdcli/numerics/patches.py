@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from herdcli.errors import BadUsage

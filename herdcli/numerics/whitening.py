@@ -54,16 +54,20 @@ class Whitening:
         """(m, D) rows in, (m, n) float64 out.  Raises DataError for another number of columns."""
         if X.shape[1] != self.mean.size:
             raise DataError(f"/X has {X.shape[1]} columns, the whitening was fitted to {self.mean.size}")
-        if self.log:
-            _check_log(X)
         result = np.empty((len(X), len(self.forward)))
         step = max(1, BLOCK_ELEMENTS // X.shape[1])
         for start in range(0, len(X), step):
-            rows = X[start : start + step]
-            np.matmul(
-                (np.log1p(rows, dtype=np.float64) if self.log else rows) - self.mean, self.forward.T, out=result[start : start + step]
-            )
+            rows = log_intensities(X[start : start + step], start) if self.log else X[start : start + step]
+            np.matmul(rows - self.mean, self.forward.T, out=result[start : start + step])
         return result
+
+    def rotated(self, J: Array) -> Array:
+        """Filters (M, n) of whitened rows as (M, D) on the rows' own axes, lengths and angles kept.
+
+        The thesis' "whitened domain": what each filter would be on rows whitened by zca.
+        """
+        axes = self.forward * np.sqrt(self.variance)[:, np.newaxis] if self.method == "pca" else np.eye(len(self.forward))
+        return np.asarray(J @ axes)
 
     def undo(self, Z: Array) -> Array:
         """(m, n) whitened rows in, (m, D) float64 out: exact up to what lay along components not kept."""
@@ -89,8 +93,7 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, log:
     if components not in (None, columns) and method != "pca":
         raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="pca keeps as many as wanted")
     if log:
-        _check_log(X)
-        X = np.log1p(X, dtype=np.float64)
+        X = log_intensities(X)
     found = principal(X, components)
     axes, scale = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]
     forward, backward = axes / scale, (axes * scale).T
@@ -104,7 +107,10 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, log:
     return Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
 
 
-def _check_log(X: Array) -> None:
+def log_intensities(X: Array, first: int = 0) -> Array:
+    """log(1 + X), float64.  Raises DataError naming the row, counted from `first`, of a negative value."""
     negative = (X < 0).any(axis=1)
     if negative.any():
-        raise DataError(f"/X has negative values, first in row {int(negative.argmax())}: log(1 + x) is of intensities, from 0 upwards")
+        row = first + int(negative.argmax())
+        raise DataError(f"/X has negative values, first in row {row}: log(1 + x) is of intensities, from 0 upwards")
+    return np.asarray(np.log1p(X, dtype=np.float64))

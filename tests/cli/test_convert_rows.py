@@ -1,0 +1,123 @@
+"""`herd convert` that cuts, turns and takes logarithms: what goes along, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli import artifacts
+from herdcli.cli.main import main
+
+PICTURES = {
+    "X": np.arange(72, dtype=np.uint8).reshape(6, 12),
+    "y": np.arange(6),
+    "split": np.array([0, 0, 0, 1, 2, 2], dtype=np.uint8),
+    "image_shape": np.array([3, 4]),
+    "value_range": np.array([0, 255]),
+}
+
+
+@pytest.fixture
+def convert(tmp_path, capsys):
+    """convert(arrays, *options) is the data set that was made, or the exit code and what stderr says."""
+
+    def run(arrays: dict[str, np.ndarray], *options: object) -> artifacts.Dataset | tuple[int, str]:
+        np.savez(tmp_path / "in.npz", **arrays)
+        with pytest.raises(SystemExit) as ended:
+            main(["convert", str(tmp_path / "in.npz"), "-q", "-o", str(tmp_path / "out.h5"), *map(str, options)])
+        if ended.value.code:
+            assert not (tmp_path / "out.h5").exists()
+            return ended.value.code, capsys.readouterr().err.replace(f"{tmp_path}/", "")
+        return artifacts.load(str(tmp_path / "out.h5")).value
+
+    return run
+
+
+def test_patches_keep_label_and_split_of_their_picture(convert):
+    made = convert(PICTURES, "--patches", 2, "--count", 40)
+    assert made.X.shape == (40, 4)
+    assert np.array_equal(made.X[:, 0] // 12, made.y)
+    assert np.array_equal(made.split, PICTURES["split"][made.y])
+    assert made.image_shape.tolist() == [2, 2]
+    assert made.value_range.tolist() == [0, 255]
+    assert np.array_equal(made.X, convert(PICTURES, "--patches", 2, "--count", 40).X)
+    assert not np.array_equal(made.X, convert(PICTURES, "--patches", 2, "--count", 40, "--seed", 1).X)
+
+
+def test_pictures_without_labels_are_numbered(convert):
+    made = convert({name: PICTURES[name] for name in ("X", "image_shape")}, "--patches", 1)
+    assert made.X.shape == (10_000, 1)
+    assert np.array_equal(made.X[:, 0] // 12, made.y)
+
+
+def test_segments_are_stretches_of_columns(convert):
+    signals = {"X": np.arange(40.0).reshape(20, 2), "feature_names": np.array(["left", "right"])}
+    made = convert(signals, "--segments", 5, "--count", 30)
+    assert np.array_equal(made.X, made.X[:, :1] + 2 * np.arange(5))
+    assert np.array_equal(made.X[:, 0] % 2, made.y)
+    assert made.class_names == ["left", "right"]
+
+
+def test_the_transpose_is_before_the_cut_and_logarithms_are_last(convert):
+    made = convert(PICTURES, "--transpose", "--log")
+    assert np.allclose(made.X, np.log1p(PICTURES["X"].T))
+    assert made.y is made.split is made.image_shape is None
+    assert np.allclose(made.value_range, [0, np.log(256)])
+    stretch = convert(PICTURES, "--transpose", "--segments", 12, "--count", 9)
+    assert np.array_equal(stretch.X, PICTURES["X"][stretch.y])
+
+
+SIGNED = PICTURES | {"X": PICTURES["X"].astype(np.int16) - 13}
+PLAIN = {"X": PICTURES["X"]}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "code", "message"),
+    [
+        (PICTURES, ["--patches", 2, "--segments", 2], 2, "--patches and --segments cut in different ways\nhint: ask for one at a time\n"),
+        (PICTURES, ["--patches", 4], 2, "patches of 4×4 do not fit into pictures of 3×4\n"),
+        (PICTURES, ["--segments", 7], 2, "segments of 7 samples do not fit into signals of 6\n"),
+        (
+            PLAIN,
+            ["--patches", 2],
+            65,
+            "in.npz: has no image_shape, which --patches needs\nhint: attribute image_shape of /X: height and width\n",
+        ),
+        (
+            PICTURES,
+            ["--patches", 2, "--transpose"],
+            65,
+            "in.npz: has no image_shape, which --patches needs\nhint: attribute image_shape of /X: height and width\n",
+        ),
+        (SIGNED, ["--log"], 65, "in.npz: /X has negative values, first in row 0: log(1 + x) is of intensities, from 0 upwards\n"),
+        (
+            PICTURES,
+            ["--patches", 2, "--count", 10**9],
+            65,
+            "in.npz: 1000000000 pieces would take 4 GB, more than the 1 GB allowed\nhint: raise --max-memory if the machine has it\n",
+        ),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(convert, arrays, options, code, message):
+    assert convert(arrays, *options, "--max-memory", "1G") == (code, f"herd convert: {message}")
+
+
+def test_sparse_rows_are_refused(tmp_path, capsys):
+    path = tmp_path / "in.svm"
+    path.write_text("1 1:2\n0 2:1\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["convert", str(path), "--log", "-o", str(tmp_path / "out.h5")])
+    assert ended.value.code == 65
+    assert capsys.readouterr().err.endswith("in.svm: /X is sparse, pictures and signals are dense\n")
+
+
+def test_options_without_effect_are_named(tmp_path, capsys):
+    path: Path = tmp_path / "in.npz"
+    np.savez(path, **PICTURES)
+    with pytest.raises(SystemExit) as ended:
+        main(["convert", str(path), "--count", "3", "--seed", "3", "-o", str(tmp_path / "out.h5")])
+    assert ended.value.code == 0
+    err = capsys.readouterr().err
+    assert all(f"--{name} has no effect without --patches or --segments" in err for name in ("count", "seed"))

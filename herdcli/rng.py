@@ -34,6 +34,7 @@ class Stream(IntEnum):
     CLAMP = 16  # which forests UPS leaves free
     PATCHES = 17  # where patches and segments are cut
     MIXING = 18  # a random mixing matrix
+    HOLD_OUT = 19  # which persons are tested under which condition
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

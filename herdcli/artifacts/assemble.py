@@ -15,8 +15,16 @@ from herdcli.schema import Array
 SPLIT_NAMES = {"train": TRAIN, "training": TRAIN, "valid": VALID, "validation": VALID, "dev": VALID, "test": TEST}
 
 
-def assemble(X: Any, parts: Mapping[str, Array], attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None]) -> Dataset:
-    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, and of attributes."""
+def assemble(
+    X: Any,
+    parts: Mapping[str, Array],
+    attributes: Mapping[str, Any],
+    *,
+    where: str,
+    note: Callable[[str], None],
+    columns: Mapping[str, Array] | None = None,
+) -> Dataset:
+    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns."""
     for name in ("y", "split", "weight"):
         if name in parts and _column(parts[name]).ndim == 1 and X.ndim == 2 and _column(parts[name]).size != X.shape[0]:
             raise DataError(f"/{name} has {grouped(_column(parts[name]).size)} rows, /X has {grouped(X.shape[0])}", where=where)
@@ -39,6 +47,7 @@ def assemble(X: Any, parts: Mapping[str, Array], attributes: Mapping[str, Any], 
         image_shape=_pair(attributes, "image_shape", "iu", where),
         source=_maybe_text(attributes.get("source")),
         licence=_maybe_text(attributes.get("licence")),
+        columns={name: _text_or_numbers(_column(values)) for name, values in (columns or {}).items()} or None,
     )
 
 
@@ -81,6 +90,19 @@ def _split(split: Array, where: str, note: Callable[[str], None]) -> Array:
 def _column(values: Array) -> Array:
     """One value a row: a matrix of one column or one row is flattened."""
     return values.ravel() if values.ndim == 2 and 1 in values.shape else values
+
+
+def named(values: Array, names: Array, column: str, where: str) -> Array:
+    """Indices into a list of names as those names.  Raises DataError for an index that has none."""
+    if values.dtype.kind not in "iu" or (len(values) and not 0 <= values.min() <= values.max() < len(names)):
+        raise DataError(f"/{column} does not hold indices of the {len(names)} entries of /{column}_names", where=where)
+    found: Array = _text_or_numbers(np.asarray(names))[values]
+    return found
+
+
+def _text_or_numbers(values: Array) -> Array:
+    """Objects as text, everything else as it is."""
+    return values.astype(np.str_) if values.dtype.kind == "O" else values
 
 
 def _weights(weight: Array, where: str) -> Array:

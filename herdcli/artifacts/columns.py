@@ -7,7 +7,7 @@ they say; a column of fixed-length lists named `x` holds whole rows; other numbe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,17 @@ LABELS = ("y", "label", "class", "target")
 UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
 
 
-def from_table(table: Any, attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None], label: str | None) -> Dataset:
-    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`."""
+def from_table(
+    table: Any, attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()
+) -> Dataset:
+    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.  keep: further columns."""
     names = list(table.column_names)
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column '{twice}' appears twice", where=where)
     roles = roles_of(names, label, where)
-    features, ignored = _features(table, [name for name in names if name not in roles.values()], where)
+    kept = [name for name in names if name in keep and name not in roles.values()]
+    features, ignored = _features(table, [name for name in names if name not in roles.values() and name not in kept], where)
     if ignored:
         note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     if roles.get("y") not in (None, "y"):
@@ -44,7 +47,8 @@ def from_table(table: Any, attributes: Mapping[str, Any], *, where: str, note: C
     for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
         if texts is not None:
             parts[name] = np.array(texts, dtype=str)
-    return assemble(X, parts, attributes, where=where, note=note)
+    further = {name: _role(table, name, where) for name in kept}
+    return assemble(X, parts, attributes, where=where, note=note, columns=further)
 
 
 def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ class Dataset:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     source: str | None = None
     licence: str | None = None
+    columns: dict[str, Array] | None = None  # further columns that were asked for, one value a row: numbers or text
 
     @property
     def is_sparse(self) -> bool:
@@ -50,6 +51,7 @@ def validate(data: Dataset, *, where: str | None = None) -> None:
     check_finite("/X", data.X, where)
     _check_units(data, where)
     _check_labels(data, where)
+    _check_columns(data, where)
     if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
         row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
         raise DataError(f"/split has {data.split[row]} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
@@ -126,6 +128,13 @@ def _check_labels(data: Dataset, where: str | None) -> None:
     if data.y.min() < 0 or data.y.max() >= count:
         row = int(np.argmax((data.y < 0) | (data.y >= count)))
         raise DataError(f"/y has label {data.y[row]} in row {row}, /class_names has {count} names (0 … {count - 1})", where=where)
+
+
+def _check_columns(data: Dataset, where: str | None) -> None:
+    for name, values in (data.columns or {}).items():
+        if values.shape != data.X.shape[:1]:
+            raise DataError(f"/columns/{name} has shape {values.shape}, /X has {grouped(data.X.shape[0])} rows", where=where)
+        check_finite(f"/columns/{name}", values, where)
 
 
 def _check_attributes(data: Dataset, where: str | None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,7 +19,9 @@ from herdcli.errors import DataError
 SPLIT_TEXTS = ("train", "valid", "test")
 
 
-def read(stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], None], label: str | None) -> Dataset:
+def read(
+    stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()
+) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     import pyarrow as pa
     from pyarrow import csv
@@ -40,7 +42,7 @@ def read(stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], Non
         table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
-    return from_table(table, {}, where=where, note=note, label=label)
+    return from_table(table, {}, where=where, note=note, label=label, keep=keep)
 
 
 def _first_line(head: bytes) -> tuple[int, str]:
@@ -76,13 +78,13 @@ def _plain(text: str) -> str:
 
 
 def write(path: Any, data: Dataset) -> None:
-    """Write a data set as CSV with a header: features, then y (class names if there are any), split, weight."""
+    """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight."""
     import pyarrow as pa
     from pyarrow import csv
 
     names = data.feature_names or [f"x{column}" for column in range(data.X.shape[1])]
     roles = _roles(data)
-    taken = {name for name in names if name.lower() in ("y", "split", "weight")} if roles else set()
+    taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles} if roles else set()
     titles = [f"{name}_" if name in taken else name for name in names] + list(roles)
     with open(path, "wb") as out:
         out.write((",".join(_quoted(title) for title in titles) + "\n").encode())
@@ -107,7 +109,7 @@ def _roles(data: Dataset) -> dict[str, Any]:
         roles["split"] = np.array(SPLIT_TEXTS, dtype=object)[data.split]
     if data.weight is not None:
         roles["weight"] = data.weight
-    return roles
+    return (data.columns or {}) | roles
 
 
 def _quoted(title: str) -> str:

@@ -48,6 +48,7 @@ class _Options:
     limit: int
     note: Callable[[str], None]
     label: str | None
+    keep: Collection[str]
 
 
 def load(
@@ -58,6 +59,7 @@ def load(
     max_memory: int | None = None,
     note: Callable[[str], None] | None = None,
     label: str | None = None,
+    keep: Collection[str] = (),
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
 
@@ -66,10 +68,11 @@ def load(
     max_memory    bytes the input may declare; default half of what is available.
     note          called with one line for what was ignored or assumed.
     label         column or dataset that holds the labels.
+    keep          further columns that the data set must have; others of a sealed data set come along.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     limit = memory.default_limit() if max_memory is None else max_memory
-    options = _Options(limit, note or (lambda line: None), label)
+    options = _Options(limit, note or (lambda line: None), label, keep)
     with open_source(path, limit=limit) as source:
         try:
             artifact = _read(source, input_format, options)
@@ -79,7 +82,15 @@ def load(
         raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
         validate(artifact.value, where=artifact.name)
+        _require_columns(artifact.value, keep, artifact.name)
     return artifact
+
+
+def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
+    for name in keep:
+        if name not in (data.columns or {}):
+            hint = "herd convert --keep NAME keeps a column of an unsealed file"
+            raise BadUsage(f"has no further column '{name}'", where=where, hint=hint)
 
 
 def _read(source: Source, input_format: str | None, options: _Options) -> Artifact:
@@ -99,7 +110,7 @@ def _read_hdf5(source: Source, options: _Options) -> Artifact:
             sniff.refuse_lost_seal(source.head, name)
             with guard.opened(path, where=name) as file:
                 source.forget_file()
-                value: Any = people.read(file, name, limit=options.limit, note=options.note, label=options.label)
+                value: Any = people.read(file, name, limit=options.limit, note=options.note, label=options.label, keep=options.keep)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
@@ -125,7 +136,7 @@ def _read_parquet(source: Source, options: _Options) -> Artifact:
         if digest is not None:
             _label_ignored(source.name, options)
         kind, value, history = tables.read(
-            path, digest is not None, where=source.name, limit=options.limit, note=options.note, label=options.label
+            path, digest is not None, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep
         )
         return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None)
 
@@ -136,7 +147,7 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
         from herdcli.artifacts import npz
 
         with source.file() as path:
-            return npz.read(path, where=source.name, limit=options.limit, note=options.note, label=options.label)
+            return npz.read(path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep)
     with source.reader() as stream:
         if form == "svmlight":
             from herdcli.artifacts import svmlight
@@ -144,7 +155,7 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
             return svmlight.read_dataset(stream, where=source.name, note=options.note)
         from herdcli.artifacts import delimited
 
-        return delimited.read(stream, source.head, where=source.name, note=options.note, label=options.label)
+        return delimited.read(stream, source.head, where=source.name, note=options.note, label=options.label, keep=options.keep)
 
 
 def output_format(path: str, format: str | None, kind: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
 from herdcli.artifacts import memory
-from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts.assemble import assemble, named
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.people import LABELS, label_among
+from herdcli.artifacts.people import LABELS, kept_columns, label_among
 from herdcli.errors import DataError, HerdError
 from herdcli.schema import Array
 
@@ -21,7 +21,7 @@ NAMES = ("feature_names", "class_names")
 CSR = ("data", "indices", "indptr", "shape")
 
 
-def read(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None) -> Dataset:
+def read(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
     """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -40,11 +40,16 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
     labels = label_among(arrays, LABELS, label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
     used = {"X", "format", *ATTRIBUTES, *roles, *(CSR if sparse else ()), labels}
+    kept = kept_columns(keep, arrays, used)
+    used |= {name for pair in kept.items() for name in pair if name}
+    further = {
+        column: named(arrays[column].ravel(), arrays[names], column, where) if names else arrays[column] for column, names in kept.items()
+    }
     ignored = sorted(set(arrays) - used)
     if ignored:
         note(f"{where}: ignored {', '.join(ignored)}")
     attributes = {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
-    return assemble(X, roles, attributes, where=where, note=note)
+    return assemble(X, roles, attributes, where=where, note=note, columns=further)
 
 
 def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:
@@ -106,6 +111,7 @@ def write(path: Any, data: Dataset) -> None:
         value = getattr(data, name)
         if value is not None:
             arrays[name] = np.asarray(value)
+    arrays = (data.columns or {}) | arrays
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from herdcli.artifacts import codec, guard
-from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts.assemble import assemble, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import BadUsage, DataError
@@ -15,8 +15,11 @@ LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")
 NAMES = ("feature_names", "class_names")
 
 
-def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label: str | None) -> Dataset:
-    """The data set of a guarded file.  Datasets that are no part of one are ignored with one note."""
+def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
+    """The data set of a guarded file.  Datasets that are no part of one, nor in `keep`, are ignored with one note.
+
+    keep  columns to read besides; indices into a dataset NAME_names are replaced by those names.
+    """
     datasets = guard.walk(file, where=name)
     matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})
     sparse = _is_csr(file)
@@ -31,7 +34,10 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
     columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
     if labels:
         columns["y"] = f"/{labels}"
-    used = {path: datasets[path] for path in [*rows, *columns.values()]}
+    kept = kept_columns(keep, {path[1:] for path in datasets}, {"X", *(path[1:] for path in columns.values())})
+    used = {
+        path: datasets[path] for path in [*rows, *columns.values(), *(f"/{column}" for pair in kept.items() for column in pair if column)]
+    }
     guard.check_readable(used, limit=limit, where=name)
     ignored = sorted(path for path in datasets if path not in used)
     if ignored:
@@ -40,7 +46,16 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
     parts = {role: codec.read_array(datasets[path], text=object) for role, path in columns.items()}
     if matlab:
         X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
-    return assemble(X, parts, _attributes(file), where=name, note=note)
+    further = {column: codec.read_array(datasets[f"/{column}"], text=object).ravel() for column in kept}
+    for column, names in kept.items():
+        if names:
+            further[column] = named(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
+    return assemble(X, parts, _attributes(file), where=name, note=note, columns=further)
+
+
+def kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
+    """The columns to keep that are there and have no role yet, each with the dataset of its values' names if there is one."""
+    return {name: f"{name}_names" if f"{name}_names" in found else None for name in keep if name in found and name not in taken}
 
 
 def label_among(found: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:

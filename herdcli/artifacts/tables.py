@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from herdcli import __version__
@@ -104,7 +104,7 @@ def verify(path: str, *, where: str) -> str | None:
 
 
 def read(
-    path: str, sealed: bool, *, where: str, limit: int, note: Callable[[str], None], label: str | None
+    path: str, sealed: bool, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()
 ) -> tuple[str, Any, list[dict[str, Any]]]:
     """Kind, value and history of a Parquet file that `verify` has passed."""
     import pyarrow as pa
@@ -123,7 +123,7 @@ def read(
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
     if not sealed:
-        return "dataset", from_table(table, _declared(metadata), where=where, note=note, label=label), []
+        return "dataset", from_table(table, _declared(metadata), where=where, note=note, label=label, keep=keep), []
     return _decode(table, metadata[KEY], where)
 
 

@@ -50,7 +50,8 @@ def changed(session: Session, data: Dataset, where: str, options: dict[str, Any]
         raise BadUsage("--patches and --segments cut in different ways", hint="ask for one at a time")
     if not (size or length):
         session.ignored("count", "without --patches or --segments")
-        session.ignored("seed", "without --patches or --segments")
+        if not (options["split"] or options["hold_outs"]):
+            session.ignored("seed", "without --patches or --segments, --split or --hold-out")
     if (size or length or options["log"]) and data.is_sparse:
         raise DataError("/X is sparse, pictures and signals are dense", where=where)
     if options["transpose"]:

@@ -76,13 +76,21 @@ class Session:
             raise DataError(f"{what} would take {needed}, more than the {allowed} allowed", hint="raise --max-memory if the machine has it")
 
     def load(
-        self, path: str, role: str, *, kinds: Collection[str] | None, input_format: str | None = None, label: str | None = None
+        self,
+        path: str,
+        role: str,
+        *,
+        kinds: Collection[str] | None,
+        input_format: str | None = None,
+        label: str | None = None,
+        keep: Collection[str] = (),
     ) -> Artifact:
         """Read an input and remember it for the record."""
         if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
             raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
         note = self.console.note
-        artifact = artifacts.load(path, kinds=kinds, input_format=input_format, label=label, max_memory=self.max_memory, note=note)
+        limit = self.max_memory
+        artifact = artifacts.load(path, kinds=kinds, input_format=input_format, label=label, max_memory=limit, note=note, keep=keep)
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact

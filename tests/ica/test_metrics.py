@@ -1,0 +1,83 @@
+"""What is said of filters, against closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.ica import metrics, spectra
+
+
+def test_interference_of_a_known_product():
+    product = np.array([[0.0, 10.0, 1.0], [-4.0, 0.0, 0.0], [1.0, 1.0, 2.0]])
+    assert metrics.source_to_interference(product) == pytest.approx([np.inf, 20.0, 10 * np.log10(4 / 2)])
+    assert metrics.source_to_interference(product, np.array([1.0, 4.0, 1.0])) == pytest.approx(
+        [np.inf, 10 * np.log10(400), 10 * np.log10(4 / 5)]
+    )
+
+
+def test_interference_does_not_see_order_and_scale_of_the_outputs():
+    product = np.random.default_rng(0).normal(size=(5, 5)) + 4 * np.eye(5)
+    other = (product * [[2.0], [-1.0], [0.1], [7.0], [1.0]])[[3, 0, 4, 1, 2]]
+    assert metrics.source_to_interference(other) == pytest.approx(metrics.source_to_interference(product))
+
+
+def test_a_source_without_an_output_has_none():
+    assert metrics.source_to_interference(np.array([[1.0, 0.1], [0.0, 0.0]]))[1] == -np.inf
+    assert metrics.source_to_interference(np.array([[1.0, 0.0]])).tolist() == [np.inf, -np.inf]
+
+
+def test_kurtosis_of_known_densities():
+    random = np.random.default_rng(0)
+    outputs = np.stack([random.normal(size=200_000), random.laplace(size=200_000), random.uniform(size=200_000)], axis=1)
+    assert metrics.excess_kurtosis(outputs) == pytest.approx([0.0, 3.0, -1.2], abs=0.15)
+
+
+def test_participation_of_one_entry_of_some_and_of_all():
+    filters = np.array([[0, 3, 0, 0], [1, -1, 0, 0], [2, 2, -2, 2.0]])
+    assert metrics.participation(filters) == pytest.approx([0.25, 0.5, 1.0])
+
+
+def test_localisation_of_a_point_and_of_even_power():
+    point, even, edges = np.eye(12)[5], np.ones(12), np.eye(12)[[0, 11]].sum(axis=0)
+    assert metrics.localisation(np.stack([point, even]), (3, 4)) == pytest.approx([1.0, 0.0])
+    assert metrics.localisation(edges[None], (12,))[0] == pytest.approx(1 - 5.5 / np.sqrt((12**2 - 1) / 12))
+
+
+def test_score_matching_of_gaussians_is_its_closed_form_and_least_at_the_truth():
+    """E = ½ z'Pz: the objective is ½ tr(P C P) − tr P with C = E zz', least at P = C⁻¹."""
+    random = np.random.default_rng(0)
+    Z = random.normal(size=(400, 3)) @ random.normal(size=(3, 3))
+    C = Z.T @ Z / len(Z)
+
+    def objective(P):
+        return metrics.score_matching(Z @ P, np.full(len(Z), np.trace(P)))
+
+    P = random.normal(size=(3, 3))
+    P = P @ P.T
+    assert objective(P) == pytest.approx(0.5 * np.trace(P @ C @ P) - np.trace(P))
+    best = np.linalg.inv(C)
+    assert objective(best) == pytest.approx(-0.5 * np.trace(best))
+    assert all(objective(best + 0.01 * (D + D.T)) > objective(best) for D in random.normal(size=(20, 3, 3)))
+
+
+def test_envelope_of_a_modulated_wave():
+    time = np.arange(100)
+    shape = np.exp(-0.5 * ((time - 50) / 10) ** 2)
+    assert spectra.envelopes((shape * np.cos(0.9 * time))[None])[0] == pytest.approx(shape, abs=1e-3)
+    odd = spectra.envelopes(np.cos(2 * np.pi * 3 * np.arange(9) / 9)[None])
+    assert odd[0] == pytest.approx(np.ones(9))
+
+
+def test_gaps_shorter_than_asked_are_filled():
+    row = np.array([[0, 2, 0, 0, 2, 2, 0, 0, 0, 2, 0.9]])
+    assert spectra.above_half(row, 3)[0].tolist() == [False, True, True, True, True, True, False, False, False, True, False]
+
+
+def test_a_wave_train_lies_at_its_time_and_frequency():
+    time = np.arange(128)
+    train = np.exp(-0.5 * ((time - 40) / 6) ** 2) * np.cos(2 * np.pi * 32 / 128 * time)
+    plane = spectra.time_frequency(np.stack([train, np.zeros(128) + 1e-9]))
+    frequency, when = np.nonzero(plane > 0.5 * plane.max())
+    assert (frequency.mean(), when.mean()) == pytest.approx((32, 40), abs=0.5)
+    assert plane.max() == pytest.approx((train**2).sum(), rel=1e-6)

@@ -17,17 +17,22 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
+    from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
+    from herdcli.fast.numpy_junction import clique_updates, settle_and_scale
     from herdcli.fast.numpy_lattice import lattice_sweep
     from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, solve_step
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
-TWINS = ("embedding", "gibbs", "herding", "lattice", "markov", "online")
+TWINS = ("embedding", "gibbs", "herding", "hmc", "junction", "lattice", "markov", "online")
 
 __all__ = [
     "add_sparse_product",
     "ascend",
+    "clique_updates",
     "exp2_each",
+    "expert_energy",
+    "expert_slope",
     "gaussian_finish",
     "gaussian_tile",
     "gaussian_values",
@@ -36,6 +41,8 @@ __all__ = [
     "hidden_pass",
     "kernels",
     "lattice_sweep",
+    "leapfrog",
+    "leapfrog_scratch",
     "learn_binary",
     "learn_multiclass",
     "linear_scores",
@@ -45,6 +52,7 @@ __all__ = [
     "parse_text",
     "residual_updates",
     "settle",
+    "settle_and_scale",
     "solve_step",
     "sparse_scratch",
     "two_state_means",

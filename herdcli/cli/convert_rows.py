@@ -62,7 +62,8 @@ def changed(session: Session, data: Dataset, where: str, options: dict[str, Any]
         data = _patches(data, size, count, options["seed"], where) if size else _segments(data, length, count, options["seed"])
     if options["log"]:
         limits = None if data.value_range is None or min(data.value_range) < 0 else np.log1p(data.value_range, dtype=np.float64)
-        data = replace(data, X=log_intensities(data.X), units="real", value_range=limits)
+        kind = np.float64 if data.X.dtype.itemsize > 4 else np.float32
+        data = replace(data, X=log_intensities(data.X).astype(kind), units="real", value_range=limits)
     return data
 
 

@@ -35,6 +35,8 @@ class Stream(IntEnum):
     PATCHES = 17  # where patches and segments are cut
     MIXING = 18  # a random mixing matrix
     HOLD_OUT = 19  # which persons are tested under which condition
+    STRUCTURE = 20  # random pairs of a learned network
+    LEARNING = 21  # chains that a Markov network is learned from
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

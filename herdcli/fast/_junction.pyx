@@ -1,0 +1,169 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Scaling and propagation of clique marginals, compiled: the twin of numpy_junction.py, which documents it."""
+
+from libc.math cimport fabs, pow
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef extern from "_junction.h" nogil:
+    void herd_project(const double *table, const int32_t *cell, Py_ssize_t cells, double *out, Py_ssize_t n) noexcept
+    void herd_spread(double *table, const int32_t *cell, Py_ssize_t cells, const double *ratio) noexcept
+
+
+cdef struct Links:
+    const int64_t *clique_offset
+    const int32_t *clique
+    const int32_t *scope
+    const int64_t *cell_offset
+    const int32_t *cell
+    const int64_t *scope_offset
+    double *tables
+    double *values
+    const double *target
+    double *marginal
+    double *ratio
+
+
+cdef Links _links(tuple links, double[::1] tables, double[::1] values, const double[::1] target, double[::1] scratch) except *:
+    cdef const int64_t[::1] clique_offset = links[0]
+    cdef const int32_t[::1] link_clique = links[1]
+    cdef const int32_t[::1] link_scope = links[2]
+    cdef const int64_t[::1] cell_offset = links[3]
+    cdef const int32_t[::1] cell = links[4]
+    cdef const int64_t[::1] scope_offset = links[5]
+    cdef Links here
+    cdef Py_ssize_t k, half = scratch.shape[0] // 2
+    if clique_offset[clique_offset.shape[0] - 1] != tables.shape[0] or scope_offset[scope_offset.shape[0] - 1] != values.shape[0]:
+        raise ValueError("arrays of different shapes")
+    if values.shape[0] != target.shape[0] or link_clique.shape[0] != link_scope.shape[0] or cell_offset.shape[0] != link_scope.shape[0] + 1:
+        raise ValueError("arrays of different shapes")
+    for k in range(scope_offset.shape[0] - 1):
+        if scope_offset[k + 1] - scope_offset[k] > half:
+            raise ValueError("scratch is too small")
+    here.clique_offset = &clique_offset[0]
+    here.clique = &link_clique[0] if link_clique.shape[0] else NULL
+    here.scope = &link_scope[0] if link_scope.shape[0] else NULL
+    here.cell_offset = &cell_offset[0]
+    here.cell = &cell[0] if cell.shape[0] else NULL
+    here.scope_offset = &scope_offset[0]
+    here.tables = &tables[0]
+    here.values = &values[0] if values.shape[0] else NULL
+    here.target = &target[0] if target.shape[0] else NULL
+    here.marginal = &scratch[0] if half else NULL
+    here.ratio = &scratch[half] if half else NULL
+    return here
+
+
+cdef bint _ratios(const double *above, const double *below, double exponent, Py_ssize_t n, double *ratio) noexcept nogil:
+    """(above/below)^exponent, 0/0 = 0; was something positive divided by 0?"""
+    cdef Py_ssize_t j
+    cdef bint bad = False
+    for j in range(n):
+        if below[j] > 0:
+            ratio[j] = above[j] / below[j]
+        else:
+            ratio[j] = 0
+            if above[j] > 0 and below[j] == 0:
+                bad = True
+        if exponent != 1.0:
+            ratio[j] = pow(ratio[j], exponent)
+    return bad
+
+
+cdef double _distance(const double *first, const double *second, Py_ssize_t n) noexcept nogil:
+    cdef double largest = 0, change
+    cdef Py_ssize_t j
+    for j in range(n):
+        change = fabs(first[j] - second[j])
+        if change > largest or change != change:
+            largest = change
+    return largest
+
+
+cdef bint _update(Links here, int32_t k, int32_t other, double exponent, double *furthest, double *change) noexcept nogil:
+    """One scaling or propagation; is it impossible?"""
+    cdef Py_ssize_t c = here.clique[k], s = here.scope[k], first = here.scope_offset[s], n = here.scope_offset[s + 1] - first, j
+    cdef Py_ssize_t cells = here.clique_offset[c + 1] - here.clique_offset[c]
+    cdef double *value = here.values + first
+    cdef double far
+    herd_project(here.tables + here.clique_offset[c], here.cell + here.cell_offset[k], cells, here.marginal, n)
+    if other < 0:
+        if _ratios(here.target + first, here.marginal, exponent, n, here.ratio):
+            return True
+        far = _distance(here.marginal, here.target + first, n)
+        if far > furthest[0] or far != far:
+            furthest[0] = far
+        for j in range(n):
+            value[j] *= here.ratio[j]
+        herd_spread(here.tables + here.clique_offset[c], here.cell + here.cell_offset[k], cells, here.ratio)
+        return False
+    _ratios(here.marginal, value, exponent, n, here.ratio)
+    far = _distance(here.marginal, value, n)
+    if far > change[0] or far != far:
+        change[0] = far
+    for j in range(n):
+        value[j] = here.marginal[j] if exponent == 1.0 else value[j] * here.ratio[j]
+    c = here.clique[other]
+    cells = here.clique_offset[c + 1] - here.clique_offset[c]
+    herd_spread(here.tables + here.clique_offset[c], here.cell + here.cell_offset[other], cells, here.ratio)
+    return False
+
+
+def clique_updates(const int32_t[:, ::1] program, double[::1] tables, double[::1] values, const double[::1] target, tuple links,
+                   double exponent, double[::1] scratch):
+    """Run a program of scalings and propagations; see the twin."""
+    cdef Links here = _links(links, tables, values, target, scratch)
+    cdef double furthest = 0, change = 0
+    cdef Py_ssize_t t
+    with nogil:
+        for t in range(program.shape[0]):
+            if _update(here, program[t, 0], program[t, 1], exponent, &furthest, &change):
+                break
+        else:
+            t = -1
+    return furthest, change, t
+
+
+def settle_and_scale(const int32_t[::1] scalings, const int32_t[:, ::1] sends, const int64_t[::1] out_offset, const int32_t[::1] out,
+                     double[::1] tables, double[::1] values, const double[::1] target, tuple links, tuple exponents, double tolerance,
+                     Py_ssize_t most, double[::1] pending, int64_t[::1] counts, double[::1] scratch):
+    """Propagate until nothing changes, then scale, for each of some links; see the twin."""
+    cdef Links here = _links(links, tables, values, target, scratch)
+    cdef double furthest = 0, change, unused = 0, scaling = exponents[0], sending = exponents[1]
+    cdef Py_ssize_t t, e, j, sweep, c, bad = -1
+    cdef bint busy
+    if pending.shape[0] != sends.shape[0] or out.shape[0] != sends.shape[0]:
+        raise ValueError("arrays of different shapes")
+    with nogil:
+        for t in range(scalings.shape[0]):
+            for sweep in range(most):
+                busy = False
+                for e in range(sends.shape[0]):
+                    if not pending[e] > tolerance:
+                        continue
+                    busy = True
+                    pending[e] = 0
+                    counts[1] += 1
+                    change = 0
+                    _update(here, sends[e, 0], sends[e, 1], sending, &unused, &change)
+                    c = here.clique[sends[e, 1]]
+                    for j in range(out_offset[c], out_offset[c + 1]):
+                        if out[j] != (e ^ 1) or sending != 1.0:
+                            pending[out[j]] += change
+                    if sending != 1.0:
+                        pending[e] += change * (1.0 - sending)
+                if not busy:
+                    break
+            if scalings[t] < 0:
+                continue
+            counts[0] += 1
+            change = 0
+            if _update(here, scalings[t], -1, scaling, &change, &unused):
+                bad = t
+                break
+            if change > furthest or change != change:
+                furthest = change
+            c = here.clique[scalings[t]]
+            for j in range(out_offset[c], out_offset[c + 1]):
+                pending[out[j]] += change
+    return furthest, bad

@@ -1,0 +1,135 @@
+"""Clique marginals, scaled to given marginals and propagated over separators: the twin of _junction.pyx.
+
+Cliques are joined by scopes (clusters with a given marginal, separators).  `links` is a tuple of arrays:
+
+    clique_offset (C+1) int64     where each clique's table begins in `tables`
+    link_clique (K) int32         link k takes the cells of this clique …
+    link_scope (K) int32          … to those of this scope
+    cell_offset (K+1) int64, cell (…) int32       cell of the scope for each cell of the clique
+    scope_offset (S+1) int64      where each scope's cells begin in `values` and `target`
+
+`values` holds a separator's marginal, and for a cluster the product of its scalings (its factor in the model).
+With P(x_s) the normalised marginal of the clique of a link:
+
+    scaling      ratio = (target / P(x_s))^a        value <- value · ratio, table <- table · ratio
+    propagation  ratio = (P(x_s) / value)^a         value <- value · ratio, table of the next clique <- table · ratio
+
+(Teh 2003, 6.18 and 6.24; the exponent a is 1 less geometric damping).  0/0 is 0.  Sums run over cells in order.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from herdcli.schema import Array
+
+__all__ = ["clique_updates", "settle_and_scale"]
+
+Links = tuple[Array, Array, Array, Array, Array, Array]
+
+
+def clique_updates(
+    program: Array, tables: Array, values: Array, target: Array, links: Links, exponent: float, scratch: Array
+) -> tuple[float, float, int]:
+    """Run `program` (T, 2) int32: (k, −1) scales at link k, (k, l) propagates from the clique of link k to that of link l.
+
+    scratch (2 largest scope).  Returns the largest |P − target| before a scaling, the largest |P − value| before a
+    propagation, and the first row that asks for probability where there is none, or −1.
+    """
+    furthest = change = 0.0
+    for t, (k, other) in enumerate(program.tolist()):
+        marginal, at = _marginal(k, tables, links)
+        value = values[at]
+        if other < 0:
+            found, bad = _ratio(target[at], marginal, exponent)
+            if bad:
+                return furthest, change, t
+            furthest = max(furthest, _distance(marginal, target[at]))
+            value *= found
+            _multiply(k, found, tables, links)
+        else:
+            found, _ = _ratio(marginal, value, exponent)
+            change = max(change, _distance(marginal, value))
+            if exponent == 1.0:
+                value[:] = marginal
+            else:
+                value *= found
+            _multiply(other, found, tables, links)
+    return furthest, change, -1
+
+
+def settle_and_scale(
+    scalings: Array, sends: Array, out_offset: Array, out: Array, tables: Array, values: Array, target: Array, links: Links,
+    exponents: tuple[float, float], tolerance: float, most: int, pending: Array, counts: Array, scratch: Array,
+) -> tuple[float, int]:  # fmt: skip
+    """For each link of `scalings` (T,) int32 propagate until nothing changes by more than `tolerance`, then scale there.
+
+    sends (E, 2) int32  all directed propagations, in the order of a sweep; e ^ 1 is the reverse of e.  A sweep leaves out
+    those whose `pending` (E,), the changes of their clique since they were last sent, is at most the tolerance.
+    out_offset (C+1), out  the sends that leave each clique.  exponents  of scaling, of propagation.  most  sweeps at once.
+    counts (2,) int64 is increased by the scalings and the propagations.  A last link of −1 only propagates.
+    Returns the largest |P − target| before a scaling, and the first scaling that asks for the impossible, or −1.
+    """
+    furthest = 0.0
+    clique_of, heard = links[1], sends[:, 1]
+    for t, k in enumerate(scalings.tolist()):
+        for _ in range(most):
+            busy = False
+            for e in range(len(sends)):
+                if not pending[e] > tolerance:
+                    continue
+                busy = True
+                pending[e] = 0.0
+                counts[1] += 1
+                _, change, _ = clique_updates(sends[e : e + 1], tables, values, target, links, exponents[1], scratch)
+                c = int(clique_of[heard[e]])
+                for d in out[out_offset[c] : out_offset[c + 1]].tolist():
+                    if d != e ^ 1 or exponents[1] != 1.0:
+                        pending[d] += change
+                if exponents[1] != 1.0:
+                    pending[e] += change * (1.0 - exponents[1])
+            if not busy:
+                break
+        if k < 0:
+            continue
+        counts[0] += 1
+        program = np.array([[k, -1]], dtype=np.int32)
+        change, _, bad = clique_updates(program, tables, values, target, links, exponents[0], scratch)
+        if bad >= 0:
+            return furthest, t
+        furthest = max(furthest, change)
+        c = int(clique_of[k])
+        pending[out[out_offset[c] : out_offset[c + 1]]] += change
+    return furthest, -1
+
+
+def _marginal(k: int, tables: Array, links: Links) -> tuple[Array, slice]:
+    """The normalised marginal at link k, and where the scope's cells are."""
+    clique_offset, link_clique, link_scope, cell_offset, cell, scope_offset = links
+    c, s = link_clique[k], link_scope[k]
+    at = slice(int(scope_offset[s]), int(scope_offset[s + 1]))
+    table = tables[clique_offset[c] : clique_offset[c + 1]]
+    found = np.bincount(cell[cell_offset[k] : cell_offset[k + 1]], table, at.stop - at.start)
+    total = np.add.accumulate(found)[-1]
+    return (found / total if total > 0 else found), at
+
+
+def _multiply(k: int, ratio: Array, tables: Array, links: Links) -> None:
+    clique_offset, link_clique, _, cell_offset, cell, _ = links
+    c = link_clique[k]
+    tables[clique_offset[c] : clique_offset[c + 1]] *= ratio[cell[cell_offset[k] : cell_offset[k + 1]]]
+
+
+def _ratio(above: Array, below: Array, exponent: float) -> tuple[Array, bool]:
+    """(above/below)^exponent with 0/0 = 0, and whether something positive was divided by 0 (there it is 0 too)."""
+    bad = bool(((below == 0) & (above > 0)).any())
+    ratio = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    if exponent != 1.0:
+        ratio = np.array([math.pow(value, exponent) for value in ratio.tolist()])
+    return ratio, bad
+
+
+def _distance(first: Array, second: Array) -> float:
+    return float(np.abs(first - second).max(initial=0.0))

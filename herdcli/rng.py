@@ -37,6 +37,8 @@ class Stream(IntEnum):
     HOLD_OUT = 19  # which persons are tested under which condition
     STRUCTURE = 20  # random pairs of a learned network
     LEARNING = 21  # chains that a Markov network is learned from
+    MOMENTA = 22  # momenta and acceptances of hybrid Monte Carlo
+    EQUILIBRIUM = 23  # sources drawn from a square model
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "herdcli"
-TOPICS = frozenset({"rbm", "herding", "quadrature", "markov", "online", "ica", "em"})
+TOPICS = frozenset({"rbm", "faces", "herding", "quadrature", "markov", "online", "ica", "em"})
 GROUND = frozenset({"errors", "rng", "schema", "fast"})
 
 # part of the package -> the parts it may import besides itself

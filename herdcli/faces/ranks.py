@@ -1,0 +1,39 @@
+"""How often the n most similar gallery images all show somebody else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+RANKS = (1, 2, 4, 8, 16)
+
+
+def first_match(similarity: Array, probe_persons: Array, gallery_persons: Array) -> Array:
+    """How many wrong gallery images stand before the first right one, (P,), for similarities (P, G) and labels (P,), (G,).
+
+    A wrong image that is as similar as the best right one stands before it, so that a constant similarity recognises nobody.
+    Raises DataError for a probe of somebody who is not in the gallery.
+    """
+    same = probe_persons[:, None] == gallery_persons
+    if not same.any(axis=1).all():
+        person = probe_persons[np.argmin(same.any(axis=1))]
+        raise DataError(f"person {person} has probes and no image in the gallery", hint="leave somebody's images in the training part")
+    best = np.where(same, similarity, -np.inf).max(axis=1)
+    ahead: Array = np.count_nonzero(~same & (similarity >= best[:, None]), axis=1)
+    return ahead
+
+
+def rank_errors(ahead: Array, ranks: tuple[int, ...] = RANKS) -> dict[int, float]:
+    """Rank-n error rates: the share of probes (P,) with n or more wrong images before the first right one.
+
+    Source: Teh (2003), caption of fig. 3.9.
+    """
+    return {rank: float(np.mean(ahead >= rank)) for rank in ranks}
+
+
+def nearest(similarity: Array, count: int) -> Array:
+    """Indices (P, count) of the most similar gallery images, best first; of equal ones the earlier first."""
+    order: Array = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
+    return order

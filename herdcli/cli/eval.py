@@ -10,6 +10,7 @@ import click
 
 from herdcli.cli import plotting
 from herdcli.cli.compare import COMPARISONS, comparison_options
+from herdcli.cli.compare_filters import FILTERS, filter_options
 from herdcli.cli.compare_samples import SAMPLES, sample_options
 from herdcli.cli.console import printable, write_stdout
 from herdcli.cli.options import PENALTY, output_options, seed_option, stage, threads_option
@@ -62,7 +63,7 @@ TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv
 @click.option(
     "--temperatures", type=click.IntRange(1), default=1000, show_default=True, help="Temperatures of annealed importance sampling."
 )
-@stage(plotting.plot_option, comparison_options, sample_options, seed_option, threads_option, output_options)
+@stage(plotting.plot_option, comparison_options, sample_options, filter_options, seed_option, threads_option, output_options)
 def command(
     session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, plots: plotting.Wanted, **options: Any
 ) -> None:
@@ -77,10 +78,12 @@ def command(
     error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
     beside nearest neighbour and the majority.  classifier: errors and the quality of its confidences on
     held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
-    --trace for each number of atoms.  beliefs: convergence, and errors against --reference.
+    --trace for each number of atoms.  beliefs: convergence, and errors against --reference.  ica: distance
+    from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.
     -o FILE.h5 stores the table as a `report` artifact.
     """
     from herdcli.cli.compare import comparison, rescored
+    from herdcli.cli.compare_filters import judged
     from herdcli.cli.compare_samples import figures as sampled
     from herdcli.cli.network_input import against
     from herdcli.evaluation import table
@@ -91,11 +94,11 @@ def command(
     _check_output(session, format)
     plotting.check(session, plots, sources, options)
     compared, data = comparison(session, sources, options), options["data"]
-    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES})
+    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES + FILTERS})
     rows: list[table.Row] = list(compared or ())
     for number, path in enumerate(() if compared else sources or ("-",)):
         artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds={*table.METRICS, "dataset"}), data)
-        artifact = against(session, artifact, options["reference"])
+        artifact = judged(session, against(session, artifact, options["reference"]), options)
         plotting.draw(session, artifact, plots, settings)
         with session.console.progress(f"evaluating {artifact.name}") as progress:
             measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None

@@ -25,6 +25,10 @@ PLOTS: dict[tuple[str, str], str] = {
     ("rbm", "reconstructions"): "herdcli.evaluation.rbm_plots.reconstructions",
     ("rbm", "samples"): "herdcli.evaluation.rbm_plots.samples",
     ("rbm", "trace"): "herdcli.evaluation.rbm_plots.trace",
+    ("ica", "filters"): "herdcli.evaluation.ica_plots.filters",
+    ("ica", "spectra"): "herdcli.evaluation.ica_plots.spectra",
+    ("ica", "gabors"): "herdcli.evaluation.ica_plots.gabors",
+    ("ica", "tiling"): "herdcli.evaluation.ica_plots.tiling",
 }
 SUFFIXES = (".png", ".pdf", ".svg")
 INCHES = 6.4  # width of every figure

@@ -33,6 +33,7 @@ METRICS: dict[str, str] = {
     "herding": "herdcli.evaluation.herding.metrics",
     "beliefs": "herdcli.evaluation.beliefs.metrics",
     "samples": "herdcli.evaluation.samples.metrics",
+    "ica": "herdcli.evaluation.ica.metrics",
 }
 
 

@@ -1,0 +1,153 @@
+"""Pictures of an `ica`: its filters, their spectra, the Gabor functions fitted to them, and how they tile their plane.
+
+Filters are drawn on the rows' own axes in the whitened domain, as Teh (2003) does, each on a scale of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.evaluation import plots
+from herdcli.evaluation.ica import GOOD_FIT, picture_shape
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.ica import spectra as signals
+from herdcli.ica.model import ICA
+from herdcli.numerics import gabor
+from herdcli.schema import Array
+
+FEW_COLUMNS = 32  # rows of fewer columns are channels: the filters are drawn as one matrix
+CURVES = 20
+PAIRS = 96
+HALF = 2.0 * np.sqrt(2.0 * np.log(2.0))  # full width at half height of a Gaussian over its standard deviation
+CROSS = 1 / 16  # the arms of a cross, of the bandwidth
+
+
+def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Pictures, or of signals the twenty filters of largest power; of few channels the unmixing matrix."""
+    rows = _own_scale(value.whitening.rotated(value.J))
+    shape = picture_shape(value)
+    if shape is not None:
+        return plots.tiles(rows.reshape(-1, *shape), signed=True, title="filters in the whitened domain")
+    if rows.shape[1] < FEW_COLUMNS:
+        return plots.tiles(_own_scale(value.unmixing)[None], signed=True, title="unmixing matrix, a line for each output")
+    return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample")
+
+
+def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Power over frequency: of pictures in both directions, frequency 0 in the middle."""
+    rows = value.whitening.rotated(value.J)
+    shape = picture_shape(value)
+    if shape is not None:
+        power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
+        return plots.tiles(power / power.max(axis=(1, 2), keepdims=True), title="amplitude spectra of the filters")
+    power = signals.power_spectra(rows[:CURVES])
+    return small_curves(_own_scale(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample")
+
+
+def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Filters, and to the right of each the Gabor function fitted to it; the best fit first."""
+    rows, found = _fitted(value, map)
+    r2 = found.r2
+    order = np.argsort(-r2, kind="stable")
+    shown = order[np.linspace(0, len(order) - 1, min(PAIRS, len(order))).round().astype(int)]
+    height, width = rows.shape[1:]
+    pairs = np.stack([rows, gabor.functions(found, height, width)], axis=1)[shown].reshape(-1, height * width)
+    title = f"filters and Gabor functions, from the best fit to the worst: r² ≥ {GOOD_FIT:g} for {100 * np.mean(r2 >= GOOD_FIT):.0f} %"
+    return plots.tiles(_own_scale(pairs).reshape(-1, height, width), columns=min(16, 2 * len(shown)), signed=True, title=title)
+
+
+def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Where the filters are, and at what frequencies: of pictures by their Gabor functions, of signals over time and frequency.
+
+    Source: Teh (2003), fig. 4.10 and 4.11 (pictures), 4.8 (signals).
+    """
+    if picture_shape(value) is None:
+        return _time_frequency(value.whitening.rotated(value.J))
+    rows, found = _fitted(value, map)
+    good = found.r2 >= GOOD_FIT
+    figure = plots.begin(3.6)
+    space, frequency = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
+    _bars(space, found, good, rows.shape[1:])
+    _crosses(frequency, found, good)
+    figure.suptitle(f"{int(good.sum())} of {len(good)} filters, with r² ≥ {GOOD_FIT:g}", fontsize=9)
+    return figure
+
+
+def small_curves(rows: Array, across: Array, x: str) -> plots.Figure:
+    """Each row as a curve of its own, five side by side."""
+    lines = -(-len(rows) // 5)
+    figure = plots.begin(0.4 + 0.9 * lines)
+    for index, row in enumerate(rows):
+        axes = figure.add_subplot(lines, 5, index + 1)
+        axes.plot(across, row, linewidth=0.8, color="black")
+        axes.set_yticks([])
+        axes.tick_params(labelsize=6)
+        if index < len(rows) - 5:
+            axes.set_xticklabels([])
+        elif index == len(rows) - 1:
+            axes.set_xlabel(x, fontsize=7)
+    return figure
+
+
+def _own_scale(rows: Array) -> Array:
+    """Each row over its largest size."""
+    return np.asarray(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300))
+
+
+def _fitted(value: ICA, map: Callable[..., Any]) -> tuple[Array, gabor.Gabors]:
+    """Filters as pictures (M, h, w), and their Gabor functions.  Raises DataError where there are no pictures."""
+    shape = picture_shape(value)
+    if shape is None:
+        raise DataError("has no image_shape, which Gabor functions need")
+    rows = value.whitening.rotated(value.J).reshape(-1, *shape)
+    return rows, gabor.fit(rows, map=map)
+
+
+def _bars(axes: Any, found: gabor.Gabors, good: Array, shape: tuple[int, int]) -> None:
+    """A bar at the place of each filter, as long as 2τ along its bars and as wide as σ."""
+    from matplotlib.collections import LineCollection
+
+    x, y, theta, tau = found.x[good], found.y[good], found.theta[good], found.tau[good]
+    along = np.stack([-np.sin(theta), np.cos(theta)], axis=1) * tau[:, np.newaxis]
+    centre = np.stack([x, y], axis=1)
+    axes.add_collection(
+        LineCollection(list(np.stack([centre - along, centre + along], axis=1)), linewidths=found.sigma[good], colors="k", alpha=0.35)
+    )
+    axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5), aspect="equal")
+    axes.set_title("place, length and width", fontsize=8)
+    axes.tick_params(labelsize=6)
+
+
+def _crosses(axes: Any, found: gabor.Gabors, good: Array) -> None:
+    """A cross at the peak of each filter's spectrum in the upper half plane, its arms 1/16 of the bandwidths."""
+    from matplotlib.collections import LineCollection
+
+    theta, f = found.theta[good], found.frequency[good]
+    outwards = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    sideways = np.stack([-np.sin(theta), np.cos(theta)], axis=1)
+    centre = f[:, np.newaxis] * outwards
+    arms = []
+    for direction, size in ((outwards, found.sigma[good]), (sideways, found.tau[good])):
+        half = direction * (0.5 * CROSS * HALF / (2 * np.pi * size))[:, np.newaxis]
+        arms += list(np.stack([centre - half, centre + half], axis=1))
+    axes.add_collection(LineCollection(arms, linewidths=0.6, colors="k"))
+    angle = np.linspace(0, np.pi, 100)
+    for radius in (0.125, 0.25, 0.375, 0.5):
+        axes.plot(radius * np.cos(angle), radius * np.sin(angle), color="0.7", linewidth=0.4)
+    axes.set(xlim=(-0.6, 0.6), ylim=(-0.02, 0.72), aspect="equal")
+    axes.set_title("cycles per pixel across the bars", fontsize=8)
+    axes.tick_params(labelsize=6)
+
+
+def _time_frequency(rows: Array) -> plots.Figure:
+    plane = signals.time_frequency(rows)
+    figure = plots.begin(4.0)
+    axes = figure.add_subplot()
+    shown = axes.imshow(plane, origin="lower", aspect="auto", cmap="gray", extent=(0, rows.shape[1], 0, 0.5), interpolation="nearest")
+    axes.set(xlabel="sample", ylabel="cycles per sample", title="power of the filters over time and frequency")
+    figure.colorbar(shown)
+    return figure

@@ -1,0 +1,98 @@
+"""`herd eval` of filters: known mixings, other rows, pictures, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from herdcli import artifacts
+from herdcli.cli.main import main
+from herdcli.ica.model import ICA, Trace
+from herdcli.numerics import whitening
+
+S = np.random.default_rng(0).laplace(size=(300, 3))
+A = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, 0.3], [0.4, 0.1, 1.0]])
+X = S @ A.T
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """model.h5, a perfect unmixing of x.npz, sources s.npz, the mixing a.npz, all where the test runs."""
+    monkeypatch.chdir(tmp_path)
+    fitted = whitening.fit(X)
+    J = np.linalg.inv(fitted.forward @ A)
+    settings = {"algorithm": "infomax", "expert": "logistic", "objective": "entropy", "rows": 300, "iterations": 1, "seed": 0}
+    trace = Trace(np.arange(1), np.zeros(1))
+    value = ICA(J=J, gamma=np.ones(3), power=np.ones(3), kurtosis=np.ones(3), whitening=fitted, trace=trace, **settings)
+    artifacts.save("model.h5", value, [])
+    split = np.repeat([0, 2], [250, 50])
+    for name, rows in {
+        "x": {"X": X},
+        "s": {"X": S},
+        "a": {"X": A},
+        "split": {"X": X, "split": split},
+        "early": {"X": X, "split": 0 * split},
+    }.items():
+        np.savez(f"{name}.npz", **rows)
+    np.savez("short.npz", X=S[:9])
+    np.savez("wide.npz", X=np.ones((4, 4)))
+    return tmp_path
+
+
+def ended(capsys, *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as exit_of:
+        main(["eval", *arguments])
+    streams = capsys.readouterr()
+    return exit_of.value.code or 0, streams.out, streams.err
+
+
+@pytest.mark.parametrize("known", [["--mixing", "a.npz"], ["--data", "x.npz", "--true-sources", "s.npz"]])
+def test_a_perfect_unmixing_is_told_by_mixing_and_by_sources(folder, capsys, known):
+    code, out, _ = ended(capsys, "model.h5", *known, "--format", "json", "--require", "amari<1e-6", "--require", "sir_least>100")
+    assert code == 0
+    assert json.loads(out)[0]["amari_squared"] == pytest.approx(0, abs=1e-9)
+
+
+def test_held_out_rows_are_those_of_split_2(folder, capsys):
+    every, held, nothing = (
+        json.loads(ended(capsys, "model.h5", *data, "--format", "json")[1])[0]
+        for data in (["--data", "x.npz"], ["--data", "split.npz"], [])
+    )
+    assert nothing["score_matching"] is None
+    assert every["score_matching"] != held["score_matching"]
+
+
+def test_pictures_are_written(folder, capsys):
+    pytest.importorskip("matplotlib")
+    code, _, _ = ended(capsys, "model.h5", "--plot", "filters", "filters.png")
+    assert code == 0
+    assert (folder / "filters.png").read_bytes()[:4] == b"\x89PNG"
+
+
+HINT = "hint: herd eval MODEL --data MIXTURES --true-sources SOURCES\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--true-sources", "s.npz"], 2, f"--true-sources needs the mixtures that were made of them\n{HINT}"),
+        (["--true-sources", "s.npz", "--mixing", "a.npz"], 2, f"--true-sources and --mixing both say what the mixing is\n{HINT}"),
+        (["--data", "wide.npz"], 65, "wide.npz: /X has 4 columns, the whitening was fitted to 3\n"),
+        (["--data", "early.npz"], 65, "early.npz: has no rows of split 2 to judge by\n"),
+        (["--data", "x.npz", "--true-sources", "short.npz"], 65, "x.npz: there are 9 rows of sources and 300 of mixtures\n"),
+        (
+            ["--mixing", "wide.npz"],
+            65,
+            "wide.npz: /X has 4 rows, the model's rows have 3 columns\nhint: the mixing A of x = A s has a row for each column of x\n",
+        ),
+        (["--plot", "trace", "t.png"], 2, "there is no plot 'trace' of kind 'ica'\nhint: plots of ica: filters, spectra, gabors, tiling\n"),
+        (["--plot", "gabors", "t.png"], 65, "model.h5: has no image_shape, which Gabor functions need\n"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(folder, capsys, options, code, message):
+    if "--plot" in options:
+        pytest.importorskip("matplotlib")
+    assert ended(capsys, "model.h5", *options) == (code, "", f"herd eval: {message}")
+    assert not (folder / "t.png").exists()

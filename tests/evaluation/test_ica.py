@@ -1,0 +1,106 @@
+"""Figures and pictures of `ica`, on models whose filters and sources are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from herdcli.errors import DataError
+from herdcli.evaluation import ica, ica_plots, plots
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.ica.model import ICA, Trace
+from herdcli.numerics import gabor, whitening
+
+SETTINGS = EvaluationSettings()
+
+
+def model(X: np.ndarray, J_of, **changes) -> ICA:
+    """An ICA of rows X with filters J_of(whitening)."""
+    fitted = whitening.fit(X)
+    J = J_of(fitted)
+    parts = {"gamma": np.ones(len(J)), "power": np.ones(len(J)), "kurtosis": np.arange(len(J), dtype=float), "whitening": fitted}
+    trace = Trace(np.arange(2), np.array([2.0, 1.0]), np.array([0.5, 0.9]))
+    numbers = {"algorithm": "ebm", "expert": "logistic", "objective": "contrast", "rows": len(X), "iterations": 2, "seed": 0}
+    return ICA(J=J, trace=trace, **{**parts, **numbers, **changes})
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    random = np.random.default_rng(0)
+    S, A = random.laplace(size=(500, 3)), random.normal(size=(3, 3))
+    return S, A, S @ A.T
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """30 known Gabor functions of 8×8 as filters of correlated rows."""
+    random = np.random.default_rng(1)
+    ranges = [(1, 6), (1, 6), (0.7, 2), (0.7, 2), (0, 3.1), (0.08, 0.4), (1, 2), (0, 6), (1, 1)]
+    known = gabor.Gabors(*(random.uniform(low, high, 30) for low, high in ranges))
+    rows = gabor.functions(known, 8, 8).reshape(30, 64)
+    X = random.normal(size=(200, 64)) @ random.normal(size=(64, 64))
+    return model(X, lambda w: rows @ (w.forward * np.sqrt(w.variance)[:, None]).T, image_shape=np.array([8, 8]))
+
+
+def test_the_true_unmixing_is_at_distance_0_and_another_is_not(mixture):
+    _, A, X = mixture
+    true = model(X, lambda w: np.linalg.inv(w.forward @ A)[[2, 0, 1]] * [[3.0], [-1.0], [0.2]], mixing=A)
+    found = ica.metrics(true, SETTINGS)
+    assert found["amari"] == pytest.approx(0, abs=1e-10)
+    assert found["amari_squared"] == pytest.approx(0, abs=1e-10)
+    assert found["sir_least"] > 200
+    other = ica.metrics(replace(true, J=np.eye(3)), SETTINGS)
+    assert other["amari"] > 1
+    assert other["sir"] < 20
+    assert other["localisation"] is other["gabor_share"] is None
+
+
+def test_gaussian_score_matching_on_held_out_rows_is_its_closed_form(mixture):
+    """Of whitened rows under E = ½|z|²: ½ E|z|² − D = −D/2."""
+    X = mixture[2]
+    value = model(X, lambda w: np.eye(3), expert="gaussian-cdf")
+    assert ica.metrics(value, SETTINGS)["score_matching"] is None
+    assert ica.metrics(replace(value, holdout=value.whitening.apply(X)), SETTINGS)["score_matching"] == pytest.approx(-1.5)
+    kinked = replace(value, expert="laplace", holdout=value.whitening.apply(X))
+    assert ica.metrics(kinked, SETTINGS)["score_matching"] is None
+
+
+def test_score_matching_prefers_the_density_that_made_the_rows(mixture):
+    A = mixture[1]
+    held = np.random.default_rng(5).logistic(size=(4000, 3)) @ A.T
+    true = model(held, lambda w: np.linalg.inv(w.forward @ A), expert="logistic")
+    true = replace(true, holdout=true.whitening.apply(held))
+    scores = [ica.metrics(replace(true, J=J), SETTINGS)["score_matching"] for J in (true.J, 1.3 * true.J, 0.7 * true.J, np.eye(3))]
+    assert scores[0] == min(scores)
+
+
+def test_filters_that_are_gabor_functions_are_told(pictures):
+    found = ica.metrics(pictures, SETTINGS)
+    assert found["gabor_r2"] > 0.999
+    assert found["gabor_share"] == 1
+    assert 0 < found["participation"] < 0.4
+    assert 0.3 < found["localisation"] < 1
+    noise = replace(pictures, J=np.random.default_rng(0).normal(size=(30, 64)))
+    assert ica.metrics(noise, SETTINGS)["gabor_share"] < 0.1
+    assert set(found) == set(ica.COLUMNS)
+
+
+@pytest.mark.parametrize("name", plots.names("ica"))
+def test_pictures_are_drawn_of_pictures(pictures, name):
+    pytest.importorskip("matplotlib")
+    assert plots.plot_of("ica", name)(pictures, SETTINGS).axes
+
+
+@pytest.mark.parametrize("name", ["filters", "spectra", "tiling"])
+def test_pictures_are_drawn_of_signals_and_channels(pictures, mixture, name):
+    pytest.importorskip("matplotlib")
+    draw = plots.plot_of("ica", name)
+    assert draw(replace(pictures, image_shape=None), SETTINGS).axes
+    assert draw(model(mixture[2], lambda w: np.eye(3)), SETTINGS).axes
+
+
+def test_signals_have_no_gabor_functions(pictures):
+    with pytest.raises(DataError, match=r"^has no image_shape, which Gabor functions need$"):
+        ica_plots.gabors(replace(pictures, image_shape=None), SETTINGS)

@@ -80,7 +80,10 @@ class Locked(HerdError):
 class Interrupted(HerdError):
     """A signal ended the run.  With a checkpoint saved the run can go on: 75; else 128 + signal."""
 
-    def __init__(self, signal_number: int, *, step: int | None = None, saved: bool = False) -> None:
-        done = "" if step is None else f" after step {step}"
-        super().__init__(f"interrupted{done}", hint="the checkpoint is saved: go on with --resume" if saved else None)
-        self.exit_code = 75 if saved else 128 + signal_number
+    def __init__(self, signal_number: int, *, step: int | None = None) -> None:
+        super().__init__("interrupted" if step is None else f"interrupted after step {step}")
+        self.exit_code = 128 + signal_number
+
+    def can_resume(self) -> None:
+        """Say that a checkpoint of the run is there."""
+        self.exit_code, self.hint = 75, "the checkpoint is saved: go on with --resume"

@@ -85,7 +85,7 @@ def run(
             if pending.number is not None:
                 if checkpoint:
                     checkpoint(state)
-                raise Interrupted(pending.number, step=state.step, saved=checkpoint is not None)
+                raise Interrupted(pending.number, step=state.step)
             if checkpoint and state.step < steps:
                 due = state.step % every == 0 if every else time.monotonic() - last_saved >= CHECKPOINT_SECONDS
                 if due:

@@ -15,7 +15,7 @@ from herdcli import __version__
 
 NO_EFFECT_ON_RESULT = frozenset(
     {"input", "output", "format", "input_format", "clobber", "no_clobber", "quiet", "verbose", "debug", "dry_run"}
-    | {"threads", "checkpoint", "every", "resume", "shard", "max_memory", "plots"}
+    | {"threads", "checkpoint", "every", "resume", "shard", "lock", "max_memory", "plots"}
 )
 
 

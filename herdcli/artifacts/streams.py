@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from herdcli.errors import BadUsage, CannotCreate, HerdError, Locked, WriteFailed
+from herdcli.artifacts import locks
+from herdcli.errors import BadUsage, CannotCreate, HerdError, WriteFailed
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 PIPE_BYTES = 1 << 20
@@ -68,7 +69,7 @@ def publish(path: str, *, clobber: bool = True, binary: bool = True) -> Iterator
             yield temporary
             _finish(temporary, descriptor, target, path, clobber)
     except BaseException:
-        if _same_file(temporary, descriptor):
+        if locks.is_open(temporary, descriptor):
             temporary.unlink()
         raise
     finally:
@@ -154,41 +155,11 @@ def _exists(path: str) -> CannotCreate:
 
 def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
     """Open and lock `.NAME.herd-tmp` beside the target, empty."""
-    folder, name = os.path.split(target)
-    stem = name if len(os.fsencode(name)) <= 240 else os.fsencode(name)[:200].decode("utf-8", "ignore")
-    temporary = Path(folder or ".", f".{stem}.herd-tmp")
-    while True:
-        try:
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise CannotCreate(f"cannot be created ({_reason(error)})", where=path) from error
-        try:
-            _lock(descriptor, path)
-            if _same_file(temporary, descriptor):
-                os.ftruncate(descriptor, 0)
-                return temporary, descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, path: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Locked("another run is writing this file", where=path, hint="wait for it, or choose another name") from None
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-            raise
-
-
-def _same_file(path: Path, descriptor: int) -> bool:
-    """Is the locked file still the one of that name?  (The run before may have renamed it away.)"""
-    try:
-        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+    temporary = locks.beside(target, "herd-tmp")
+    hint = "wait for it, or choose another name"
+    descriptor = locks.acquire(temporary, "another run is writing this file", where=path, hint=hint)
+    os.ftruncate(descriptor, 0)
+    return temporary, descriptor
 
 
 def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:

@@ -150,8 +150,15 @@ def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """-o and -n."""
+    """-o, -n and --lock."""
     for option in (
+        click.option(
+            "--lock",
+            type=click.Path(dir_okay=False),
+            default=None,
+            metavar="FILE",
+            help="Do nothing and exit 75 while another run holds this file: for cron.",
+        ),
         click.option("-n", "--no-clobber", is_flag=True, help="Refuse to replace an existing output (exit 73)."),
         click.option(
             "-o", "--output", default="-", metavar="FILE", help="Where the result goes; appears whole or not at all.  [default: stdout]"
@@ -212,6 +219,7 @@ def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
         every=options.pop("every", None),
         resume=options.pop("resume", False),
         dry_run=options.pop("dry_run", False),
+        lock=options.pop("lock", None),
     )
 
 

@@ -7,6 +7,7 @@ import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -14,10 +15,10 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from herdcli import artifacts, iterate
-from herdcli.artifacts import Artifact, memory, provenance
+from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.wording import readable
 from herdcli.cli.console import Console, write_stdout
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, Interrupted
 
 S = TypeVar("S", bound=iterate.Steppable)
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
@@ -40,23 +41,39 @@ class Session:
     resume: bool
     dry_run: bool
     inputs: dict[str, Artifact] = field(default_factory=dict)
+    lock: str | None = None
     _pool: ThreadPoolExecutor | None = None
+    _held: ExitStack = field(default_factory=ExitStack)
+    _saved: bool = False  # is there a checkpoint of this run?
 
     def __enter__(self) -> Session:
-        if self.checkpoint is None:
-            for option in ("every", "resume"):
-                self.ignored(option, "without --checkpoint")
-            return self
-        if self.output != "-" and os.path.realpath(self.output) == os.path.realpath(self.checkpoint):
-            raise BadUsage("is named by both -o and --checkpoint", where=self.output, hint="give the checkpoint a name of its own")
-        artifacts.check_checkpoint(self.checkpoint)
+        with ExitStack() as held:
+            if self.lock is not None:
+                held.enter_context(locks.held(self.lock, "another run holds this lock"))
+            if self.checkpoint is not None:
+                self._own_checkpoint(self.checkpoint, held)
+            self._held = held.pop_all()
+        for option in ("every", "resume") if self.checkpoint is None else ():
+            self.ignored(option, "without --checkpoint")
         return self
+
+    def _own_checkpoint(self, path: str, held: ExitStack) -> None:
+        """Be the only run with this checkpoint, for the length of the command."""
+        if self.output != "-" and os.path.realpath(self.output) == os.path.realpath(path):
+            raise BadUsage("is named by both -o and --checkpoint", where=self.output, hint="give the checkpoint a name of its own")
+        artifacts.check_checkpoint(path)
+        held.enter_context(
+            locks.owned(path, "is the checkpoint of another run that is going on", hint="name another file with --checkpoint")
+        )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:
             error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
+        if isinstance(error, Interrupted) and self._saved:
+            error.can_resume()
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
+        self._held.close()
 
     def ignored(self, option: str, why: str) -> None:
         """Warn about an option the user typed that does nothing here."""
@@ -105,6 +122,7 @@ class Session:
         written = artifacts.save(self.output, value, [*earlier, self.record()], format=format, clobber=self.clobber)
         self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {readable(written.size)}")
         if self.checkpoint:
+            self._saved = False
             artifacts.remove_checkpoint(self.checkpoint)
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
@@ -131,12 +149,16 @@ class Session:
             if saved is None:
                 self.console.note(f"no checkpoint at {path} yet: starting afresh")
             else:
-                state = saved
+                state, self._saved = saved, True
                 self.console.note(f"going on from step {state.step}" + ("" if until else f" of {steps}"))
-        keep = (lambda now: artifacts.save_checkpoint(path, now, digest)) if path else None
+
+        def keep(now: S) -> None:
+            artifacts.save_checkpoint(str(path), now, digest)
+            self._saved = True
+
         with self.console.progress(label) as progress:
             shown = None if until else progress
-            return iterate.run(step, state, steps=steps, until=until, checkpoint=keep, every=self.every, progress=shown)
+            return iterate.run(step, state, steps=steps, until=until, checkpoint=keep if path else None, every=self.every, progress=shown)
 
     def _print_plan(self, step: Callable[[S], S], state: S, steps: int, label: str) -> NoReturn:
         """Try the first steps, say what the whole would take, and end the command."""

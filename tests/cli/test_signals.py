@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -135,3 +136,41 @@ def test_second_signal_stops_at_once(start, tmp_path):
     running.communicate(timeout=WAIT)
     assert running.returncode in {130, 143}
     assert names(tmp_path) == {"digits.h5"}
+
+
+def test_another_run_cannot_take_the_checkpoint(start, tmp_path):
+    running = start(*SAVING, "--epochs", "4000", "-o", "out.h5")
+    wait_for(tmp_path / "state.h5", running)
+    second = start("--checkpoint", "state.h5", "-o", "second.h5")
+    _, err = second.communicate(timeout=WAIT)
+    message = b"herd fit-rbm: state.h5: is the checkpoint of another run that is going on\nhint: name another file with --checkpoint\n"
+    assert (second.returncode, err) == (75, message)
+    stop(running, signal.SIGTERM)
+    assert names(tmp_path) == {"digits.h5", "state.h5"}
+
+
+def test_lock_is_held_for_the_run_and_stays_as_a_file(start, tmp_path, herd, quick):
+    running = start("-v", "--epochs", "4000", "--lock", "nightly.lock", "-o", "out.h5")
+    wait_for(tmp_path / "nightly.lock", running)
+    assert b"digits.h5" in running.stderr.readline()
+    second = herd("info", "digits.h5")
+    assert second.code == 0
+    second = herd(*quick("digits.h5", "--lock", "nightly.lock", "-o", "second.h5"))
+    assert (second.code, second.err) == (75, "herd fit-rbm: nightly.lock: another run holds this lock\n")
+    stop(running, signal.SIGTERM)
+    assert herd(*quick("digits.h5", "--lock", "nightly.lock", "-o", "second.h5")).code == 0
+    assert names(tmp_path) == {"digits.h5", "nightly.lock", "second.h5"}
+
+
+def test_signal_while_the_result_is_written_leaves_a_checkpoint_to_go_on_from(start, tmp_path, uninterrupted):
+    os.mkfifo(tmp_path / "out.h5")  # nobody reads: the finished run waits there
+    running = start(*SAVING, "-o", "out.h5")
+    wait_for(tmp_path / "state.h5", running)
+    time.sleep(3)
+    code, _, err = stop(running, signal.SIGTERM)
+    assert code == 75
+    assert err.splitlines()[-1] == "hint: the checkpoint is saved: go on with --resume"
+    (tmp_path / "out.h5").unlink()
+    resumed = start(*SAVING, "--resume", "-o", "out.h5")
+    resumed.communicate(timeout=WAIT)
+    assert (tmp_path / "out.h5").read_bytes() == uninterrupted

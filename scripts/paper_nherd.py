@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -39,27 +40,31 @@ NOISES = (0.0, 0.1, 0.3)
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 PASSES = (1, 2, 5, 10, 20)
 EQUAL_PASSES = 5
+Choice = tuple[str, float]
+GRID: list[Choice] = [(name, C) for name in ALGORITHMS for C in CS]
 
 
-def learned(task: Task, rows: np.ndarray, label: np.ndarray, name: str, C: float, test: np.ndarray, marks: tuple[int, ...]) -> np.ndarray:
-    """Predicted classes (len(marks), n) of test rows after each of these numbers of passes, in a new order each."""
-    algorithm, form = ALGORITHMS[name]
-    rule, count = rule_of(Settings(algorithm=algorithm, form=form, C=C)), 1 if task.classes == 2 else task.classes
-    table = np.zeros((task.X.shape[1] + 1, 2, count))
-    table[:, 1] = 1.0
-    held, running, found = task.X[test], np.zeros(2), []
-    for turn in range(1, marks[-1] + 1):
+def learned(task: Task, rows: np.ndarray, label: np.ndarray, choices: list[Choice], test: np.ndarray, marks: Sequence[int]) -> np.ndarray:
+    """Predicted classes (choices, marks, n) of test rows after each number of passes, in a new order each, the same for all choices."""
+    count = 1 if task.classes == 2 else task.classes
+    rules = [rule_of(Settings(algorithm=ALGORITHMS[name][0], form=ALGORITHMS[name][1], C=C)) for name, C in choices]
+    tables = [np.zeros((task.X.shape[1] + 1, 2, count)) for _ in choices]
+    for table in tables:
+        table[:, 1] = 1.0
+    held, running, found = task.X[test], np.zeros((len(choices), 2)), []
+    for turn in range(1, max(marks) + 1):
         order = np.random.default_rng(turn).permutation(len(rows))
         X = task.X[rows[order]]
-        data = (table, X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data, label[order].astype(np.int32), None, rule)
-        if count == 1:
-            fast.learn_binary(*data, running, *np.zeros((2, len(rows))))
-        else:
-            fast.learn_multiclass(*data, True, running, *np.zeros((2, len(rows), count)))
+        data = (X.indptr.astype(np.int64), X.indices.astype(np.int32) + 1, X.data, label[order].astype(np.int32), None)
+        for table, rule, so_far in zip(tables, rules, running, strict=True):
+            if count == 1:
+                fast.learn_binary(table, *data, rule, so_far, *np.zeros((2, len(rows))))
+            else:
+                fast.learn_multiclass(table, *data, rule, True, so_far, *np.zeros((2, len(rows), count)))
         if turn in marks:
-            score = held @ table[1:, 0]
-            found.append((score[:, 0] > 0).astype(int) if count == 1 else score.argmax(axis=1))
-    return np.array(found)
+            scores = [held @ table[1:, 0] for table in tables]
+            found.append([(score[:, 0] > 0).astype(int) if count == 1 else score.argmax(axis=1) for score in scores])
+    return np.array(found).swapaxes(0, 1)
 
 
 def noisy(task: Task, noise: float, seed: int) -> np.ndarray:
@@ -69,32 +74,41 @@ def noisy(task: Task, noise: float, seed: int) -> np.ndarray:
     return np.where(flipped, (task.y + random.integers(1, task.classes, len(task.y))) % task.classes, task.y)
 
 
-def tuned(task: Task, name: str, label: np.ndarray) -> tuple[float, int]:
-    """C and passes of least error on the noisy development quarter."""
-    rows = task.folds[0][0]
-    cut = len(rows) * 3 // 4
-    order = np.random.default_rng(1).permutation(rows)
+def tuned(task: Task, label: np.ndarray) -> dict[str, tuple[float, int]]:
+    """C and passes of least error on the noisy development quarter, for each algorithm."""
+    order = np.random.default_rng(1).permutation(task.folds[0][0])
+    cut = len(order) * 3 // 4
     train, dev = order[:cut], order[cut:]
-    errors = [(learned(task, train, label[train], name, C, dev, PASSES) != label[dev]).mean(axis=1) for C in CS]
-    best = np.unravel_index(np.argmin(errors), (len(CS), len(PASSES)))
-    return CS[best[0]], PASSES[best[1]]
+    errors = (learned(task, train, label[train], GRID, dev, PASSES) != label[dev]).mean(axis=2).reshape(len(ALGORITHMS), -1)
+    best = [np.unravel_index(row.argmin(), (len(CS), len(PASSES))) for row in errors]
+    return {name: (CS[C], PASSES[passes]) for name, (C, passes) in zip(ALGORITHMS, best, strict=True)}
 
 
 def run(task: Task, noise: float) -> tuple[list[dict], list[dict], dict[str, np.ndarray]]:
-    """Rows of the tuned and of the equal-C table, and for the tuned ones which test rows were wrong."""
+    """Rows of the tuned and (two classes) of the equal-C table, and for the tuned ones which test rows were wrong."""
     label = noisy(task, noise, 7)
-    chosen, equal, wrong = [], [], {}
-    for name in ALGORITHMS:
-        C, passes = tuned(task, name, label)
-        misses = [learned(task, train, label[train], name, C, test, (passes,))[0] != task.y[test] for train, test in task.folds]
-        wrong[name] = np.concatenate(misses)
-        common = {"group": task.group, "algorithm": name, "noise": noise}
-        chosen.append({"task": task.name, **common, "error": float(wrong[name].mean()), "C": C, "passes": passes})
-        for value in CS:
-            train, test = task.folds[0]
-            found = learned(task, train, label[train], name, value, test, (EQUAL_PASSES,))[0]
-            equal.append({"task": f"{task.name} C={value:g}", **common, "error": float((found != task.y[test]).mean()), "C": value})
-    return chosen, equal, wrong
+    settings = tuned(task, label)
+    wrong: dict[str, list[np.ndarray]] = {name: [] for name in ALGORITHMS}
+    missed = np.zeros(len(GRID))
+    for train, test in task.folds:
+        marks = sorted({passes for _, passes in settings.values()})
+        found = learned(task, train, label[train], [(name, C) for name, (C, _) in settings.items()], test, marks)
+        for guesses, (name, (_, passes)) in zip(found, settings.items(), strict=True):
+            wrong[name].append(guesses[marks.index(passes)] != task.y[test])
+        if task.classes == 2:
+            missed += (learned(task, train, label[train], GRID, test, (EQUAL_PASSES,))[:, 0] != task.y[test]).sum(axis=1)
+    judged = {name: np.concatenate(parts) for name, parts in wrong.items()}
+    common = {"group": task.group, "noise": noise}
+    chosen = [
+        {"task": task.name, "algorithm": name, **common, "error": float(judged[name].mean()), "C": C, "passes": passes}
+        for name, (C, passes) in settings.items()
+    ]
+    rows = sum(len(test) for _, test in task.folds)
+    equal = [
+        {"task": f"{task.name} C={C:g}", "algorithm": name, **common, "error": float(count / rows), "C": C}
+        for (name, C), count in zip(GRID, missed, strict=True)
+    ]
+    return chosen, equal, judged
 
 
 def save(folder: Path, chosen: list[dict], equal: list[dict], phoneme: list[dict], many: list[dict]) -> None:

@@ -10,13 +10,15 @@
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define ONLINE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define ONLINE_WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define ONLINE_CLONES
+#define ONLINE_WIDE
 #endif
 #if defined(__GNUC__)
-#define ONLINE_FETCH(address) __builtin_prefetch(address)
+#define ONLINE_FETCH(address, level) __builtin_prefetch(address, 0, level)
 #else
-#define ONLINE_FETCH(address) ((void)(address))
+#define ONLINE_FETCH(address, level) ((void)(address))
 #endif
 
 enum { NHERD, AROW, CW, SCW1, SCW2, PA, PA1, PA2, PERCEPTRON, SOP };
@@ -168,93 +170,119 @@ static void online_update(double *table, ptrdiff_t classes, ptrdiff_t class, con
         variance[(ptrdiff_t)index[i] * stride] = scratch[i];
 }
 
-/* Sums over a row run in four lanes, entry i in lane i mod 4, which are then added in pairs.  The mean's and the variance's
- * sum of a lane share a vector, as mean and variance share a cache line. */
+/* Sums over a row run in four lanes, entry i in lane i mod 4, which are then added in pairs.  Four weights at a time: those of
+ * entries 0 and 2 in one vector, 1 and 3 in another, mean beside variance as they lie in memory. */
 typedef double online_pair __attribute__((vector_size(16), aligned(8)));
+typedef double online_four __attribute__((vector_size(32), aligned(8)));
+#define ONLINE_JOIN(low, high) __builtin_shufflevector(low, high, 0, 1, 2, 3)
+#define ONLINE_LOW(both) __builtin_shufflevector(both, both, 0, 1)
+#define ONLINE_HIGH(both) __builtin_shufflevector(both, both, 2, 3)
+#define ONLINE_EVEN(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define ONLINE_ODD(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
 
-static inline void online_add(const online_pair *table, int32_t at, double x, double xx, online_pair *sum)
+/* What is fetched before it is used: values and indices, which lie in order; and weights of a table beyond the cache, two entries
+ * or, where fewer than NEAR are on their way, four for each four that are worked on, so that memory is never idle. */
+enum { STREAM = 256, NEAR = 64, FAR = 256 };
+
+static inline int64_t online_fetch(const online_pair *table, const int32_t *at, int64_t i, int64_t fetched, int64_t left)
 {
-    const online_pair factor = {x, xx};
-    *sum += table[at] * factor;
+    if (fetched + 4 > left || fetched > i + FAR)
+        return fetched;
+    ONLINE_FETCH(table + at[fetched], 1);
+    ONLINE_FETCH(table + at[fetched + 1], 1);
+    if (fetched > i + NEAR)
+        return fetched + 2;
+    ONLINE_FETCH(table + at[fetched + 2], 1);
+    ONLINE_FETCH(table + at[fetched + 3], 1);
+    return fetched + 4;
 }
 
-/* The same for two classes and `project`: mean and variance of a weight are read and written together, two weights at a time
- * for the sake of the division. */
-static void online_update_pairs(online_pair *table, const int32_t *restrict index, const double *restrict x, ptrdiff_t count, double move,
-                                double gamma)
+/* μ·x in sums[0], x'Σx in sums[1] and |x|² in sums[2] of a row. */
+ONLINE_WIDE static int64_t online_sums(const online_pair *table, const int32_t *restrict at, const double *restrict x, int64_t count,
+                                       int64_t fetched, int64_t left, double *sums)
 {
-    ptrdiff_t i = 0;
-    for (; i + 2 <= count; i += 2) {
-        const online_pair one = table[index[i]], two = table[index[i + 1]], s = {one[1], two[1]}, mean = {one[0], two[0]};
-        online_pair both, m, shrunk;
-        memcpy(&both, x + i, sizeof both);
-        m = mean + move * (s * both);
-        shrunk = s / (1.0 + gamma * (s * (both * both)));
-        table[index[i]] = (online_pair){m[0], shrunk[0]};
-        table[index[i + 1]] = (online_pair){m[1], shrunk[1]};
+    online_four even = {0.0}, odd = {0.0}, squares = {0.0};
+    online_pair lanes[4], total;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        online_four x4, xx;
+        ONLINE_FETCH(x + i + STREAM, 3);
+        if (!(i & 4))
+            ONLINE_FETCH(at + i + 2 * STREAM, 3);
+        fetched = online_fetch(table, at, i, fetched, left);
+        memcpy(&x4, x + i, sizeof x4);
+        xx = x4 * x4;
+        even += ONLINE_JOIN(table[at[i]], table[at[i + 2]]) * ONLINE_EVEN(x4, xx);
+        odd += ONLINE_JOIN(table[at[i + 1]], table[at[i + 3]]) * ONLINE_ODD(x4, xx);
+        squares += xx;
     }
-    if (i < count) {
-        const online_pair old = table[index[i]];
-        table[index[i]] = (online_pair){old[0] + move * (old[1] * x[i]), old[1] / (1.0 + gamma * (old[1] * (x[i] * x[i])))};
+    lanes[0] = ONLINE_LOW(even), lanes[1] = ONLINE_LOW(odd), lanes[2] = ONLINE_HIGH(even), lanes[3] = ONLINE_HIGH(odd);
+    for (; i < count; i++) {
+        const double xx = x[i] * x[i];
+        lanes[i & 3] += table[at[i]] * (online_pair){x[i], xx};
+        squares[i & 3] += xx;
     }
+    total = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+    sums[0] = total[0];
+    sums[1] = total[1];
+    sums[2] = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+    return fetched;
 }
 
-enum { AHEAD = 64 }; /* entries between fetching a weight and its use, which may be in a later row */
+/* Means and variances of a row's weights after an update with `project`. */
+ONLINE_WIDE static int64_t online_project(online_pair *table, const int32_t *restrict at, const double *restrict x, int64_t count,
+                                          double move, double gamma, int64_t fetched, int64_t left)
+{
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        fetched = online_fetch(table, at, count + i, fetched, left);
+        const online_four even = ONLINE_JOIN(table[at[i]], table[at[i + 2]]), odd = ONLINE_JOIN(table[at[i + 1]], table[at[i + 3]]);
+        const online_four mean = ONLINE_EVEN(even, odd), s = ONLINE_ODD(even, odd);
+        online_four x4, moved, shrunk, first, second;
+        memcpy(&x4, x + i, sizeof x4);
+        moved = mean + move * (s * x4);
+        shrunk = s / (1.0 + gamma * (s * (x4 * x4)));
+        first = ONLINE_EVEN(moved, shrunk);
+        second = ONLINE_ODD(moved, shrunk);
+        table[at[i]] = ONLINE_LOW(first);
+        table[at[i + 1]] = ONLINE_LOW(second);
+        table[at[i + 2]] = ONLINE_HIGH(first);
+        table[at[i + 3]] = ONLINE_HIGH(second);
+    }
+    for (; i < count; i++) {
+        const online_pair old = table[at[i]];
+        table[at[i]] = (online_pair){old[0] + move * (old[1] * x[i]), old[1] / (1.0 + gamma * (old[1] * (x[i] * x[i])))};
+    }
+    return fetched;
+}
 
 /* Two classes.  y is +1 or −1; margin[row] = y·μ·x and variance[row] = x'Σx before the example is learned. */
 static int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
                              const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
                              double *variance, double *scratch)
 {
-    const int64_t entries = pointer[rows];
-    int64_t updates = 0;
+    const int64_t entries = fetch ? pointer[rows] : 0;
+    int64_t updates = 0, fetched = 0;
     for (ptrdiff_t row = 0; row < rows; row++) {
         const int64_t begin = pointer[row], count = pointer[row + 1] - begin;
         const int32_t *restrict at = index + begin;
         const double *restrict x = value + begin;
         const double sign = label[row] ? 1.0 : -1.0;
-        double m, v, squares, C;
-        const online_pair *entry = (const online_pair *)table;
-        online_pair sums[4] = {{0.0}}, low = {0.0}, high = {0.0};
+        double sums[3], C;
         online_step step;
-        for (int64_t i = 0; i + 4 <= count; i += 4) {
-            online_pair first, second;
-            if (fetch && begin + i + AHEAD + 4 <= entries)
-                for (int k = AHEAD; k < AHEAD + 4; k++)
-                    ONLINE_FETCH(entry + at[i + k]);
-            memcpy(&first, x + i, sizeof first);
-            memcpy(&second, x + i + 2, sizeof second);
-            const online_pair first2 = first * first, second2 = second * second;
-            online_add(entry, at[i], first[0], first2[0], &sums[0]);
-            online_add(entry, at[i + 1], first[1], first2[1], &sums[1]);
-            online_add(entry, at[i + 2], second[0], second2[0], &sums[2]);
-            online_add(entry, at[i + 3], second[1], second2[1], &sums[3]);
-            low += first2;
-            high += second2;
-        }
-        for (int64_t i = count & ~(int64_t)3; i < count; i++) {
-            const double xx = x[i] * x[i];
-            online_add(entry, at[i], x[i], xx, &sums[i & 3]);
-            if (i & 2)
-                high[i & 1] += xx;
-            else
-                low[i & 1] += xx;
-        }
-        sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-        m = sums[0][0] * sign;
-        v = sums[0][1];
-        squares = (low[0] + low[1]) + (high[0] + high[1]);
-        margin[row] = m;
-        variance[row] = v;
-        C = online_aggressiveness(rule, running, squares, weight ? weight[row] : 1.0);
-        step = online_solve(rule, m, v, C);
+        fetched = online_sums((const online_pair *)table, at, x, count, fetched, entries - begin, sums);
+        margin[row] = sums[0] * sign;
+        variance[row] = sums[1];
+        C = online_aggressiveness(rule, running, sums[2], weight ? weight[row] : 1.0);
+        step = online_solve(rule, margin[row], sums[1], C);
         if (step.alpha != 0.0 || step.gamma > 0.0) {
             if (step.gamma > 0.0 && rule->form != DROP && !online_is_herd(rule))
-                online_update_pairs((online_pair *)table, at, x, count, step.alpha * sign, step.gamma);
+                fetched = online_project((online_pair *)table, at, x, count, step.alpha * sign, step.gamma, fetched, entries - begin);
             else
                 online_update(table, 1, 0, at, x, count, rule, step, sign, scratch);
             updates++;
         }
+        fetched = fetched > count ? fetched - count : 0;
     }
     return updates;
 }

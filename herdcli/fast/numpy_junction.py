@@ -27,7 +27,7 @@ from herdcli.schema import Array
 
 __all__ = ["clique_updates", "settle_and_scale"]
 
-Links = tuple[Array, Array, Array, Array, Array, Array]
+Links = tuple[Array, ...]
 
 
 def clique_updates(

@@ -115,7 +115,8 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
         if agreed:
             joined.append((c, d, agreed))
     forest = {c: c for c in range(len(kept))}
-    return CliqueGraph(kept, joined, all([_join(forest, c, d) for c, d, _ in joined]))
+    loops = [pair for pair in joined if not _join(forest, *pair[:2])]
+    return CliqueGraph(kept, joined, not loops)
 
 
 def _join(parent: dict[int, int], c: int, d: int) -> bool:
@@ -214,7 +215,7 @@ def depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, bool]
     yield root, -1, True
     path = [(root, -1, iter(near[root]))]
     while path:
-        here, came, more = path[-1]
+        _, came, more = path[-1]
         for there, e in more:
             if e != came ^ 1 or came < 0:
                 yield there, e, True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -127,7 +128,7 @@ def pairs(rows: Rows, cardinality: Array, smoothing: float = 0.0) -> Pairs:
         table += (hot * rows.weight[start : start + step, None]).T @ hot
     share = smoothing / (len(rows.x) + smoothing)
     flat = np.outer(1 / np.repeat(cardinality, cardinality), 1 / np.repeat(cardinality, cardinality))
-    for i, (first, last) in enumerate(zip(offset[:-1], offset[1:], strict=True)):
+    for i, (first, last) in enumerate(pairwise(offset.tolist())):
         flat[first:last, first:last] = np.eye(last - first) / cardinality[i]
     return Pairs(np.asarray(cardinality), (1 - share) * table + share * flat)
 

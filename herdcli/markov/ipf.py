@@ -118,7 +118,7 @@ class IterativeScaling:
         cell = made.links[4][made.links[3][a] : made.links[3][a + 1]]
         at, table = made.cells_of(a), made.table_of(made.home[a])
         p = np.bincount(cell, state.tables[table], at.stop - at.start)
-        p /= p.sum()
+        p = p / p.sum()
         flat = cluster.features.reshape(len(cluster.features), -1)
         ratio = tilt(p, flat, cluster.target)
         if ratio is None:

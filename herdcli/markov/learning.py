@@ -12,7 +12,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov.constraints import Problem
 from herdcli.schema import Array
 
-# name -> module.class: a Learner made of (problem, settings)
+# name -> module.attribute: makes a Learner of (problem, settings)
 ALGORITHMS: dict[str, str] = {
     "ups-jt": "herdcli.markov.ipf.IterativeScaling",
     "effective-ipf": "herdcli.markov.ipf.IterativeScaling",
@@ -21,7 +21,7 @@ ALGORITHMS: dict[str, str] = {
     "cvm": "herdcli.markov.cvm.ClusterVariation",
     "gis": "herdcli.markov.learning_features.FeatureScaling",
     "iis": "herdcli.markov.learning_features.FeatureScaling",
-    "gradient": "herdcli.markov.learning_gradient.Gradient",
+    "gradient": "herdcli.markov.learning_gradient.gradient",
     "pseudo-likelihood": "herdcli.markov.learning_gradient.PseudoLikelihood",
     "linear-response": "herdcli.markov.learning_response.LinearResponse",
 }

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
+from herdcli.markov.fit import Fit
 from herdcli.schema import Array, array
 
 Factor = tuple[tuple[int, ...], Array]
@@ -37,6 +38,7 @@ class Network:
     names: list[str] | None = None
     states: list[str] | None = None  # names of all states, variable by variable
     directed: bool = False
+    fit: Fit | None = None  # how it was learned
 
     @property
     def count(self) -> int:

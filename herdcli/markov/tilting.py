@@ -26,27 +26,24 @@ def tilt(p: Array, features: Array, target: Array) -> Array | None:
         return None
     delta, log_p = np.zeros(len(f)), np.log(np.where(on, p, 1.0))
     value, q = _dual(delta, f, log_p, on)
+    finished = False  # the last step was so short that the next one is lost in rounding
     for _ in range(STEPS):
         gradient = f @ q
-        if np.abs(gradient).max() <= PRECISION:
+        if np.abs(gradient).max() <= PRECISION or finished:
             break
         hessian = (f * q) @ f.T - np.outer(gradient, gradient)
         direction = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
         reach = np.abs(direction @ f).max()
         length = min(1.0, LONGEST / reach) if reach > 0 else 0.0
         slope = float(gradient @ direction)
-        for _ in range(60):
+        finished = length == 1.0 and -slope < 1e-14
+        while True:
             tried = delta + length * direction
             after, made = _dual(tried, f, log_p, on)
-            if after <= value + 1e-4 * length * slope + 1e-16 * abs(value):
+            if finished or after <= value + 1e-4 * length * slope or length < 1e-12:
                 break
             length /= 2
-        else:
-            break
-        stuck = np.array_equal(tried, delta)
         delta, value, q = tried, after, made
-        if stuck:
-            break
     if not np.abs(f @ q).max() <= 1e-6 * max(1.0, float(np.abs(features).max())):
         return None
     ratio: Array = np.divide(q, p, out=np.zeros_like(p), where=on)

@@ -107,3 +107,11 @@ def test_other_columns_are_refused():
     logged = whitening.fit(np.abs(correlated(20, 4)), log=True)
     with pytest.raises(DataError, match=r"^/X has negative values, first in row 1: log\(1 \+ x\) is of intensities, from 0 upwards$"):
         logged.apply(np.array([[0.0] * 4, [-1.0] * 4]))
+
+
+def test_filters_turned_to_the_rows_axes_do_to_zca_rows_what_they_did_to_pca_rows():
+    X = correlated(100, 5)
+    J = np.random.default_rng(1).normal(size=(7, 5))
+    pca, zca = whitening.fit(X), whitening.fit(X, method="zca")
+    assert np.allclose(zca.apply(X) @ pca.rotated(J).T, pca.apply(X) @ J.T)
+    assert np.array_equal(zca.rotated(J), J)

@@ -40,7 +40,7 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("dataset", ("herdcli.artifacts.dataset.Dataset",)),
-        Kind("rbm", ("herdcli.rbm.model.RBM",)),
+        Kind("rbm", ("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM")),
         Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("classifier", ("herdcli.online.model.Classifier",)),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),

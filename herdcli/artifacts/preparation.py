@@ -99,18 +99,38 @@ def binarise(
         return _at_least(data.X, _two_level_cut(levels, declared)), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
+    low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
+    used = default if threshold is None else threshold
+    return _at_least(data.X, low + used * (high - low)), used
+
+
+def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are no proportions") -> tuple[float, float]:
+    """The declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
+    hint = "declare the range of the values: --range LO,HI"
     if declared is None:
-        hint = "declare the range of the values: --range LO,HI"
-        raise BadUsage("/X has more than two values and no value_range, so no threshold can be set", hint=hint)
+        raise BadUsage(f"/X has {lacking}", hint=hint)
     low, high = (float(end) for end in declared)
     if not low < high:
         raise BadUsage(f"{low:g},{high:g} is no range", where="--range", hint="the lowest and the highest value")
     lowest, highest = _extremes(data)
     if lowest < low or highest > high:
-        hint = "declare the range of the values: --range LO,HI"
         raise DataError(f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}", hint=hint)
-    used = default if threshold is None else threshold
-    return _at_least(data.X, low + used * (high - low)), used
+    return low, high
+
+
+def dense(data: Dataset, dtype: Any) -> Array:
+    """X as a new dense array of one type."""
+    X = np.empty(data.X.shape, dtype=dtype)
+    for rows, block in _row_blocks(data.X):
+        X[rows] = block
+    return X
+
+
+def proportions(X: Array, limits: tuple[float, float]) -> Array:
+    """Values of a range as shares of it, in place."""
+    X -= X.dtype.type(limits[0])
+    X /= X.dtype.type(limits[1] - limits[0])
+    return np.clip(X, 0.0, 1.0, out=X)
 
 
 def _two_level_cut(levels: tuple[float, float], declared: Any) -> float:

@@ -51,7 +51,7 @@ def command(session: Session, model: str, source: str, want: str | None, **optio
 def _rbm(session: Session, model: Any, data: Any, want: str | None, options: dict[str, Any]) -> tuple[Any, str]:
     """The rows of a data set as an `rbm` sees them, and what was made of them in words."""
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.prepare import two_state
+    from herdcli.cli.prepare import in_units
     from herdcli.evaluation.classes import class_probabilities
     from herdcli.evaluation.settings import EvaluationSettings
     from herdcli.rbm import transform
@@ -62,7 +62,7 @@ def _rbm(session: Session, model: Any, data: Any, want: str | None, options: dic
         raise BadUsage("--want classes needs a model of classes", hint="fit-rbm --per-class makes one")
     known = {"threshold": model.threshold, "value_range": None if model.value_range is None else tuple(model.value_range)}
     given = {name: value for name, value in options.items() if name not in known or value is not None}
-    rows = two_state(session, data, family(model.visible_units).values, known | given, default=0.5)
+    rows = in_units(session, data, family(model.visible_units), known | given, default=0.5)
     if rows.X.shape[1] != model.W.shape[1]:
         raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.W.shape[1]} visible units", where=data.name)
     names, y = None, data.value.y

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from herdcli.cli.fit_rbm_options import ALGORITHMS, unit_options, variant_options, warn_of_idle_options
 from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.rbm.learning import Settings
+    from herdcli.rbm.learning import Problem, Settings
 
-UNITS = click.Choice(["binary", "spin"])
 DEFAULT_THRESHOLD = 0.4
 
 
@@ -34,10 +34,14 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 @input_argument
 @click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="Hidden units.")
 @click.option(
-    "--algorithm", type=click.Choice(["cd", "pcd"]), default="cd", show_default=True, help="Contrastive divergence, or its persistent form."
+    "--algorithm",
+    type=click.Choice(ALGORITHMS),
+    default="cd",
+    show_default=True,
+    help="Contrastive divergence; persistent, with fast weights; pseudo-likelihood; the exact gradient (one layer of at most 2^20 states).",
 )
 @click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k).")
-@click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd.  [default: the batch size]")
+@click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd and fpcd.  [default: the batch size]")
 @click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
 @click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Rate of the first update.")
@@ -63,35 +67,34 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
     metavar="N",
     help="With --per-class: average energies over the last N updates.",
 )
-@click.option("--units", type=UNITS, default="binary", show_default=True, help="Values of all units: {0,1} or {−1,+1}.")
-@click.option("--visible-units", type=UNITS, default=None, help="Values of the visible units.  [default: --units]")
-@click.option("--hidden-units", type=UNITS, default=None, help="Values of the hidden units.  [default: --units]")
-@stage(data_options, seed_option, threads_option, checkpoint_options, output_options)
+@stage(unit_options, variant_options, data_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, source: str, **options: Any) -> None:
-    """Learn restricted Boltzmann machines by CD-k or persistent CD.
+    """Learn restricted Boltzmann machines, harmoniums with any mixture of unit families.
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
       herd data digits | herd fit-rbm --per-class | herd eval
+      herd data digits | herd fit-rbm --visible-units rate:16 --mean-field visible | herd eval
 
     INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
     """
-    from herdcli.cli.prepare import two_state
+    from herdcli.cli.prepare import in_units
     from herdcli.rbm import classes, learning
     from herdcli.rbm.units import family
 
     settings = _settings(session, options)
     session.check_output("rbm")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    rows = two_state(session, data, family(settings.visible_units).values, options, default=DEFAULT_THRESHOLD)
-    data = replace(data, value=None)  # two-state rows take its place in memory
+    rows = in_units(session, data, family(settings.visible_units), options, default=DEFAULT_THRESHOLD)
+    data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
     groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
     scored = groups.X[groups.held] if settings.average_scores else None
     problem = learning.Problem(groups.training_rows(), settings, scored)
     size = f"{len(problem.rows)} × {groups.X.shape[1]} × {settings.hidden}"
     session.require_memory(learning.memory(problem), f"learning {size} weights")
+    _warn_of_rows(session, problem)
     steps = learning.total_steps(problem)
     state = session.iterate(
         lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"
@@ -106,8 +109,7 @@ def _settings(session: Session, options: dict[str, Any]) -> Settings:
     """The learning settings of the options, with warnings for those that do nothing."""
     from herdcli.rbm.learning import Settings
 
-    if options["algorithm"] == "cd":
-        session.ignored("chains", "with --algorithm cd")
+    warn_of_idle_options(session, options["algorithm"], sparse=options["sparsity_target"] is not None)
     if not options["per_class"]:
         session.ignored("folds", "without --per-class")
         session.ignored("average_scores", "without --per-class")
@@ -116,3 +118,13 @@ def _settings(session: Session, options: dict[str, Any]) -> Settings:
         raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
     chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
     return Settings(**chosen | {name: options[name] or options["units"] for name in ("visible_units", "hidden_units")})
+
+
+def _warn_of_rows(session: Session, problem: Problem) -> None:
+    """Say what of the rows is not as it is usually meant."""
+    constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
+    if constant:
+        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in all training rows: their weights stay 0")
+    fewest = min(map(len, problem.rows))
+    if "batch_size" in session.given and fewest < problem.settings.batch_size:
+        session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")

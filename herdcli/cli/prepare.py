@@ -1,9 +1,9 @@
-"""A data set as two-state models see it: the same reading of thresholds, splits and labels in every command."""
+"""A data set as models see it: the same reading of thresholds, ranges, splits and labels in every command."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,14 @@ from herdcli.cli.session import Session
 from herdcli.errors import DataError, HerdError
 from herdcli.schema import Array
 
+if TYPE_CHECKING:
+    from herdcli.rbm.units import Family
+
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows X (n, D) int8 in unit values, split (n,), labels y (n,) as indices into `names`, and how grey became two-valued."""
+    """Rows X (n, D) in unit values, int8 of two-state units and float32 of others, split (n,), labels y (n,) as indices into
+    `names`, and how values became those of units."""
 
     X: Array
     split: Array
@@ -35,6 +39,35 @@ class Prepared:
     def unlabelled(self) -> tuple[Array, list[str]]:
         """All rows as one class."""
         return np.zeros(len(self.X), dtype=np.int64), ["all rows"]
+
+
+def in_units(session: Session, artifact: Artifact, units: Family, options: dict[str, Any], *, default: float) -> Prepared:
+    """Rows of a data set in the values of a unit family: `two_state`, counts of a range's proportions, or the values as they are."""
+    from herdcli.rbm.units import TwoState
+
+    if isinstance(units, TwoState):
+        return two_state(session, artifact, units.values, options, default=default)
+    data, is_rate = artifact.value, units.name.startswith("rate:")
+    session.ignored("threshold", f"with visible units {units.name}")
+    if "value_range" in session.given and not is_rate:
+        session.console.warn(f"--range has no effect with visible units {units.name}")
+    rows, columns = data.X.shape
+    session.require_memory(4 * rows * columns, f"{rows} × {columns} {units.name} units")
+    try:
+        split = preparation.split_rows(data, options["split"], options["seed"])
+        declared = data.value_range if options["value_range"] is None else options["value_range"]
+        X = preparation.dense(data, np.float32)
+        if is_rate:
+            declared = preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
+            X = preparation.proportions(X, declared) * np.float32(units.scale)
+        units.require(X)
+    except HerdError as error:
+        if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
+            error.message = f"/X has {error.message}"
+        error.where = error.where or artifact.name
+        raise
+    limits = None if declared is None else np.asarray(declared, dtype=np.float64)
+    return Prepared(X=X, split=split, **_labels(data), threshold=None, value_range=limits, image_shape=data.image_shape)
 
 
 def two_state(session: Session, artifact: Artifact, values: tuple[int, int], options: dict[str, Any], *, default: float) -> Prepared:

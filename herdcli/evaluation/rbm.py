@@ -18,6 +18,8 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing
 from herdcli.rbm.likelihood import Map, enumerable, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
+from herdcli.rbm.proper import require_proper
+from herdcli.rbm.units import family
 from herdcli.schema import Array
 
 TRAIN, VALID, TEST = 0, 1, 2
@@ -64,12 +66,17 @@ def _likelihoods(
     models = {m: value.harmonium(m) for m in groups}
     log_partitions = _log_partitions(value, models, settings, map, progress)
     total = sum(len(rows) for rows in groups.values())
-    sums = {"log_likelihood": 0.0, "pseudo_likelihood": 0.0, "reconstruction": 0.0}
+    sums = {"log_likelihood": 0.0, "reconstruction": 0.0}
+    finite = family(value.visible_units).support is not None
+    if finite:
+        sums["pseudo_likelihood"] = 0.0
     variance = 0.0
     for m, rows in groups.items():
         log_z, error = log_partitions[m]
-        sums["log_likelihood"] += log_likelihood(models[m], rows, log_z, map=map).sum()
-        sums["pseudo_likelihood"] += pseudo_likelihood(models[m], rows, map=map).sum()
+        values = models[m].visible.discrete(rows)
+        sums["log_likelihood"] += log_likelihood(models[m], values, log_z, map=map).sum()
+        if finite:
+            sums["pseudo_likelihood"] += pseudo_likelihood(models[m], values, map=map).sum()
         sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
         variance += (len(rows) * error) ** 2
     result: dict[str, float | None] = {name: float(figure / total) for name, figure in sums.items()}
@@ -80,13 +87,15 @@ def _likelihoods(
 def _log_partitions(
     value: RBM, models: dict[int, Harmonium], settings: EvaluationSettings, map: Map, progress: Progress | None
 ) -> dict[int, tuple[float, float]]:
-    """(log Z, its standard error) of each model."""
+    """(log Z, its standard error) of each model.  Raises DataError for a model that has no finite Z."""
+    for h in models.values():
+        require_proper(h)
     exact = settings.likelihood == "exact" or (settings.likelihood == "auto" and all(enumerable(h) for h in models.values()))
     if exact:
         return {m: (log_partition_exact(h, map=map), 0.0) for m, h in models.items()}
     # Annealing starts from the pixel means of validation rows; any start is unbiased, a good one has less variance.
     known = _by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
-    bases = tuple(annealing.base_rate(known[m], h.visible) if m in known else h.b for m, h in models.items())
+    bases = tuple(h.visible.base_rate(known[m]) if m in known else h.b for m, h in models.items())
     problem = annealing.Problem(tuple(models.values()), bases, settings.chains, settings.temperatures, settings.seed)
     advance = partial(annealing.step, problem, map=map)
     state = iterate.run(advance, annealing.init(problem), steps=annealing.total_steps(problem), progress=progress)

@@ -36,7 +36,7 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Callable[.
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     models = value.harmoniums()
     means = np.stack([models[m].visible_means(models[m].hidden_means(row[None]))[0] for m, row in zip(owner, rows, strict=True)])
-    pairs = np.stack([rows, means], axis=1).reshape(len(rows) * 2, -1)
+    pairs = np.stack([rows, means], axis=1).reshape(len(rows) * 2, -1) / models[0].visible.scale
     title = "test rows and their reconstructions"
     return plots.tiles(plots.images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 
@@ -46,7 +46,7 @@ def samples(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any]
     each = SAMPLES if value.count == 1 else 10
     problem = sampling.Problem(tuple(value.harmoniums()), each, burn_in=BURN_IN, means=True, seed=settings.seed)
     state = iterate.run(partial(sampling.step, problem, map=map), sampling.init(problem), steps=sampling.total_steps(problem))
-    drawn: Array = np.concatenate(list(sampling.rows(problem, state)))
+    drawn: Array = np.concatenate(list(sampling.rows(problem, state))) / problem.models[0].visible.scale
     return plots.tiles(plots.images(drawn, value.image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
 
 

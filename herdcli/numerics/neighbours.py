@@ -1,4 +1,4 @@
-"""The nearest training row of two-state data, the baseline of every classifier here."""
+"""The nearest training row, of two-state data or of real ones: the baseline of every classifier here."""
 
 from __future__ import annotations
 
@@ -34,4 +34,15 @@ def nearest(rows: Array, references: Array) -> Array:
             closer = here < least[part]
             found[part][closer] = first + index[closer]
             least[part][closer] = here[closer]
+    return found
+
+
+def nearest_euclidean(rows: Array, references: Array) -> Array:
+    """Index of the reference nearest to each row under Euclidean distance; rows (n, D), references (m, D), returns (n,) int64."""
+    if not len(references):
+        raise ValueError("there are no reference rows")
+    q = np.asarray(references, dtype=np.float64)
+    size, squares = max(1, BLOCK // len(q)), np.einsum("md,md->m", q, q)
+    blocks = (np.asarray(rows[start : start + size], dtype=np.float64) for start in range(0, len(rows), size))
+    found: Array = np.concatenate([np.empty(0, dtype=np.int64), *((squares - 2.0 * (block @ q.T)).argmin(axis=1) for block in blocks)])
     return found

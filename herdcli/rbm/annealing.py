@@ -15,12 +15,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from herdcli import fast
 from herdcli.errors import BadUsage
-from herdcli.rbm.gibbs import uniform_words
-from herdcli.rbm.likelihood import Map, summed_log_partition
+from herdcli.rbm.gibbs import layer
+from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family
+from herdcli.rbm.units import Family, TwoState
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
@@ -55,17 +54,6 @@ class Estimate:
     standard_error: float
 
 
-def base_rate(rows: Array, units: Family) -> Array:
-    """Visible biases (D,) of independent units with the means of `rows` (n, D), one row in either state added.
-
-    Source: Salakhutdinov & Murray (2008), sec. 4.1; the added rows keep constant units finite.
-    """
-    low, high = units.values
-    on = (np.sum((rows - low) / (high - low), axis=0, dtype=np.float64) + 1.0) / (len(rows) + 2.0)
-    biases: Array = np.log(on / (1.0 - on)) / (high - low)
-    return biases
-
-
 def init(problem: Problem) -> State:
     """Every chain drawn from its base-rate model.  Raises BadUsage unless chains ≥ 2 and temperatures ≥ 1."""
     if problem.chains < 2:
@@ -75,7 +63,7 @@ def init(problem: Problem) -> State:
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
         first = generator(problem.seed, Stream.ANNEALING, unit=m)
-        _draw(h.visible, np.zeros_like(values[m]), a.astype(np.float32), 1.0, first, values[m])
+        layer(h.visible).sample(np.zeros_like(values[m]), a.astype(np.float32), values[m], first)
     return State(values, np.zeros(values.shape[:2]))
 
 
@@ -99,17 +87,20 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     h, a, v, log_weights = problem.models[m], problem.bases[m], state.values[m], state.log_weights[m]
     random = generator(problem.seed, Stream.ANNEALING, unit=m, step=state.step + 1)
     W, c = h.W.astype(np.float32), h.c.astype(np.float32)
+    visible_layer, hidden_layer = layer(h.visible), layer(h.hidden)
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     for before, beta in pairwise(betas.tolist()):
         np.matmul(v, W, out=x)
         log_weights += (beta - before) * (v @ (h.b - a)) + _gain(h.hidden, x + h.c, before, beta)
-        _draw(h.hidden, x, c, beta, random, hidden)
+        hidden_layer.sample(x, c, hidden, random, beta=beta)
         np.matmul(hidden, W.T, out=natural)
-        _draw(h.visible, natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), beta, random, v)
+        visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
 
 
 def _gain(units: Family, x: Array, before: float, beta: float) -> Array:
-    """Σ_k A(β x_k) − A(β' x_k) with β' = `before`, for x (n, K) float64; see `summed_log_partition` for A."""
+    """Σ_k A(β x_k) − A(β' x_k) with β' = `before`, for x (n, K) float64."""
+    if not isinstance(units, TwoState):
+        return np.asarray(units.summed_log_partition(beta * x) - units.summed_log_partition(before * x))
     low, high = units.values
     gap = high - low
     linear = (low + gap / 2) * x.sum(axis=1)
@@ -126,13 +117,6 @@ def _gain(units: Family, x: Array, before: float, beta: float) -> Array:
     return result
 
 
-def _draw(units: Family, natural: Array, bias: Array, beta: float, random: np.random.Generator, out: Array) -> None:
-    """Sample units with natural parameters β (natural + bias) into `out`; all float32, `natural` is overwritten."""
-    low, high = units.values
-    words = uniform_words(random, len(natural), natural.shape[1] + 1)
-    fast.two_state_sample(natural, bias, beta * (high - low), low, high - low, words, low, high, out)
-
-
 def estimates(problem: Problem, state: State) -> list[Estimate]:
     """log Z of each model once all steps are done, with the standard error of log(mean weight) by the delta method.
 
@@ -140,7 +124,7 @@ def estimates(problem: Problem, state: State) -> list[Estimate]:
     """
     found = []
     for h, a, log_weights in zip(problem.models, problem.bases, state.log_weights, strict=True):
-        start = summed_log_partition(h.visible, a.copy()) + float(summed_log_partition(h.hidden, np.zeros(h.W.shape[1])))
+        start = h.visible.summed_log_partition(a.copy()) + float(h.hidden.summed_log_partition(np.zeros(h.W.shape[1])))
         top = log_weights.max()
         weights = np.exp(log_weights - top)
         mean = weights.mean()

@@ -14,7 +14,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.logistic import folds as assign_folds
-from herdcli.numerics.neighbours import nearest
+from herdcli.numerics.neighbours import nearest, nearest_euclidean
 from herdcli.numerics.scores import Scores, align
 from herdcli.rbm import transform
 from herdcli.rbm.learning import Selected, Settings, State
@@ -80,7 +80,15 @@ def assemble(groups: Groups, state: State, settings: Settings, *, scored: bool, 
         holdout=Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None),
         scores=_scores(groups, every, state, map) if scored else None,
         classes=groups.names if scored else None,
+        training_energy=_training_energy(groups, every.harmoniums()[:count], map),
     )
+
+
+def _training_energy(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any]) -> Array:
+    """Mean free energy of each model's own training rows, (C,)."""
+    chosen = groups.training_rows()[: len(models)]
+    means = [transform.energies([h], rows, map).mean() for h, rows in zip(models, chosen, strict=True)]
+    return np.array(means, dtype=np.float64)
 
 
 def _scores(groups: Groups, every: RBM, state: State, map: Callable[..., Any]) -> Scores:
@@ -111,7 +119,8 @@ def scores(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any] 
             found = align(found, energies(valid, own), reference)
         parts.append((inside, np.flatnonzero(training & (groups.fold != fold)), found))
     order = np.concatenate([rows for rows, _, _ in parts])
-    neighbours = [groups.y[seen[nearest(groups.X[rows], groups.X[seen])]] for rows, seen, _ in parts]
+    near = nearest if groups.X.dtype.kind in "iub" else nearest_euclidean
+    neighbours = [groups.y[seen[near(groups.X[rows], groups.X[seen])]] for rows, seen, _ in parts]
     return Scores(
         energy=np.concatenate([energy for _, _, energy in parts]),
         y=groups.y[order],

@@ -12,24 +12,28 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
-from herdcli.rbm.units import Family
+from herdcli.rbm.units import TWO_STATE, Family
 from herdcli.schema import Array
+
+LARGEST_LOG_RATE = 20.0  # of a Poisson unit that is sampled
 
 
 class Layer(Protocol):
-    """One layer's conditional distribution.  Arrays are C-contiguous float32: natural, states (n, u); bias (u,)."""
+    """One layer's conditional distribution.  Arrays are C-contiguous float32: natural, states (n, u); bias (u,).
+
+    beta  the natural parameters are multiplied with it, as annealing does.
+    """
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
         """Turn natural parameters without bias into scale · E[x | natural + bias], in place."""
 
-    def sample(self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0) -> None:
-        """`means`, and draw `states` from the same distribution."""
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
+        """Draw `states` at natural parameters β (natural + bias), and turn those into scale times the means, in place."""
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """States drawn at natural parameter 0, float32."""
-
-    def bias_for(self, mean: Array) -> Array:
-        """The natural parameter that has this mean; infinite at the ends of the range."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +51,115 @@ class TwoState:
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
         fast.two_state_means(natural, bias, self.gain, scale * self.low, scale * self.gain)
 
-    def sample(self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0) -> None:
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
         words = uniform_words(generator, len(natural), natural.shape[1] + 1)
-        fast.two_state_sample(natural, bias, self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
+        fast.two_state_sample(natural, bias, beta * self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         on = generator.integers(0, 2, size=shape, dtype=np.uint8)
         return np.float32(self.low) + np.float32(self.gain) * on.astype(np.float32)
 
-    def bias_for(self, mean: Array) -> Array:
-        odds: Array = (np.asarray(mean, dtype=np.float64) - self.low) / (self.high - np.asarray(mean, dtype=np.float64))
-        return np.log(odds) / self.gain
+
+class Drawn:
+    """A layer whose states NumPy draws at the means: a family adds `_mean`, in place, and `_draw`."""
+
+    def _mean(self, natural: Array) -> None:
+        raise TypeError(f"{type(self).__name__} has no mean")
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        raise TypeError(f"{type(self).__name__} has no states")
+
+    def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        natural += bias
+        self._mean(natural)
+        if scale != 1.0:
+            natural *= np.float32(scale)
+
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
+        natural += bias
+        if beta != 1.0:
+            natural *= np.float32(beta)
+        self._mean(natural)
+        states[...] = self._draw(natural, generator)
+        if scale != 1.0:
+            natural *= np.float32(scale)
+
+    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        natural = np.zeros(shape, dtype=np.float32)
+        self._mean(natural)
+        return self._draw(natural, generator).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Binomial(Drawn):
+    """How many of n binary units are on."""
+
+    replicas: int
+
+    def _mean(self, natural: Array) -> None:
+        fast.logistic(natural)
+        natural *= np.float32(self.replicas)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        return generator.binomial(self.replicas, np.minimum(mean.astype(np.float64) / self.replicas, 1.0))
+
+
+class Normal(Drawn):
+    """Real units of variance 1."""
+
+    def _mean(self, natural: Array) -> None:
+        return
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        return mean + generator.standard_normal(mean.shape, dtype=np.float32)
+
+
+class Counts(Drawn):
+    """Poisson counts; natural parameters above 20 count as 20, so that what diverges is seen in the parameters."""
+
+    def _mean(self, natural: Array) -> None:
+        np.minimum(natural, np.float32(LARGEST_LOG_RATE), out=natural)
+        np.exp(natural, out=natural)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        return generator.poisson(mean.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Categorical(Drawn):
+    """One of k columns is 1."""
+
+    columns: int
+
+    def _mean(self, natural: Array) -> None:
+        units = natural.reshape(*natural.shape[:-1], -1, self.columns)
+        units -= units.max(axis=-1, keepdims=True)
+        np.exp(units, out=units)
+        units /= units.sum(axis=-1, keepdims=True)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        units = mean.reshape(*mean.shape[:-1], -1, self.columns)
+        below = np.cumsum(units[..., :-1], axis=-1) <= generator.random((*units.shape[:-1], 1), dtype=np.float32)
+        states = np.zeros(units.shape, dtype=np.float32)
+        np.put_along_axis(states, below.sum(axis=-1, keepdims=True), 1.0, axis=-1)
+        return states.reshape(mean.shape)
 
 
 def layer(family: Family) -> Layer:
     """The layer of a unit family."""
-    low, high = family.values
-    return TwoState(float(low), float(high))
+    kind = family.name.partition(":")[0]
+    if kind in TWO_STATE:
+        low, high = TWO_STATE[kind].values
+        return TwoState(float(low), float(high))
+    if kind == "rate":
+        return Binomial(family.scale)
+    if kind == "softmax":
+        return Categorical(family.group)
+    return Normal() if kind == "gaussian" else Counts()
 
 
 def uniform_words(generator: np.random.Generator, rows: int, columns: int) -> Array:

@@ -1,4 +1,4 @@
-"""Contrastive divergence (CD-k) and persistent contrastive divergence of M harmoniums side by side.
+"""Learning M harmoniums side by side: minibatches, momentum, decay; the gradients are in `phases` and `gradients`.
 
 A step is one minibatch of every model: with n rows v and m chain states (v~, h~) after k sweeps,
 
@@ -7,14 +7,19 @@ A step is one minibatch of every model: with n rows v and m chain states (v~, h~
 and likewise the biases, without λ.  CD starts its chains at the rows of the minibatch, persistent
 CD where the last step left them.  Hidden units drive the chain by sampled states and enter the
 statistics by their means; visible units of the chain are sampled.  ε_t falls linearly to 0.
-Source: Hinton (2002); Tieleman (2008); Hinton (2010), "A practical guide", sec. 3, 4, 8, 9, 10.
+The other algorithms differ in the second term of G: chains driven by fast weights too, rows with one unit changed
+(pseudo-likelihood), or the model's own expectation (exact).  Rates are those of values as data show them: where a unit
+counts n replicas, its statistics enter as proportions, count/n.
+Source: Hinton (2002); Tieleman (2008); Tieleman & Hinton (2009); Hinton (2010), "A practical guide", sec. 3, 4, 8, 9, 10;
+Teh (2003), sec. 2.5.2 and 3.4.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,47 +28,21 @@ from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm.gibbs import Sweeper, layer
-from herdcli.rbm.likelihood import row_blocks, summed_log_partition
+from herdcli.rbm.gradients import EXACT_PHASES, Sums, centre, make_sparse
+from herdcli.rbm.likelihood import row_blocks
 from herdcli.rbm.phases import Scratch, contrastive, persistent
-from herdcli.rbm.units import family
+from herdcli.rbm.proper import project
+from herdcli.rbm.settings import Settings
+from herdcli.rbm.units import Family, TwoState, family
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
+__all__ = ["Problem", "Selected", "Settings", "State", "init", "memory", "step", "total_steps"]
+
+FAST = ("W_fast", "b_fast", "c_fast")
+MEAN_SHARE = 0.01  # of a minibatch in the running hidden means
 BLOCK = 512  # rows that are in float32 at one time
-INITIAL_SCALE = 0.01  # standard deviation of the first weights; Hinton (2010), sec. 8.1
 LARGEST = 1e3  # parameters beyond it have diverged
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a fit depends on besides its rows."""
-
-    hidden: int = 100
-    algorithm: str = "cd"  # "cd" or "pcd"
-    steps: int = 1  # k, Gibbs sweeps per update
-    chains: int = 0  # persistent chains of pcd; 0: as many as the batch
-    epochs: int = 100
-    batch_size: int = 20  # 0: all rows
-    learning_rate: float = 0.05  # at the start
-    rate_decay: str = "linear"  # falls linearly to 0 over the run, or "none"
-    momentum: float = 0.9
-    weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
-    visible_units: str = "binary"
-    hidden_units: str = "binary"
-    average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.algorithm not in ("cd", "pcd"):
-            raise BadUsage(f"unknown algorithm '{self.algorithm}', expected cd or pcd")
-        if self.rate_decay not in ("linear", "none"):
-            raise BadUsage(f"unknown rate_decay '{self.rate_decay}', expected linear or none")
-        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), ("average_scores", 0)):
-            if getattr(self, name) < least:
-                raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
-        if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
-            raise BadUsage("learning_rate must be above 0, momentum in [0, 1) and weight_decay at least 0")
-        family(self.visible_units), family(self.hidden_units)
 
 
 @dataclass
@@ -79,6 +58,10 @@ class State:
     c_velocity: Array = array("M K", "last update of c", kind="f")
     trace: Array = array("E M", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
     chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True)
+    W_fast: Array | None = array("M D K", "what fast weights add to W in the chains", kind="f", optional=True)
+    b_fast: Array | None = array("M D", "the same of b", kind="f", optional=True)
+    c_fast: Array | None = array("M K", "the same of c", kind="f", optional=True)
+    hidden_mean: Array | None = array("M K", "running mean of the hidden means of rows", kind="f", optional=True)
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
 
@@ -104,20 +87,24 @@ class Selected:
 
 @dataclass(frozen=True)
 class Problem:
-    """The rows (n_m, D) of each of M models, uint8 or int8 in unit values, and the settings.
+    """The rows (n_m, D) of each of M models in unit values, int8 of two-state units and float32 of others, and the settings.
 
     scored  rows (n, D) whose energies under every model are averaged over its last updates.
+    start   weights (D, K) and biases (D,), (K,) to begin every model with in place of random ones.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
     rows: Sequence[Array | Selected]
     settings: Settings
     scored: Array | None = None
+    start: tuple[Array, Array, Array] | None = None
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _means: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _constant: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
     _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        allowed = family(self.settings.visible_units).values
+        visible = self.visible
         if not self.rows:
             raise DataError("no models to learn")
         for index, selected in enumerate(self.rows):
@@ -126,10 +113,44 @@ class Problem:
                 raise DataError(f"shape {rows.shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
             if len(rows) == 0:
                 raise DataError("there are none", where=where)
-            if not np.isin((rows.min(), rows.max()), allowed).all() or (allowed[0] == -1 and not rows.all()):
-                raise DataError(f"values other than {allowed[0]} and {allowed[1]}", where=where)
+            try:
+                visible.require(rows)
+            except DataError as error:
+                raise DataError(error.message, where=where) from error
+        for name, units, columns in (("visible", visible, self.rows[0].shape[1]), ("hidden", self.hidden, self.settings.hidden)):
+            if columns % units.group:
+                raise BadUsage(f"{columns} {name} columns are no whole number of {units.name} units")
+        if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
+            raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
             raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
+
+    @property
+    def visible(self) -> Family:
+        """The family of the visible units."""
+        return family(self.settings.visible_units)
+
+    @property
+    def hidden(self) -> Family:
+        """The family of the hidden units."""
+        return family(self.settings.hidden_units)
+
+    def visible_mean(self, model: int) -> Array:
+        """The mean of a model's rows, (D,) float32."""
+        if model not in self._means:
+            self._means[model] = self.rows[model][:].mean(axis=0, dtype=np.float64).astype(np.float32)
+        return self._means[model]
+
+    def constant(self, model: int) -> Array:
+        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows (n,) bool.
+
+        Two-state units have none: their biases stay finite, and their weights small.
+        """
+        if model not in self._constant:
+            rows = self.rows[model][:]
+            same = np.zeros(rows.shape[1], dtype=bool) if isinstance(self.visible, TwoState) else (rows == rows[0]).all(axis=0)
+            self._constant[model] = same
+        return self._constant[model]
 
     def batches(self, model: int) -> int:
         """Minibatches in an epoch of one model."""
@@ -158,20 +179,10 @@ class Problem:
         """This thread's working arrays."""
         if not hasattr(self._scratch, "arrays"):
             batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
-            most = max(batch, self.chains) if self.settings.algorithm == "pcd" else batch
+            most = max(batch, self.chains) if self.settings.persistent else batch
             self._scratch.arrays = Scratch.of(min(BLOCK, most), self.rows[0].shape[1], self.settings.hidden)
         arrays: Scratch = self._scratch.arrays
         return arrays
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Statistics of the rows minus those of the chain, each divided by its number."""
-
-    W: Array
-    b: Array
-    c: Array
-    error: float  # summed squared reconstruction error of the rows
 
 
 def total_steps(problem: Problem) -> int:
@@ -182,35 +193,42 @@ def total_steps(problem: Problem) -> int:
 def memory(problem: Problem) -> int:
     """Bytes of a State and of the float64 models that are made of it in the end."""
     settings = problem.settings
-    D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.algorithm == "pcd" else 0
-    return len(problem.rows) * ((4 + 4 + 8) * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
+    D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
+    per_weight = 4 + 4 + 8 + 4 * (settings.algorithm == "fpcd")
+    return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
 
 
 def init(problem: Problem) -> State:
-    """W ~ N(0, 0.01²), b at the data's log-odds (one row of each value added), c = 0; chains at fair states."""
+    """W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0; chains at fair states."""
     settings = problem.settings
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
-    visible, hidden = layer(family(settings.visible_units)), layer(family(settings.hidden_units))
-    values = family(settings.visible_units).values
-    persistent = settings.algorithm == "pcd"
-    W, chain = np.empty((M, D, K), dtype=np.float32), np.empty((M, problem.chains if persistent else 0, K), dtype=np.float32)
-    b = np.empty((M, D), dtype=np.float32)
+    hidden = layer(problem.hidden)
+    W, chain = np.empty((M, D, K), dtype=np.float32), np.empty((M, problem.chains if settings.persistent else 0, K), dtype=np.float32)
+    b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
+    scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
     for m, rows in enumerate(problem.rows):
         first = generator(settings.seed, Stream.INITIAL, unit=m)
-        W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(INITIAL_SCALE)
-        b[m] = visible.bias_for((rows[:].sum(axis=0, dtype=np.int64) + sum(values)) / (len(rows) + 2))
+        W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(scale)
+        b[m] = problem.visible.base_rate(rows[:])
         chain[m] = hidden.fair_states(chain[m].shape, first)
+        if problem.start is not None:
+            W[m], b[m], c[m] = problem.start
+        _constrain(problem, m, W[m])
+    fast_weights = {name: np.zeros_like(part) for name, part in zip(FAST, (W, b, c), strict=True)} if settings.algorithm == "fpcd" else {}
+    means = settings.centering or settings.sparsity_target > 0
     return State(
         step=0,
         W=W,
         b=b,
-        c=np.zeros((M, K), dtype=np.float32),
+        c=c,
         W_velocity=np.zeros_like(W),
         b_velocity=np.zeros_like(b),
         c_velocity=np.zeros((M, K), dtype=np.float32),
         trace=np.zeros((settings.epochs, M)),
-        chain=chain if persistent else None,
+        chain=chain if settings.persistent else None,
+        hidden_mean=np.tile(problem.hidden.mean(np.zeros(K)).astype(np.float32), (M, 1)) if means else None,
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
+        **fast_weights,
     )
 
 
@@ -232,15 +250,25 @@ def _update(problem: Problem, state: State, m: int) -> None:
     epoch, batch = divmod(state.step, batches)
     n = len(problem.rows[m])
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
-    sums = _statistics(problem, state, m, order, reconstruct=settings.algorithm == "cd" or batch == 0)
-    state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if settings.algorithm == "cd" else len(order)))
+    each = not settings.persistent
+    sums = _statistics(problem, state, m, order, reconstruct=each or batch == 0)
+    _adjust(problem, state, m, order, sums)
+    state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
     left = 1.0 - state.step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
-    rate = settings.learning_rate * left
+    rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
+    above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are meant for proportions
+    both = above * below
+    decay = settings.weight_decay * both
     largest = [
-        fast.momentum_step(state.W[m], state.W_velocity[m], sums.W, rate, settings.momentum, settings.weight_decay),
-        fast.momentum_step(state.b[m], state.b_velocity[m], sums.b, rate, settings.momentum, 0.0),
-        fast.momentum_step(state.c[m], state.c_velocity[m], sums.c, rate, settings.momentum, 0.0),
+        fast.momentum_step(state.W[m], state.W_velocity[m], sums.W, rate / both, settings.momentum, decay),
+        fast.momentum_step(state.b[m], state.b_velocity[m], sums.b, bias_rate / above, settings.momentum, 0.0),
+        fast.momentum_step(state.c[m], state.c_velocity[m], sums.c, bias_rate / below, settings.momentum, 0.0),
     ]
+    _constrain(problem, m, state.W[m])
+    _move_fast_weights(problem, state, m, sums)
+    for index, units in ((1, problem.visible), (2, problem.hidden)):
+        if units.name == "gaussian" and np.isfinite(largest[index]):
+            largest[index] = 0.0  # a bias is a mean and has no natural bound
     if not np.max(largest) <= LARGEST:
         which = f"model {m}" if len(problem.rows) > 1 else "the model"
         raise Diverged(
@@ -251,38 +279,85 @@ def _update(problem: Problem, state: State, m: int) -> None:
         _score(problem, state, m, problem.scored, state.energy[:, m])
 
 
+def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) -> None:
+    """Add to the gradient what penalties and centering ask for; move the running means of hidden units on."""
+    settings = problem.settings
+    if state.hidden_mean is not None:
+        rows, mean = problem.rows[m][order].astype(np.float32), state.hidden_mean[m]
+        hidden = problem.hidden.mean(rows @ state.W[m] + state.c[m]).mean(axis=0)
+        mean += np.float32(MEAN_SHARE) * (hidden - mean)
+        if settings.centering:
+            centre(sums, problem.visible_mean(m), mean)
+        if settings.sparsity_target and problem.hidden.range is not None:
+            low, high = problem.hidden.range
+            excess = (mean - low) / (high - low) - settings.sparsity_target
+            make_sparse(sums, rows.mean(axis=0), excess.astype(np.float32) * np.float32(problem.hidden.scale), settings.sparsity_cost)
+    if settings.l1_decay:
+        both = problem.visible.scale * problem.hidden.scale
+        sums.W -= np.float32(settings.l1_decay * both) * np.sign(state.W[m])
+
+
+def _constrain(problem: Problem, m: int, W: Array) -> None:
+    """Weights (D, K) of model m, in place, into the set where learning keeps them."""
+    if problem.settings.non_negative:
+        np.maximum(W, 0.0, out=W)
+    project(problem.visible, problem.hidden, W)
+    if not isinstance(problem.visible, TwoState):
+        W[problem.constant(m)] = 0.0
+
+
+def _move_fast_weights(problem: Problem, state: State, m: int, sums: Sums) -> None:
+    """Fast weights decay and follow the gradient at a rate of their own.  Source: Tieleman & Hinton (2009), sec. 3."""
+    settings = problem.settings
+    if settings.algorithm != "fpcd":
+        return
+    rate, above, below = settings.fast_rate or settings.learning_rate, problem.visible.scale, problem.hidden.scale
+    for name, gradient, scale in zip(FAST, (sums.W, sums.b, sums.c), (above * below, above, below), strict=True):
+        part = getattr(state, name)[m]
+        part *= np.float32(settings.fast_decay)
+        part += np.float32(rate / scale) * gradient
+
+
 def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) -> None:
     """Add to `total` (n,) the free energies of `rows` under model m, standardised by those of its training rows.
 
     Source: Welling (2009), sec. 10, for models that learn as for models that herd.
     """
-    hidden = family(problem.settings.hidden_units)
 
     def free_energy(v: Array | Selected) -> Array:
         result = np.empty(len(v))
         for block in row_blocks(len(v), sum(state.W[m].shape)):
             part = v[block].astype(np.float32)
-            result[block] = -(part @ state.b[m]) - summed_log_partition(hidden, part @ state.W[m] + state.c[m])
+            result[block] = -(part @ state.b[m]) - problem.hidden.summed_log_partition(part @ state.W[m] + state.c[m])
+            if not isinstance(problem.visible, TwoState):
+                result[block] -= problem.visible.log_base(part)
         return result
 
     accumulate(total, free_energy(rows), free_energy(problem.rows[m]))
 
 
-def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> _Sums:
-    """Statistics of the rows in `order` minus those of model m's chains, summed over blocks of BLOCK rows."""
+def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> Sums:
+    """Statistics of the rows in `order` minus those of model m's second phase, summed over blocks of BLOCK rows."""
     settings, scratch = problem.settings, problem.scratch()
-    visible, hidden = (layer(family(units)) for units in (settings.visible_units, settings.hidden_units))
     draws = generator(settings.seed, Stream.GIBBS, unit=m, step=state.step)
-    sweeper = Sweeper(state.W[m], state.b[m], state.c[m], visible, hidden, draws)
+    sweeper = Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
+    if settings.algorithm in EXACT_PHASES:
+        rows = problem.rows[m][order].astype(np.float32)
+        return EXACT_PHASES[settings.algorithm](sweeper, problem.visible, problem.hidden, rows)
+    driving = sweeper
+    if state.W_fast is not None and state.b_fast is not None and state.c_fast is not None:
+        W_now, b_now, c_now = state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
+        driving = replace(sweeper, W=W_now, b=b_now, c=c_now)
     n = len(order)
     chains = n if state.chain is None else problem.chains
     W, b, c, error = scratch.pairs, np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0
     for start in range(0, max(n, chains), BLOCK):
         rows = problem.rows[m][order[start : start + BLOCK]]
         if state.chain is None:
-            block = contrastive(sweeper, rows, settings.steps, n, scratch)
+            block = contrastive(sweeper, rows, settings.steps, n, scratch, settings.mean_field)
         else:
-            block = persistent(sweeper, rows, state.chain[m, start : start + BLOCK], settings.steps, (n, chains), reconstruct, scratch)
+            chain = state.chain[m, start : start + BLOCK]
+            block = persistent(sweeper, driving, rows, chain, settings.steps, (n, chains), reconstruct, scratch)
         pairs = block.pairs(scratch)
         W = pairs if max(n, chains) <= BLOCK else pairs + W if start else pairs.copy()
         signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
@@ -290,4 +365,4 @@ def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconst
         b += signs @ block.v
         c += block.h.sum(axis=0)
         error += block.error
-    return _Sums(W, b, c, error)
+    return Sums(W, b, c, error)

@@ -7,7 +7,9 @@ alone, so the result does not depend on who runs them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,74 +17,130 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import Family
+from herdcli.rbm.proper import require_proper
+from herdcli.rbm.units import Family, TwoState
 from herdcli.schema import Array
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-ENUMERABLE = 20  # largest layer whose 2^K states are summed one by one
+ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state
 BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
 
 
+def states_of(units: Family, columns: int) -> float:
+    """log2 of how many states a layer of so many columns has; infinite if they are not finitely many."""
+    return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
+
+
 def enumerable(h: Harmonium) -> bool:
-    """Whether log Z can be had exactly: the smaller layer has at most 20 units."""
-    return bool(min(h.W.shape) <= ENUMERABLE)
+    """Whether log Z can be had exactly: the smaller layer has at most 2^20 states, or both layers are Gaussian."""
+    return is_gaussian(h) or min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) <= ENUMERABLE
 
 
-def summed_log_partition(units: Family, natural: Array) -> Array:
-    """Σ over the last axis of A(a), for a layer of two-state units; natural parameters in floating point, overwritten.
-
-    With states l and l+g:  A(a) = l·a + log(1 + e^{ga}) = (l + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}).
-    """
-    low, high = units.values
-    gap = high - low
-    linear = (low + gap / 2) * natural.sum(axis=-1) if low + gap / 2 else 0.0
-    np.abs(natural, out=natural)
-    linear = linear + gap / 2 * natural.sum(axis=-1)
-    np.multiply(natural, -gap, out=natural)
-    np.exp(natural, out=natural)
-    np.add(natural, 1.0, out=natural)
-    np.log(natural, out=natural)
-    total: Array = linear + natural.sum(axis=-1)
-    return total
+def is_gaussian(h: Harmonium) -> bool:
+    """Whether both layers are, so that the model is one Gaussian."""
+    return h.visible.name == h.hidden.name == "gaussian"
 
 
 def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
-    """log Z = log Σ_h e^{c·h + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
+    """log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
 
-    Raises BadUsage if both layers have more than 20 units.
+    Raises BadUsage if both layers have more than 2^20 states (20 two-state units), DataError if the model has no finite Z.
     """
+    require_proper(h)
+    if is_gaussian(h):
+        return _gaussian_log_partition(h)
     if not enumerable(h):
         raise BadUsage(
-            f"exact likelihood enumerates the smaller layer, at most {ENUMERABLE} units; this model is {h.W.shape[0]} × {h.W.shape[1]}",
+            f"exact likelihood enumerates the smaller layer, at most {ENUMERABLE} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
+            if isinstance(h.visible, TwoState) and isinstance(h.hidden, TwoState)
+            else f"exact likelihood enumerates the smaller layer, at most 2^{ENUMERABLE} states; both layers have more",
             hint="use annealed importance sampling",
         )
-    if h.W.shape[0] < h.W.shape[1]:
+    if states_of(h.visible, h.W.shape[0]) < states_of(h.hidden, h.W.shape[1]):
         h = h.transposed()
-    units = h.W.shape[1]
-    # The states of the first `near` units are one block's rows; a block fixes all the others.
-    near = min(units, max(0, (BLOCK // h.W.shape[0]).bit_length() - 1))
-    rows = _states(h.hidden, near)
-    natural = rows @ h.W.T[:near] + h.b
-    weight = rows @ h.c[:near]
-    blocks = map(partial(_log_block, h, near, natural, weight), range(1 << (units - near)))
+    blocks = map(lambda block: float(_log_sum(block.log_weight)), enumerate_hidden(h))
     return float(np.logaddexp.reduce(np.fromiter(blocks, dtype=np.float64)))
 
 
-def _states(units: Family, count: int) -> Array:
-    """All states of `count` units, (2^count, count) float64."""
-    bits = np.arange(1 << count)[:, None] >> np.arange(count) & 1
-    states: Array = np.asarray(units.values, dtype=np.float64)[bits]
+@dataclass(frozen=True)
+class States:
+    """Hidden states in one block of an enumeration, made when they are asked for."""
+
+    h: Harmonium
+    near: int  # units whose states are the block's rows
+    block: int  # number of the state of all others
+    _rows: Array
+    _natural: Array
+    _weight: Array
+
+    @property
+    def far(self) -> Array:
+        """The state of the other units, (K − near columns,)."""
+        count = self.h.W.shape[1] // self.h.hidden.group - self.near
+        state: Array = state_rows(self.h.hidden, count, np.array([self.block]))[0]
+        return state
+
+    @property
+    def hidden(self) -> Array:
+        """(S, K) states."""
+        states: Array = np.hstack([self._rows, np.tile(self.far, (len(self._rows), 1))])
+        return states
+
+    @property
+    def natural(self) -> Array:
+        """(S, D) natural parameters of the visible units."""
+        result: Array = self._natural + self.h.W[:, self.near * self.h.hidden.group :] @ self.far
+        return result
+
+    @property
+    def log_weight(self) -> Array:
+        """(S,) log of the sum over visible states of e^{−E}."""
+        far = self.far
+        fixed = far @ self.h.c[self.near * self.h.hidden.group :] + self.h.hidden.log_base(far)
+        result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
+        return result
+
+
+def enumerate_hidden(h: Harmonium) -> Iterator[States]:
+    """All states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
+    assert h.hidden.support is not None
+    base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
+    near = 0  # the states of the first `near` units are one block's rows; a block fixes all the others
+    while near < units and base ** (near + 1) * h.W.shape[0] <= BLOCK:
+        near += 1
+    columns = near * h.hidden.group
+    rows = state_rows(h.hidden, near, np.arange(base**near))
+    natural = rows @ h.W.T[:columns] + h.b
+    weight = rows @ h.c[:columns] + h.hidden.log_base(rows)
+    return (States(h, near, block, rows, natural, weight) for block in range(base ** (units - near)))
+
+
+def state_rows(units: Family, count: int, numbers: Array) -> Array:
+    """The states of so many units with these numbers, the first unit running fastest: (len(numbers), count · group) float64."""
+    assert units.support is not None
+    base = len(units.support)
+    digits = numbers[:, None] // base ** np.arange(count) % base
+    states: Array = units.support[digits].reshape(len(numbers), count * units.group)
     return states
 
 
-def _log_block(h: Harmonium, near: int, natural: Array, weight: Array, block: int) -> float:
-    """log of the sum over the near units, the far ones in the state numbered `block`."""
-    far = h.W.shape[1] - near
-    state = np.asarray(h.hidden.values, dtype=np.float64)[block >> np.arange(far) & 1]
-    terms = weight + state @ h.c[near:] + summed_log_partition(h.visible, natural + h.W[:, near:] @ state)
+def _log_sum(terms: Array) -> float:
     top = terms.max()
     return float(top + np.log(np.exp(terms - top).sum()))
+
+
+def precision(h: Harmonium) -> Array:
+    """The precision (D + K, D + K) of (v, h) jointly where both layers are Gaussian."""
+    D, K = h.W.shape
+    return np.block([[np.eye(D), -h.W], [-h.W.T, np.eye(K)]])
+
+
+def _gaussian_log_partition(h: Harmonium) -> float:
+    """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
+    matrix, biases = precision(h), np.concatenate([h.b, h.c])
+    _, log_determinant = np.linalg.slogdet(matrix)
+    return float(0.5 * biases @ np.linalg.solve(matrix, biases) - 0.5 * log_determinant)
 
 
 def row_blocks(rows: int, width: int) -> Iterator[slice]:
@@ -101,8 +159,8 @@ def log_likelihood(h: Harmonium, v: Array, log_partition: float, *, map: Map = m
     """log p(v) = −F(v) − log Z of rows v (n, D) in unit values; (n,) float64, nats."""
 
     def block(rows: Array) -> Array:
-        result: Array = rows @ h.b + summed_log_partition(h.hidden, rows @ h.W + h.c) - log_partition
-        return result
+        result: Array = rows @ h.b + h.hidden.summed_log_partition(rows @ h.W + h.c) - log_partition
+        return result if isinstance(h.visible, TwoState) else result + h.visible.log_base(rows)
 
     return _by_rows(block, v, sum(h.W.shape), map)
 
@@ -110,32 +168,65 @@ def log_likelihood(h: Harmonium, v: Array, log_partition: float, *, map: Map = m
 def pseudo_likelihood(h: Harmonium, v: Array, *, map: Map = map) -> Array:
     """Σ_j log p(v_j | all other units of v), every unit j in its turn; rows v (n, D), returns (n,) float64, nats.
 
-    p(v_j | v_−j) = σ(F(v with j flipped) − F(v)).  Exact, n·D·K operations; nothing is sampled.
+    Exact, S·n·D·K operations for units of S values; nothing is sampled.  Raises BadUsage for units of infinitely many values.
     Source: Besag (1975); for RBMs usually estimated from one random unit, which is too noisy to compare models.
     """
-    return _by_rows(partial(_pseudo_block, h), v, sum(h.W.shape), map)
+    if h.visible.support is None:
+        raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {h.visible.name}")
+    return _by_rows(partial(_pseudo_block if isinstance(h.visible, TwoState) else _pseudo_block_of_many, h), v, sum(h.W.shape), map)
 
 
 def _pseudo_block(h: Harmonium, v: Array) -> Array:
+    """p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
     x = v @ h.W + h.c
-    here = summed_log_partition(h.hidden, x.copy())
-    flip = float(sum(h.visible.values)) - 2.0 * v  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
+    here = h.hidden.summed_log_partition(x.copy())
+    flip = float(sum(h.visible.values)) - 2.0 * v  # type: ignore[attr-defined]  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
     total = np.zeros(len(v))
     work = np.empty_like(x)
     for j in range(h.W.shape[0]):
         np.multiply.outer(flip[:, j], h.W[j], out=work)
         np.add(work, x, out=work)
-        rise = here - summed_log_partition(h.hidden, work) - flip[:, j] * h.b[j]  # F(v flipped at j) − F(v)
+        rise = here - h.hidden.summed_log_partition(work) - flip[:, j] * h.b[j]  # F(v flipped at j) − F(v)
         total -= np.logaddexp(0.0, -rise)
     return total
 
 
+def _pseudo_block_of_many(h: Harmonium, v: Array) -> Array:
+    """log p(v_j | v_−j) = −F(v) − log Σ_s e^{−F(v with j at s)}."""
+    total = np.zeros(len(v))
+    for unit, others in enumerate(alternatives(h, v)):
+        columns = slice(unit * h.visible.group, (unit + 1) * h.visible.group)
+        here = v[:, columns] @ h.b[columns] + h.visible.log_base(v[:, columns])
+        here = here + h.hidden.summed_log_partition(v @ h.W + h.c)
+        total += here - np.logaddexp.reduce(others.log_weight, axis=0)
+    return total
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Rows with one unit at each of its S values: (S, n) log weights up to what the others give, (S, n, K) hidden inputs."""
+
+    log_weight: Array
+    inputs: Array
+
+
+def alternatives(h: Harmonium, v: Array) -> Iterator[Alternatives]:
+    """For each visible unit in its turn: rows v (n, D) with that unit at each of its values, all others as they are."""
+    assert h.visible.support is not None
+    x, support = v @ h.W + h.c, h.visible.support
+    for first in range(0, h.W.shape[0], h.visible.group):
+        columns = slice(first, first + h.visible.group)
+        fixed = support @ h.b[columns] + h.visible.log_base(support)
+        inputs = (x - v[:, columns] @ h.W[columns]) + (support @ h.W[columns])[:, None]
+        yield Alternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
+
+
 def reconstruction_error(h: Harmonium, v: Array, *, map: Map = map) -> Array:
-    """Mean over units of (v − E[v | E[h | v]])², units scaled to 0..1: the mean-field step there and back.
+    """Mean over columns of (v − E[v | E[h | v]])², units with a range scaled to 0..1: the mean-field step there and back.
 
     Rows v (n, D); returns (n,) float64.
     """
-    gap = h.visible.values[1] - h.visible.values[0]
+    gap = 1.0 if h.visible.range is None else h.visible.range[1] - h.visible.range[0]
 
     def block(rows: Array) -> Array:
         error: Array = np.square((rows - h.visible_means(h.hidden_means(rows))) / gap).mean(axis=1)

@@ -1,6 +1,7 @@
 """The restricted Boltzmann machine: energies, conditionals, and the artifact that carries a fit.
 
-E(v, h) = −(b·v + c·h + v'W h);  F(v) = −b·v − Σ_k A_k(c_k + (v'W)_k), so that p(v) ∝ e^{−F(v)}.
+E(v, h) = −(b·v + c·h + v'W h);  F(v) = −b·v − log h(v) − Σ_k A_k(c_k + (v'W)_k), so that p(v) ∝ e^{−F(v)}, with the
+families' base measures h and log-partitions A of `units`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from herdcli.errors import DataError
+from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.units import FAMILIES, Family, family
+from herdcli.rbm.units import Family, TwoState, family
 from herdcli.schema import Array, array
 
 
@@ -29,7 +30,7 @@ class Harmonium:
         """F(v) in nats for rows v (n, D); returns (n,) float64."""
         v = np.asarray(v, dtype=np.float64)
         result: Array = -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
-        return result
+        return result if isinstance(self.visible, TwoState) else result - self.visible.log_base(v)
 
     def hidden_means(self, v: Array) -> Array:
         """E[h | v] (n, K) for rows v (n, D)."""
@@ -66,8 +67,8 @@ def _validate_labels(name: str, y: Array, count: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RBM:
-    """The `rbm` artifact: C models (one, or one per class) with what `eval` needs of their data."""
+class RBM1:
+    """The `rbm` artifact as version 1 wrote it: two-state units, CD or PCD."""
 
     W: Array = array("C D K", "pair weights", kind="f")
     b: Array = array("C D", "visible biases", kind="f")
@@ -93,14 +94,47 @@ class RBM:
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
 
+    def upgrade(self) -> RBM:
+        """The same model as the present version has it."""
+        return RBM(**vars(self))
+
+    def validate(self) -> None:
+        """Raise DataError as the present version does."""
+        self.upgrade().validate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBM(RBM1):
+    """The `rbm` artifact: C models (one, or one per class) with what `eval` needs of their data.
+
+    Rows are in unit values; of rate units those are counts, not proportions.
+    """
+
+    bias_rate: float = 0.0  # learning rate of the biases; 0: that of the weights
+    l1_decay: float = 0.0
+    initial_scale: float = 0.01
+    mean_field: str = "none"
+    centering: bool = False
+    non_negative: bool = False
+    sparsity_target: float = 0.0  # 0: none
+    sparsity_cost: float = 0.1
+    fast_rate: float = 0.0  # of fast weights; 0: the learning rate
+    fast_decay: float = 0.95
+    training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True)
+
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
         for name in ("W", "b", "c"):
             if not np.isfinite(getattr(self, name)).all():
                 raise DataError(f"/{name} has values that are not finite")
         for name in ("visible_units", "hidden_units"):
-            if getattr(self, name) not in FAMILIES:
-                raise DataError(f"{name} are '{getattr(self, name)}', expected one of {', '.join(FAMILIES)}")
+            try:
+                units = family(getattr(self, name))
+            except BadUsage as error:
+                raise DataError(error.message.replace("unknown units", f"{name} are")) from error
+            columns = self.W.shape[1 if name == "visible_units" else 2]
+            if columns % units.group:
+                raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
         if self.classes is not None and len(self.classes) != self.count:
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} models")
         if self.holdout is not None:
@@ -112,11 +146,12 @@ class RBM:
                 _validate_labels(f"/scores/{name}", getattr(self.scores, name), self.count)
 
     def _validate_rows(self, rows: Rows) -> None:
-        low, high = family(self.visible_units).values
         if rows.X.shape[1] != self.W.shape[1]:
             raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
-        if rows.X.size and (not np.isin((rows.X.min(), rows.X.max()), (low, high)).all() or (low < 0 and not rows.X.all())):
-            raise DataError(f"/holdout/X has values other than {low} and {high}")
+        try:
+            family(self.visible_units).require(rows.X)
+        except DataError as error:
+            raise DataError(f"/holdout/X has {error.message}") from error
         if rows.y is not None:
             _validate_labels("/holdout/y", rows.y, self.count)
 

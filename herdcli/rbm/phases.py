@@ -80,8 +80,12 @@ def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Scrat
         np.matmul(left, right, out=out)
 
 
-def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: Scratch) -> Block:
-    """The phases of CD-k on rows (n, D), which are part of a minibatch of `count`."""
+def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: Scratch, mean_field: str = "none") -> Block:
+    """The phases of CD-k on rows (n, D), which are part of a minibatch of `count`.
+
+    mean_field  "visible": the chain's visible units are their means, in the statistics and where hidden units are sampled
+    (Teh 2003, sec. 3.4); "both": its hidden units too.
+    """
     n = len(rows)
     v, h, states, means = scratch.v[: 2 * n], scratch.h[: 2 * n], scratch.hidden[:n], scratch.visible[:n]
     data, fantasy, natural, difference = v[:n], v[n:], scratch.natural[:n], scratch.difference[:n]
@@ -90,10 +94,19 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
     data_sparse = worth and is_sparse(data)
     multiply(data, sweeper.W, natural, data_sparse, scratch)
     h[:n] = natural
-    sweeper.hidden.sample(h[:n], sweeper.c, states, sweeper.draws, scale=1.0 / count)
+    if mean_field == "both":
+        sweeper.hidden.means(h[:n], sweeper.c)
+        states[...] = h[:n]
+        h[:n] /= count
+    else:
+        sweeper.hidden.sample(h[:n], sweeper.c, states, sweeper.draws, scale=1.0 / count)
     error, sparse = 0.0, False
     for sweep in range(steps):
-        sweeper.down(states, means, fantasy)
+        if mean_field == "none":
+            sweeper.down(states, means, fantasy)
+        else:
+            sweeper.down(states, fantasy)
+            means[...] = fantasy
         if sweep == 0:
             error = squared_distance(means, data)
         np.subtract(fantasy, data, out=difference)
@@ -103,7 +116,10 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
             fast.add_sparse_product(difference, sweeper.W, h[n:], scratch.integers)
         else:
             np.matmul(fantasy, sweeper.W, out=h[n:])
-        if sweep < steps - 1:
+        if sweep < steps - 1 and mean_field == "both":
+            sweeper.hidden.means(h[n:], sweeper.c)
+            states[...] = h[n:]
+        elif sweep < steps - 1:
             sweeper.hidden.sample(h[n:], sweeper.c, states, sweeper.draws)
         else:
             sweeper.hidden.means(h[n:], sweeper.c, scale=-1.0 / count)
@@ -111,10 +127,18 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
 
 
 def persistent(
-    sweeper: Sweeper, rows: Array, chain: Array, steps: int, counts: tuple[int, int], reconstruct: bool, scratch: Scratch
+    sweeper: Sweeper,
+    driving: Sweeper,
+    rows: Array,
+    chain: Array,
+    steps: int,
+    counts: tuple[int, int],
+    reconstruct: bool,
+    scratch: Scratch,
 ) -> Block:
     """The phases of persistent CD on rows (n, D) and chain (m, K), hidden states that are moved on in place.
 
+    driving  moves the chain and is the same as `sweeper`, or has fast weights added.
     counts  rows of the minibatch and chains in all, of which these are parts.  reconstruct  take the error.
     """
     n = len(rows)
@@ -128,8 +152,8 @@ def persistent(
         sweeper.down(states, means)
         error = squared_distance(means, v[:n])
     for _ in range(steps):
-        sweeper.down(chain, scratch.visible[: len(chain)], v[n:])
-        sweeper.up(v[n:], h[n:], chain, scale=-1.0 / counts[1])
+        driving.down(chain, scratch.visible[: len(chain)], v[n:])
+        driving.up(v[n:], h[n:], chain, scale=-1.0 / counts[1])
     return Block(v, h, n, False, None, error)
 
 

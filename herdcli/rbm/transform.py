@@ -15,13 +15,13 @@ from herdcli.schema import Array
 
 
 def features(model: RBM, rows: Array, map: Callable[..., Any] = map) -> Array:
-    """E[h | v] of every model side by side, (n, C·K) float32, for rows (n, D) in unit values."""
+    """E[h | v] of every model side by side, (n, C·K) float32, for rows (n, D) in unit values; of rate units as proportions."""
     result = np.empty((len(rows), model.c.size), dtype=np.float32)
     width, models = model.c.shape[1], model.harmoniums()
 
     def fill(block: slice) -> None:
         for m, h in enumerate(models):
-            result[block, m * width : (m + 1) * width] = h.hidden_means(rows[block])
+            result[block, m * width : (m + 1) * width] = h.hidden_means(rows[block]) / h.hidden.scale
 
     list(map(fill, row_blocks(len(rows), sum(model.W.shape[1:]))))
     return result
@@ -40,6 +40,7 @@ def energies(models: Sequence[Harmonium], rows: Array | Selected, map: Callable[
     return result
 
 
-def feature_range(model: RBM) -> Array:
-    """Lowest and highest value a hidden mean can take, (2,) float64."""
-    return np.asarray(family(model.hidden_units).values, dtype=np.float64)
+def feature_range(model: RBM) -> Array | None:
+    """Lowest and highest value a feature can take, (2,) float64; None if there is none."""
+    units = family(model.hidden_units)
+    return None if units.range is None else np.array(units.range) / units.scale

@@ -1,19 +1,34 @@
-"""Unit families of a harmonium layer: what a unit's natural parameter says about its value.
+"""Unit families of a harmonium layer: what a unit's natural parameters say about its value.
 
-A layer of units x with natural parameters a has the density  exp(a·x − Σ A(a))  with respect to
-the family's base measure; A is the log-partition and A' the mean.  Everything an RBM needs of a
-layer is here; a new family is one more class.
-Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (2003), sec. 3.2.
+A layer of units x with natural parameters a has the density  exp(a·x − Σ A(a))  with respect to the family's base measure
+h(x); A is the log-partition and A' the mean.  Both layers of a harmonium may be of any family: the natural parameters of one
+are affine in the values of the other.  What sampling needs beside this is in `gibbs`; a new family is one class in each.
+
+family     values x               A(a)                  h(x)
+binary     {0, 1}                 log(1 + e^a)          1
+spin       {−1, +1}               log(2 cosh a)         1
+rate:n     counts 0 … n           n log(1 + e^a)        n over x        n binary units with the same weights, counted
+gaussian   real                   a²/2                  N(x; 0, 1)
+poisson    counts 0, 1, …         e^a                   1/x!
+softmax:k  one of k columns       log Σ e^a             1               k columns are one unit
+
+Data and results show the values of rate units as proportions, counts/n; `scale` is that n, 1 for other families.
+Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (2003), sec. 3.2 and 3.3.
 """
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
+
+LARGEST_EXPONENT = 700.0  # e^700 is still a float64
+MOST = 1000  # replicas of a rate unit, columns of a softmax unit
 
 
 def logistic(natural: Array) -> Array:
@@ -22,64 +37,329 @@ def logistic(natural: Array) -> Array:
     return result
 
 
+def log_factorial(x: Array) -> Array:
+    """log x! elementwise, of reals above −1 by the gamma function."""
+    from scipy.special import gammaln
+
+    result: Array = gammaln(np.asarray(x, dtype=np.float64) + 1.0)
+    return result
+
+
 class Family(Protocol):
-    """One kind of unit.  `values` are the two states of a two-state unit, in order off, on."""
+    """One kind of unit.  Arrays are (..., columns); U = columns / group units."""
 
-    name: str
-    values: tuple[int, int]
+    @property
+    def name(self) -> str:
+        """As stored and typed."""
+
+    @property
+    def group(self) -> int:
+        """Columns that are one unit."""
+
+    @property
+    def scale(self) -> int:
+        """Values are so many times what data and results show."""
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Lowest and highest value, None if there is none."""
+
+    @property
+    def support(self) -> Array | None:
+        """(S, group) the values of one unit if they are finitely many."""
 
     def log_partition(self, natural: Array) -> Array:
-        """A(a) elementwise, in nats."""
+        """A(a) of each unit, (..., U) in nats."""
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the last axis; natural parameters in floating point, overwritten."""
 
     def mean(self, natural: Array) -> Array:
-        """E[x | a] = A'(a) elementwise."""
+        """E[x | a] = A'(a), (..., columns)."""
 
-    def on_probability(self, natural: Array) -> Array:
-        """P(x = values[1] | a) elementwise."""
+    def log_base(self, values: Array) -> Array | float:
+        """Σ log h(x) over the last axis, in nats."""
+
+    def natural(self, mean: Array) -> Array:
+        """The natural parameters that have this mean; infinite at the ends of the range."""
+
+    def base_rate(self, rows: Array) -> Array:
+        """Natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite."""
+
+    def discrete(self, values: Array) -> Array:
+        """The nearest values that a unit can take."""
+
+    def require(self, rows: Array) -> None:
+        """Raise DataError unless rows (n, D) hold values that learning can use."""
 
 
-class Binary:
-    """x in {0, 1}: A(a) = log(1 + e^a)."""
+class TwoState:
+    """x in {low, high}: A(a) = (low + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}), g = high − low."""
 
-    name = "binary"
-    values = (0, 1)
+    group = 1
+    scale = 1
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        self.name = name
+        self.values = (low, high)
+        self.range = (float(low), float(high))
+        self.support = np.array([[low], [high]], dtype=np.float64)
 
     def log_partition(self, natural: Array) -> Array:
-        result: Array = np.logaddexp(0.0, natural)
-        return result
-
-    def mean(self, natural: Array) -> Array:
-        return logistic(natural)
-
-    def on_probability(self, natural: Array) -> Array:
-        return logistic(natural)
-
-
-class Spin:
-    """x in {−1, +1}: A(a) = log(2 cosh a), written so that it cannot overflow."""
-
-    name = "spin"
-    values = (-1, 1)
-
-    def log_partition(self, natural: Array) -> Array:
+        low, high = self.values
+        if (low, high) == (0, 1):
+            return np.asarray(np.logaddexp(0.0, natural))
         size = np.abs(natural)
-        result: Array = size + np.log1p(np.exp(-2.0 * size))
+        result: Array = (low + high) / 2 * natural + (high - low) / 2 * size + np.log1p(np.exp((low - high) * size))
         return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        low, high = self.values
+        gap = high - low
+        linear = (low + gap / 2) * natural.sum(axis=-1) if low + gap / 2 else 0.0
+        np.abs(natural, out=natural)
+        linear = linear + gap / 2 * natural.sum(axis=-1)
+        np.multiply(natural, -gap, out=natural)
+        np.exp(natural, out=natural)
+        np.add(natural, 1.0, out=natural)
+        np.log(natural, out=natural)
+        total: Array = linear + natural.sum(axis=-1)
+        return total
 
     def mean(self, natural: Array) -> Array:
-        result: Array = np.tanh(natural)
-        return result
+        return logistic(natural) if self.values == (0, 1) else np.tanh(natural)
 
     def on_probability(self, natural: Array) -> Array:
-        return logistic(2.0 * natural)
+        """P(x = high | a) elementwise."""
+        return logistic((self.values[1] - self.values[0]) * natural)
+
+    def log_base(self, values: Array) -> Array | float:
+        return 0.0
+
+    def natural(self, mean: Array) -> Array:
+        low, high = self.values
+        mean = np.asarray(mean, dtype=np.float64)
+        odds: Array = (mean - low) / (high - mean)
+        return np.log(odds) / (high - low)
+
+    def base_rate(self, rows: Array) -> Array:
+        """One row in either state is added.  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
+        low, high = self.values
+        total = rows.sum(axis=0, dtype=np.int64 if rows.dtype.kind in "iu" else np.float64)
+        on = ((total - len(rows) * low) / (high - low) + 1.0) / (len(rows) + 2.0)
+        biases: Array = np.log(on / (1.0 - on)) / (high - low)
+        return biases
+
+    def discrete(self, values: Array) -> Array:
+        return values
+
+    def require(self, rows: Array) -> None:
+        low, high = self.values
+        if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
+            raise DataError(f"values other than {low} and {high}")
 
 
-FAMILIES: dict[str, Family] = {"binary": Binary(), "spin": Spin()}
+class Rate:
+    """x of n replicas are on: A(a) = n log(1 + e^a).  Rows to learn from may lie between counts.  Source: Teh (2003), sec. 3.3."""
+
+    group = 1
+
+    def __init__(self, replicas: int) -> None:
+        self.name = f"rate:{replicas}"
+        self.scale = replicas
+        self.range = (0.0, float(replicas))
+        self.support = np.arange(replicas + 1.0)[:, None]
+
+    def log_partition(self, natural: Array) -> Array:
+        result: Array = self.scale * np.logaddexp(0.0, natural)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        total: Array = self.scale * _BINARY.summed_log_partition(natural)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        return self.scale * logistic(natural)
+
+    def log_base(self, values: Array) -> Array:
+        total: Array = (log_factorial(np.array(self.scale)) - log_factorial(values) - log_factorial(self.scale - values)).sum(axis=-1)
+        return total
+
+    def natural(self, mean: Array) -> Array:
+        return _BINARY.natural(np.asarray(mean, dtype=np.float64) / self.scale)
+
+    def base_rate(self, rows: Array) -> Array:
+        """One row of 0 and one of n are added."""
+        return self.natural((rows.sum(axis=0, dtype=np.float64) + self.scale) / (len(rows) + 2.0))
+
+    def discrete(self, values: Array) -> Array:
+        return np.rint(values)
+
+    def require(self, rows: Array) -> None:
+        if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
+            raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
 
 
+class Gaussian:
+    """x real with variance 1 given a: A(a) = a²/2."""
+
+    name = "gaussian"
+    group = 1
+    scale = 1
+    range = None
+    support = None
+
+    def log_partition(self, natural: Array) -> Array:
+        result: Array = 0.5 * np.square(natural)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        total: Array = self.log_partition(natural).sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        return np.array(natural)
+
+    def log_base(self, values: Array) -> Array:
+        total: Array = -0.5 * (np.square(values) + np.log(2 * np.pi)).sum(axis=-1)
+        return total
+
+    def natural(self, mean: Array) -> Array:
+        return np.asarray(mean, dtype=np.float64)
+
+    def base_rate(self, rows: Array) -> Array:
+        means: Array = rows.mean(axis=0, dtype=np.float64)
+        return means
+
+    def discrete(self, values: Array) -> Array:
+        return values
+
+    def require(self, rows: Array) -> None:
+        if not np.isfinite(rows).all():
+            raise DataError("values that are not finite")
+
+
+class Poisson:
+    """x in {0, 1, …}: A(a) = e^a."""
+
+    name = "poisson"
+    group = 1
+    scale = 1
+    range = None
+    support = None
+
+    def log_partition(self, natural: Array) -> Array:
+        result: Array = np.exp(np.minimum(natural, LARGEST_EXPONENT))
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        total: Array = self.log_partition(natural).sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        return self.log_partition(natural)
+
+    def log_base(self, values: Array) -> Array:
+        total: Array = -log_factorial(values).sum(axis=-1)
+        return total
+
+    def natural(self, mean: Array) -> Array:
+        result: Array = np.log(np.asarray(mean, dtype=np.float64))
+        return result
+
+    def base_rate(self, rows: Array) -> Array:
+        """Half a count in one more row is added."""
+        return self.natural((rows.sum(axis=0, dtype=np.float64) + 0.5) / (len(rows) + 1.0))
+
+    def discrete(self, values: Array) -> Array:
+        return np.rint(values)
+
+    def require(self, rows: Array) -> None:
+        wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise DataError(f"{rows[row, column]:g} in row {row}, column {column}: poisson units hold whole numbers from 0 upwards")
+
+
+class Softmax:
+    """One of k columns is 1, the others 0: A(a) = log Σ e^a over the k columns.  Rows to learn from may be proportions."""
+
+    scale = 1
+    range = (0.0, 1.0)
+
+    def __init__(self, columns: int) -> None:
+        self.name = f"softmax:{columns}"
+        self.group = columns
+        self.support = np.eye(columns)
+
+    def _units(self, columns: Array) -> Array:
+        return columns.reshape(*columns.shape[:-1], -1, self.group)
+
+    def log_partition(self, natural: Array) -> Array:
+        result: Array = np.logaddexp.reduce(self._units(natural), axis=-1)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        total: Array = self.log_partition(natural).sum(axis=-1)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        units = self._units(natural)
+        shares: Array = np.exp(units - np.logaddexp.reduce(units, axis=-1, keepdims=True))
+        return shares.reshape(natural.shape)
+
+    def log_base(self, values: Array) -> Array | float:
+        return 0.0
+
+    def natural(self, mean: Array) -> Array:
+        result: Array = np.log(np.asarray(mean, dtype=np.float64))
+        return result
+
+    def base_rate(self, rows: Array) -> Array:
+        """One row of each value is added."""
+        return self.natural((rows.sum(axis=0, dtype=np.float64) + 1.0) / (len(rows) + self.group))
+
+    def discrete(self, values: Array) -> Array:
+        chosen: Array = np.eye(self.group)[self._units(values).argmax(axis=-1)]
+        return chosen.reshape(values.shape)
+
+    def require(self, rows: Array) -> None:
+        if rows.shape[1] % self.group:
+            raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self.group} each")
+        units = self._units(rows)
+        wrong = (np.abs(units.sum(axis=-1) - 1.0) > 1e-4) | (units < 0).any(axis=-1)
+        if wrong.any():
+            row, unit = np.argwhere(wrong)[0]
+            first = unit * self.group
+            raise DataError(
+                f"columns {first} to {first + self.group - 1} of row {row} sum to {units[row, unit].sum():g}: "
+                f"each {self.group} columns of {self.name} units must be at least 0 and sum to 1"
+            )
+
+
+_BINARY = TwoState("binary", 0, 1)
+TWO_STATE: dict[str, TwoState] = {"binary": _BINARY, "spin": TwoState("spin", -1, 1)}
+FAMILIES: dict[str, str] = {
+    "binary": "0 and 1",
+    "spin": "−1 and +1",
+    "rate:N": "counts up to N, shown as proportions",
+    "gaussian": "real, variance 1",
+    "poisson": "counts",
+    "softmax:K": "one of K columns",
+}
+_PARAMETERISED: dict[str, type[Rate] | type[Softmax]] = {"rate": Rate, "softmax": Softmax}
+_SINGLE: dict[str, Family] = {**TWO_STATE, "gaussian": Gaussian(), "poisson": Poisson()}
+
+
+@lru_cache(maxsize=64)
 def family(name: str) -> Family:
-    """The family of a name as stored in artifacts and written on the command line."""
-    try:
-        return FAMILIES[name]
-    except KeyError:
-        raise BadUsage(f"unknown units '{name}', expected one of {', '.join(FAMILIES)}") from None
+    """The family of a name as stored in artifacts and written on the command line.  Raises BadUsage for others."""
+    if name in _SINGLE:
+        return _SINGLE[name]
+    match = re.fullmatch(r"(rate|softmax):([1-9][0-9]{0,3})", name)
+    if match is None:
+        raise BadUsage(f"unknown units '{name}', expected one of {', '.join(FAMILIES)}")
+    least, number = (1, 2)[match[1] == "softmax"], int(match[2])
+    if not least <= number <= MOST:
+        raise BadUsage(f"{match[1]} units take a number from {least} to {MOST}, not {number}")
+    return _PARAMETERISED[match[1]](number)

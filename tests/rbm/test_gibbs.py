@@ -37,9 +37,9 @@ def test_samples_have_the_familys_probability(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bias_for_undoes_the_mean(name: str) -> None:
+def test_natural_undoes_the_mean(name: str) -> None:
     natural = np.linspace(-4, 4, 17)
-    np.testing.assert_allclose(layer(family(name)).bias_for(family(name).mean(natural)), natural, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(family(name).natural(family(name).mean(natural)), natural, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -134,7 +134,7 @@ def test_row_figures_do_not_depend_on_blocks_or_threads(figure, monkeypatch):
 def test_annealing_agrees_with_enumeration(visible, hidden):
     h = model(visible, hidden, (12, 10), scale=0.7)
     exact = likelihood.log_partition_exact(h)
-    base = annealing.base_rate(states(visible, 12)[::37], h.visible)
+    base = h.visible.base_rate(states(visible, 12)[::37])
     errors = []
     for seed in range(8):
         problem = annealing.Problem((h,), (base,), chains=100, temperatures=300, seed=seed)
@@ -189,7 +189,7 @@ def test_base_rate_has_the_means_of_the_rows(name):
     units = family(name)
     off, on = units.values
     rows = np.array([[off, on, on], [off, off, on]])
-    biases = annealing.base_rate(rows, units)
+    biases = units.base_rate(rows)
     np.testing.assert_allclose(units.on_probability(biases), [1 / 4, 2 / 4, 3 / 4])  # one row in either state added
 
 
@@ -214,7 +214,7 @@ def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_
     h = Harmonium(W, b, c, family("binary"), family("binary"))
     exact = likelihood.log_partition_exact(h)
     assert likelihood.log_likelihood(h, test, exact).mean() >= -18.7
-    annealed = annealing.Problem((h,), (annealing.base_rate(valid, h.visible),))
+    annealed = annealing.Problem((h,), (h.visible.base_rate(valid),))
     (found,) = annealing.estimates(annealed, run(annealed))
     assert found.log_partition == pytest.approx(exact, abs=0.1)
     assert found.standard_error < 0.1

@@ -1,0 +1,95 @@
+"""The options of `herd fit-rbm` that choose units and the variant of learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from herdcli.cli.options import Parsed
+from herdcli.cli.session import Session
+from herdcli.errors import BadUsage
+
+ALGORITHMS = ["cd", "pcd", "fpcd", "pseudo-likelihood", "exact"]
+# options that only some algorithms have: option -> those algorithms
+FOR_SOME = {
+    "steps": ("cd", "pcd", "fpcd"),
+    "chains": ("pcd", "fpcd"),
+    "mean_field": ("cd",),
+    "fast_rate": ("fpcd",),
+    "fast_decay": ("fpcd",),
+}
+
+
+def _parse_units(text: str) -> str:
+    """A unit family's name."""
+    from herdcli.rbm.units import family
+
+    try:
+        return family(text).name
+    except BadUsage as error:
+        raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
+
+
+UNITS = Parsed("units", _parse_units)
+
+
+def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--units, --visible-units, --hidden-units."""
+    for option in (
+        click.option("--hidden-units", type=UNITS, default=None, metavar="UNITS", help="Values of the hidden units.  [default: --units]"),
+        click.option("--visible-units", type=UNITS, default=None, metavar="UNITS", help="Values of the visible units.  [default: --units]"),
+        click.option(
+            "--units",
+            type=UNITS,
+            default="binary",
+            show_default=True,
+            metavar="UNITS",
+            help="Values of all units: binary {0,1}, spin {−1,+1}, rate:N (0 to 1 in steps of 1/N), gaussian (variance 1), "
+            "poisson (counts), softmax:K (one of K columns).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def variant_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What changes the gradient or the weights after a step."""
+    rate = click.FloatRange(0, min_open=True)
+    for option in (
+        click.option("--fast-decay", type=click.FloatRange(0, 1, max_open=True), default=0.95, show_default=True, help="fpcd: share kept."),
+        click.option("--fast-rate", type=rate, default=None, help="fpcd: rate of the fast weights.  [default: --learning-rate]"),
+        click.option("--sparsity-cost", type=click.FloatRange(0), default=0.1, show_default=True, help="Weight of --sparsity-target."),
+        click.option(
+            "--sparsity-target",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            default=None,
+            help="Mean that hidden units are drawn to, as a share of their range.",
+        ),
+        click.option("--non-negative", is_flag=True, help="Set negative weights to 0 after each update."),
+        click.option("--centering", is_flag=True, help="Learn with units centred at their means."),
+        click.option(
+            "--mean-field",
+            type=click.Choice(["none", "visible", "both"]),
+            default="none",
+            show_default=True,
+            help="cd: units of the chain that are means, not samples.",
+        ),
+        click.option(
+            "--initial-scale", type=click.FloatRange(0), default=0.01, show_default=True, help="Standard deviation of the first weights."
+        ),
+        click.option("--l1-decay", type=click.FloatRange(0), default=0.0, show_default=True, help="L1 penalty on the weights."),
+        click.option("--bias-rate", type=rate, default=None, help="Rate of the biases.  [default: --learning-rate]"),
+    ):
+        command = option(command)
+    return command
+
+
+def warn_of_idle_options(session: Session, algorithm: str, *, sparse: bool) -> None:
+    """Say which options that were typed do nothing."""
+    for name, algorithms in FOR_SOME.items():
+        if algorithm not in algorithms:
+            session.ignored(name, f"with --algorithm {algorithm}")
+    if not sparse:
+        session.ignored("sparsity_cost", "without --sparsity-target")

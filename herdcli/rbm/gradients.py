@@ -1,0 +1,133 @@
+"""Gradients whose second phase is computed, not sampled: pseudo-likelihood and likelihood; and what is added to any gradient.
+
+Pseudo-likelihood (ICM):  Σ_j log p(v_j | v_−j), each term −F(v) − log Σ_s e^{−F(v with unit j at s)}, so that its gradient is
+that of −F at v minus the mean of those at the S alternatives.  Likelihood: the gradient of −F at v minus its mean under p(v),
+by enumerating the smaller layer, or in closed form where both layers are Gaussian.
+Source: Teh (2003), eq. 2.61 to 2.64; Welling, Rosen-Zvi & Hinton (2005), eq. 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.rbm.gibbs import Sweeper
+from herdcli.rbm.likelihood import alternatives, enumerate_hidden, is_gaussian, log_partition_exact, precision, states_of
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import Family
+from herdcli.schema import Array
+
+
+@dataclass
+class Sums:
+    """Statistics of the rows minus those of the second phase: pairs (D, K), visible (D,), hidden (K,) float32."""
+
+    W: Array
+    b: Array
+    c: Array
+    error: float  # summed squared reconstruction error of the rows
+
+
+@dataclass(frozen=True)
+class Moments:
+    """E[v h'] (D, K), E[v] (D,) and E[h] (K,) of a model, float64."""
+
+    pairs: Array
+    visible: Array
+    hidden: Array
+
+
+def model_moments(h: Harmonium) -> Moments:
+    """The moments of a harmonium whose smaller layer can be enumerated or whose layers are Gaussian."""
+    log_z = log_partition_exact(h)
+    if is_gaussian(h):
+        D = len(h.b)
+        covariance = np.linalg.inv(precision(h))
+        means = covariance @ np.concatenate([h.b, h.c])
+        return Moments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
+    if states_of(h.visible, h.W.shape[0]) < states_of(h.hidden, h.W.shape[1]):
+        turned = model_moments(h.transposed())
+        return Moments(turned.pairs.T, turned.hidden, turned.visible)
+    found = Moments(np.zeros(h.W.shape), np.zeros(h.W.shape[0]), np.zeros(h.W.shape[1]))
+    for block in enumerate_hidden(h):
+        p = np.exp(block.log_weight - log_z)
+        hidden, visible = block.hidden, h.visible.mean(block.natural)
+        np.add(found.pairs, (visible * p[:, None]).T @ hidden, out=found.pairs)
+        np.add(found.visible, p @ visible, out=found.visible)
+        np.add(found.hidden, p @ hidden, out=found.hidden)
+    return found
+
+
+def _first_phase(h: Harmonium, rows: Array) -> tuple[Moments, float]:
+    """Moments of rows (n, D) with E[h | v], and their squared distance from E[v | E[h | v]] summed over rows."""
+    hidden = h.hidden_means(rows)
+    error = float(np.square(rows - h.visible_means(hidden)).sum())
+    return Moments(rows.T @ hidden / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
+
+
+def _difference(first: Moments, second: Moments, error: float) -> Sums:
+    W, b, c = first.pairs - second.pairs, first.visible - second.visible, first.hidden - second.hidden
+    return _sums(W, b, c, error)
+
+
+def _sums(W: Array, b: Array, c: Array, error: float) -> Sums:
+    W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (W, b, c))
+    return Sums(W, b, c, error)
+
+
+def exact(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Sums:
+    """The gradient of the mean log-likelihood of rows (n, D)."""
+    h = _harmonium(sweeper, visible, hidden)
+    first, error = _first_phase(h, rows.astype(np.float64))
+    return _difference(first, model_moments(h), error)
+
+
+def pseudo(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Sums:
+    """The gradient of the mean log pseudo-likelihood of rows (n, D)."""
+    h, v = _harmonium(sweeper, visible, hidden), visible.discrete(rows.astype(np.float64))
+    first, error = _first_phase(h, v)
+    n, units = len(v), h.W.shape[0] // visible.group
+    assert visible.support is not None
+    W, b, hidden_sum = units * first.pairs, np.zeros(len(h.b)), np.zeros((n, len(h.c)))
+    for unit, others in enumerate(alternatives(h, v)):
+        columns = slice(unit * visible.group, (unit + 1) * visible.group)
+        p = np.exp(others.log_weight - np.logaddexp.reduce(others.log_weight, axis=0))
+        weighted = p[:, :, None] * h.hidden.mean(others.inputs)
+        hidden_sum += weighted.sum(axis=0)
+        # In the rows' own columns v is replaced by the alternatives; all other columns keep it, and follow below at once.
+        W[columns] += v[:, columns].T @ weighted.sum(axis=0) / n - np.einsum("sg,snk->gk", visible.support, weighted) / n
+        b[columns] = (v[:, columns] - p.T @ visible.support).mean(axis=0)
+    W -= v.T @ hidden_sum / n
+    c = units * first.hidden - hidden_sum.mean(axis=0)
+    return _sums(W, b, c, error)
+
+
+def _harmonium(sweeper: Sweeper, visible: Family, hidden: Family) -> Harmonium:
+    W, b, c = (part.astype(np.float64) for part in (sweeper.W, sweeper.b, sweeper.c))
+    return Harmonium(W, b, c, visible, hidden)
+
+
+EXACT_PHASES: dict[str, Callable[[Sweeper, Family, Family, Array], Sums]] = {"exact": exact, "pseudo-likelihood": pseudo}
+
+
+def centre(sums: Sums, visible_mean: Array, hidden_mean: Array) -> None:
+    """The gradient of a model whose units enter as v − μ and h − λ, carried back to this one, in place.
+
+    G_W ← G_W − G_b λ' − μ G_c',  G_b ← G_b − G_W λ,  G_c ← G_c − G_W' μ.
+    Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
+    """
+    sums.W -= np.outer(sums.b, hidden_mean)
+    sums.W -= np.outer(visible_mean, sums.c)
+    sums.b -= sums.W @ hidden_mean
+    sums.c -= visible_mean @ sums.W
+
+
+def make_sparse(sums: Sums, visible_mean: Array, excess: Array, cost: float) -> None:
+    """Lower the inputs of hidden units that are on too much: excess (K,) is their running mean minus the target.
+
+    Source: Hinton (2010), sec. 11.
+    """
+    sums.c -= np.float32(cost) * excess
+    sums.W -= np.float32(cost) * np.outer(visible_mean, excess)

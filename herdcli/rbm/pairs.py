@@ -1,0 +1,136 @@
+"""Harmoniums of pairs of images of one person: two visible blocks with weights of their own, one hidden layer.
+
+A model of pairs is a harmonium of the rows (v¹, v²), so `learning` learns it; only the rows are special: they are put together
+from two rows of one matrix when a minibatch asks for them.  Each pair is there in both orders.
+Source: Teh (2003), sec. 3.5.3 and fig. 3.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.rbm.learning import Problem, Selected, State
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.settings import Settings
+from herdcli.rbm.units import family
+from herdcli.schema import Array, array
+
+THESIS = Settings(
+    hidden=100,
+    epochs=2000,
+    batch_size=100,
+    learning_rate=0.0025,
+    bias_rate=0.005,
+    rate_decay="none",
+    momentum=0.95,
+    weight_decay=0.0,
+    mean_field="visible",
+    visible_units="rate:10",
+    hidden_units="rate:100",
+)
+
+
+@dataclass(frozen=True)
+class Pairs(Selected):
+    """Rows (n, 2D) that are two rows of a matrix (N, D) side by side: base[index[:, 0]], base[index[:, 1]]."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, 2D)."""
+        return len(self.index), 2 * self.base.shape[1]
+
+    def __getitem__(self, chosen: Array | slice) -> Array:
+        index = self.index[chosen]
+        rows: Array = self.base[index].reshape(len(index), self.shape[1])
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRBM:
+    """The `rbm-pairs` artifact: one model, and which rows of its data set it was learned from.
+
+    Images are in unit values; of rate units those are counts, not proportions.
+    """
+
+    W1: Array = array("D K", "weights of the first image", kind="f")
+    W2: Array = array("D K", "weights of the second image", kind="f")
+    b1: Array = array("D", "biases of the first image's pixels", kind="f")
+    b2: Array = array("D", "biases of the second image's pixels", kind="f")
+    c: Array = array("K", "hidden biases", kind="f")
+    settings: Settings
+    pairs: int  # ordered pairs that were learned from
+    trace: Array = array("E", "mean squared reconstruction error per visible unit, by epoch", kind="f")
+    split: Array = array("n", "part of each row of the data set: 0 train, 1 valid, 2 test, 3 none", kind="iu")
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
+    value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless parameters are finite and the families are known."""
+        for name in ("W1", "W2", "b1", "b2", "c"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise DataError(f"/{name} has values that are not finite")
+        if len(self.split) and not 0 <= self.split.min() <= self.split.max() <= 3:
+            raise DataError("/split may hold 0 train, 1 valid, 2 test, 3 none")
+
+    def harmonium(self) -> Harmonium:
+        """The model of rows (v¹, v²) in float64."""
+        W, b = (np.concatenate(parts).astype(np.float64) for parts in ((self.W1, self.W2), (self.b1, self.b2)))
+        return Harmonium(W, b, self.c.astype(np.float64), family(self.settings.visible_units), family(self.settings.hidden_units))
+
+
+def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
+    """All ordered pairs (m, 2) of different rows of one person, among `rows` of a data set with persons (n,) as indices into names.
+
+    Raises DataError for a person with one row.
+    """
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for person in np.unique(persons[rows]):
+        own = rows[persons[rows] == person]
+        if len(own) == 1:
+            hint = "leave out who has one image, or give the training part more: --split"
+            raise DataError(f"person '{names[person]}' has one image to train on, pairs need two", hint=hint)
+        first, second = np.nonzero(~np.eye(len(own), dtype=bool))
+        pairs.append(np.stack([own[first], own[second]], axis=1))
+    return np.concatenate(pairs)
+
+
+def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]:
+    """What to learn from images X (n, D) and pairs (m, 2), and the pixels (D,) bool that take part: those that vary.
+
+    Raises DataError if no pixel varies among the images of the pairs, and BadUsage where several columns are one unit.
+    """
+    if family(settings.visible_units).group > 1:
+        raise BadUsage(f"pixels of pairs are units of one column, {settings.visible_units} units have more")
+    used = np.unique(pairs)
+    seen = X[used]
+    varies = np.asarray((seen != seen[0]).any(axis=0)) if len(seen) else np.zeros(X.shape[1], dtype=bool)
+    if not varies.any():
+        raise DataError("no pixel varies among the images to train on")
+    base = X if varies.all() and len(used) == len(X) else np.ascontiguousarray(seen[:, varies])
+    index = pairs if base is X else np.searchsorted(used, pairs)
+    return Problem([Pairs(base, index)], settings), varies
+
+
+def assemble(given: Problem, state: State, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
+    """The artifact of a finished fit; pixels that do not vary get weights 0 and the bias of their value."""
+    D, wide = len(varies), int(varies.sum())
+    W = np.zeros((2, D, state.c.shape[1]), dtype=np.float32)
+    W[:, varies] = state.W[0].reshape(2, wide, -1)
+    b = np.empty((2, D), dtype=np.float32)
+    b[:, ~varies] = given.visible.base_rate(X[pairs[:, 0]][:, ~varies])
+    b[:, varies] = state.b[0].reshape(2, wide)
+    return PairRBM(
+        W1=W[0],
+        W2=W[1],
+        b1=b[0],
+        b2=b[1],
+        c=state.c[0],
+        settings=given.settings,
+        pairs=len(pairs),
+        trace=state.trace[:, 0],
+        split=split,
+    )

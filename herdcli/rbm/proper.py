@@ -1,0 +1,63 @@
+"""Which pairs of layers have a finite partition function, and the nearest weights that have one.
+
+A layer with a bounded range makes any pair proper.  Of the others:
+    gaussian × gaussian   the joint precision (I, −W; −W', I) must be positive definite: the largest singular value below 1.
+    poisson × poisson     Σ_v e^{v w + e^{c + …}}/v! diverges for any positive weight: W ≤ 0.
+    gaussian × poisson    e^{x²/2} outgrows 1/x!, and e^{e^x} outgrows e^{−x²/2}: proper for W = 0 only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import Family
+from herdcli.schema import Array
+
+LARGEST_SINGULAR = 0.999  # of the weights between two Gaussian layers while they are learned
+
+
+def unbounded(visible: Family, hidden: Family) -> tuple[str, ...]:
+    """The names of the two families in order, if neither has a bounded range; else nothing."""
+    return tuple(sorted((visible.name, hidden.name))) if visible.range is None and hidden.range is None else ()
+
+
+def require_pair(visible: Family, hidden: Family) -> None:
+    """Raise BadUsage for a pair of families that no weights but 0 make a distribution."""
+    if unbounded(visible, hidden) == ("gaussian", "poisson"):
+        raise BadUsage(
+            f"{visible.name} visible and {hidden.name} hidden units have no normalisable distribution, whatever the weights",
+            hint="make one layer binary, spin, rate:N or softmax:K",
+        )
+
+
+def fault(visible: Family, hidden: Family, W: Array) -> str | None:
+    """Why weights W (D, K) have no finite partition function; None if they have one."""
+    pair = unbounded(visible, hidden)
+    if pair == ("gaussian", "gaussian"):
+        largest = float(np.linalg.norm(W, 2))
+        return None if largest < 1 else f"the largest singular value of the weights is {largest:.6g}, gaussian layers need one below 1"
+    if pair == ("poisson", "poisson"):
+        return None if W.max() <= 0 else f"a weight is {W.max():.6g}, poisson layers need weights of at most 0"
+    if pair and W.any():
+        return f"{visible.name} and {hidden.name} layers need weights of 0"
+    return None
+
+
+def require_proper(h: Harmonium) -> None:
+    """Raise DataError with the reason unless the model is a probability distribution."""
+    reason = fault(h.visible, h.hidden, h.W)
+    if reason:
+        raise DataError(f"the model is not normalisable: {reason}")
+
+
+def project(visible: Family, hidden: Family, W: Array) -> None:
+    """Move weights W (D, K), in place, to the nearest that have a finite partition function."""
+    pair = unbounded(visible, hidden)
+    if pair == ("poisson", "poisson"):
+        np.minimum(W, 0.0, out=W)
+    elif pair == ("gaussian", "gaussian") and np.linalg.norm(W) > LARGEST_SINGULAR and np.isfinite(W).all():
+        left, singular, right = np.linalg.svd(W, full_matrices=False)
+        if singular[0] > LARGEST_SINGULAR:
+            W[...] = (left * np.minimum(singular, LARGEST_SINGULAR)) @ right

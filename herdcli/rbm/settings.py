@@ -1,0 +1,70 @@
+"""What a fit of harmoniums depends on besides its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdcli.errors import BadUsage
+from herdcli.rbm.proper import require_pair
+from herdcli.rbm.units import family
+
+ALGORITHMS = ("cd", "pcd", "fpcd", "pseudo-likelihood", "exact")
+MEAN_FIELDS = ("none", "visible", "both")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one fit.  A rate of 0 stands for the learning rate."""
+
+    hidden: int = 100
+    algorithm: str = "cd"
+    steps: int = 1  # k, Gibbs sweeps per update
+    chains: int = 0  # persistent chains of pcd and fpcd; 0: as many as the batch
+    epochs: int = 100
+    batch_size: int = 20  # 0: all rows
+    learning_rate: float = 0.05  # at the start
+    bias_rate: float = 0.0
+    rate_decay: str = "linear"  # falls linearly to 0 over the run, or "none"
+    momentum: float = 0.9
+    weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
+    l1_decay: float = 0.0  # λ of the penalty λ Σ |W|
+    initial_scale: float = 0.01  # standard deviation of the first weights; Hinton (2010), sec. 8.1
+    mean_field: str = "none"  # cd: which layers of the chain are means, not states
+    centering: bool = False
+    non_negative: bool = False
+    sparsity_target: float = 0.0  # mean of a hidden unit as a share of its range; 0: none
+    sparsity_cost: float = 0.1
+    fast_rate: float = 0.0  # fpcd
+    fast_decay: float = 0.95  # fpcd: share of the fast weights that is kept
+    visible_units: str = "binary"
+    hidden_units: str = "binary"
+    average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("algorithm", ALGORITHMS), ("rate_decay", ("linear", "none")), ("mean_field", MEAN_FIELDS)):
+            if getattr(self, name) not in known:
+                raise BadUsage(f"unknown {name} '{getattr(self, name)}', expected {', '.join(known[:-1])} or {known[-1]}")
+        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), ("average_scores", 0)):
+            if getattr(self, name) < least:
+                raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
+            raise BadUsage("learning_rate must be above 0, momentum in [0, 1) and weight_decay at least 0")
+        for name in ("bias_rate", "l1_decay", "initial_scale", "sparsity_target", "sparsity_cost", "fast_rate"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise BadUsage(f"{name} must be at least 0, not {getattr(self, name):g}")
+        if not 0 <= self.fast_decay < 1:
+            raise BadUsage(f"fast_decay must be from 0 to below 1, not {self.fast_decay:g}")
+        visible, hidden = family(self.visible_units), family(self.hidden_units)
+        require_pair(visible, hidden)
+        if self.sparsity_target and hidden.range is None:
+            raise BadUsage(f"a sparsity target needs hidden units with a range, these are {hidden.name}")
+        if self.sparsity_target >= 1:
+            raise BadUsage(f"sparsity_target must be below 1, not {self.sparsity_target:g}")
+        if self.algorithm == "pseudo-likelihood" and visible.support is None:
+            raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
+
+    @property
+    def persistent(self) -> bool:
+        """Whether chains go on from step to step."""
+        return self.algorithm in ("pcd", "fpcd")

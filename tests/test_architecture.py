@@ -33,6 +33,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 PURE = TOPICS | {"numerics", "iterate", "rng", "schema", "errors", "fast"}
 KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "subprocess", "tempfile", "shutil", "argparse", "logging"})
 KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
+OPTIONAL = {"herdcli.ica.libraries": ("sklearn",)}  # rivals of an extra, imported when they are asked for
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|root|home|Users|mnt)/\w")
 
 
@@ -77,7 +78,8 @@ def foreign_imports(module: str, tree: ast.AST) -> list[str]:
 
 def banned_imports(module: str, tree: ast.AST) -> list[str]:
     """Imports that nobody in the package may make: slow ones, unsafe ones, those that are no dependencies."""
-    return [f"line {line} imports {name}" for line, name in imports(tree, module) if any(within(name, banned) for banned in KEPT_FROM_ALL)]
+    kept = [name for name in KEPT_FROM_ALL if name not in OPTIONAL.get(module, ())]
+    return [f"line {line} imports {name}" for line, name in imports(tree, module) if any(within(name, banned) for banned in kept)]
 
 
 def unsafe_calls(module: str, tree: ast.AST) -> list[str]:

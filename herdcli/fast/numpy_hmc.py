@@ -32,7 +32,7 @@ def _log(y: Array) -> Array:
     m = ((bits & np.uint32(0x007FFFFF)) + ROOT_HALF).view(F)
     s = (m - F(1)) / (m + F(1))
     t = s * s
-    series = ATANH[0]
+    series = np.full_like(t, ATANH[0])
     for c in ATANH[1:]:
         series = c + t * series
     with np.errstate(invalid="ignore"):

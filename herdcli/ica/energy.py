@@ -1,0 +1,280 @@
+"""Energies of whitened rows, E(z), with their gradients in z, in the filters J and in the weights γ.
+
+| class       | E(z)                                     | source                                             |
+|-------------|------------------------------------------|----------------------------------------------------|
+| Linear      | Σ_i γ_i E_i(u_i), u = J z                | Teh (2003), eq. 4.16, 4.19                         |
+| Topographic | Σ_k γ_k log(1 + Σ_i P_ki u_i²)           | Welling, Hinton & Osindero (2003); Teh, sec. 4.8   |
+| Manifold    | −½ log det F'F, F = diag(f'(u)) J        | Teh (2003), eq. 4.27: uniform on the outputs' manifold |
+
+Arrays have the type of J, float32 in learning; energies are float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.ica.experts import EXPERTS, Expert
+from herdcli.schema import Array
+
+NARROW = 4096  # filters times dimensions up to which the compiled leapfrog steps are faster than two matrix products
+COMPILED = {"student": 0, "logistic": 1, "laplace-smooth": 2}  # the numbers of fast.expert_energy
+MANIFOLD_ROWS = 64  # rows whose D × D matrices are held at one time
+
+
+class Energy(Protocol):
+    """What learning and sampling ask of an energy over whitened rows z (n, D)."""
+
+    @property
+    def J(self) -> Array:
+        """(M, D) filters."""
+        ...
+
+    @property
+    def gamma(self) -> Array:
+        """Weights of the experts."""
+        ...
+
+    def energy(self, z: Array) -> Array:
+        """E (n,) float64."""
+        ...
+
+    def gradient(self, z: Array) -> Array:
+        """∂E/∂z (n, D)."""
+        ...
+
+    def laplacian(self, z: Array) -> Array:
+        """Σ_d ∂²E/∂z_d² (n,)."""
+        ...
+
+    def parameters(self, z: Array) -> tuple[Array, Array]:
+        """(∂/∂J (M, D), ∂/∂γ (len γ,)) of the sum of E over the rows."""
+        ...
+
+    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        """z and momentum after so many leapfrog steps, in new arrays."""
+        ...
+
+
+def leapfrog(energy: Energy, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+    """`steps` leapfrog steps along any energy; half steps of the momentum at both ends.
+
+    Source: Teh (2003), eq. 4.38 and 4.40; Neal (1993), sec. 5.
+    """
+    size = z.dtype.type(epsilon)
+    half = z.dtype.type(0.5) * size
+    z, momentum = z.copy(), momentum - half * energy.gradient(z)
+    for t in range(steps):
+        z += size * momentum
+        momentum -= (size if t < steps - 1 else half) * energy.gradient(z)
+    return z, momentum
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Independent experts on linear filters.  J (M, D), gamma (M,)."""
+
+    J: Array
+    gamma: Array
+    expert: Expert
+
+    def energy(self, z: Array) -> Array:
+        u = z @ self.J.T
+        if u.dtype != np.float32 or self.expert.name not in COMPILED:
+            result: Array = (self.gamma * self.expert.energy(u)).sum(axis=1, dtype=np.float64)
+            return result
+        found = np.empty(len(z))
+        fast.expert_energy(u, self.gamma, COMPILED[self.expert.name], found)
+        return found
+
+    def slope(self, z: Array) -> tuple[Array, Array]:
+        """Outputs u and ∂E/∂u, both (n, M)."""
+        u = z @ self.J.T
+        return u, self._weighted_slope(u.copy())
+
+    def _weighted_slope(self, u: Array) -> Array:
+        if u.dtype == np.float32 and self.expert.name in COMPILED:
+            fast.expert_slope(u, self.gamma, COMPILED[self.expert.name])
+            return u
+        result: Array = self.gamma * self.expert.slope(u)
+        return result
+
+    def gradient(self, z: Array) -> Array:
+        result: Array = self._weighted_slope(z @ self.J.T) @ self.J
+        return result
+
+    def laplacian(self, z: Array) -> Array:
+        curvature = self.gamma * self.expert.curvature(z @ self.J.T)
+        result: Array = curvature @ (self.J**2).sum(axis=1)
+        return result
+
+    def parameters(self, z: Array) -> tuple[Array, Array]:
+        u, slope = self.slope(z)
+        by_gamma = self.expert.energy(u).sum(axis=0) if self.expert.learns_gamma else np.zeros_like(self.gamma)
+        return slope.T @ z, by_gamma
+
+    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        if z.dtype != np.float32 or self.expert.name not in COMPILED:
+            return leapfrog(self, z, momentum, epsilon, steps)
+        M, D = self.J.shape
+        number, z, momentum = COMPILED[self.expert.name], z.copy(), momentum.copy()
+        if M * D <= NARROW:
+            J, gamma = np.zeros((-(-M // 4) * 4, D), dtype=np.float32), np.zeros(-(-M // 4) * 4, dtype=np.float32)
+            J[:M], gamma[:M] = self.J, self.gamma
+            fast.leapfrog(z, momentum, J, gamma, number, epsilon, steps, np.empty(fast.leapfrog_scratch(D), dtype=np.float32))
+            return z, momentum
+        u, down = np.empty((len(z), M), dtype=np.float32), np.empty_like(z)
+        for t in range(steps + 1):
+            np.matmul(z, self.J.T, out=u)
+            fast.expert_slope(u, self.gamma, number)
+            np.matmul(u, self.J, out=down)
+            down *= np.float32(epsilon if 0 < t < steps else 0.5 * epsilon)
+            momentum -= down
+            if t < steps:
+                np.multiply(momentum, np.float32(epsilon), out=down)
+                z += down
+        return z, momentum
+
+
+@dataclass(frozen=True)
+class Topographic:
+    """Student energies of locally pooled squared outputs.  J (M, D), gamma (K,), pooling P (K, M) ≥ 0."""
+
+    J: Array
+    gamma: Array
+    pooling: Array
+
+    def energy(self, z: Array) -> Array:
+        pooled = np.square(z @ self.J.T) @ self.pooling.T
+        result: Array = (self.gamma * np.log1p(pooled)).sum(axis=1, dtype=np.float64)
+        return result
+
+    def _slope(self, u: Array) -> tuple[Array, Array]:
+        """Pooled squares (n, K) and ∂E/∂u (n, M), backpropagated."""
+        pooled = np.square(u) @ self.pooling.T
+        return pooled, 2.0 * u * ((self.gamma / (1.0 + pooled)) @ self.pooling)
+
+    def gradient(self, z: Array) -> Array:
+        result: Array = self._slope(z @ self.J.T)[1] @ self.J
+        return result
+
+    def laplacian(self, z: Array) -> Array:
+        """Σ_k γ_k (Δv_k / (1 + v_k) − |∇v_k|² / (1 + v_k)²), v = P u²."""
+        u = z @ self.J.T
+        pooled = 1.0 + np.square(u) @ self.pooling.T
+        first = (self.gamma / pooled) @ (2.0 * self.pooling @ (self.J**2).sum(axis=1))
+        second = np.zeros(len(z))
+        for k, row in enumerate(self.pooling):
+            down = (2.0 * u * row) @ self.J
+            second += self.gamma[k] * np.square(down).sum(axis=1) / pooled[:, k] ** 2
+        result: Array = first - second
+        return result
+
+    def parameters(self, z: Array) -> tuple[Array, Array]:
+        pooled, slope = self._slope(z @ self.J.T)
+        return slope.T @ z, np.log1p(pooled).sum(axis=0)
+
+    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        return leapfrog(self, z, momentum, epsilon, steps)
+
+
+@dataclass(frozen=True)
+class Manifold:
+    """The volume element of the map z → f(Jz), f' = density.  J (M, D), M ≥ D; γ is not used.
+
+    With s_i = f'(u_i)² and G = J' diag(s) J, the leverages h_i = s_i J_i G⁻¹ J_i' add up to D, and
+    ∂E/∂u_i = h_i E_i'(u_i) with E_i = −log f': a square map has h = 1 and is Linear, up to a constant.
+    """
+
+    J: Array
+    gamma: Array
+    expert: Expert
+
+    def _parts(self, u: Array) -> tuple[Array, Array, Array]:
+        """log det G (n,), s (n, M) up to e^{−2 top}, J G⁻¹ (n, M, D) up to e^{2 top}; top keeps s within the numbers."""
+        energies = self.expert.energy(u) + self.expert.log_z(self.gamma)
+        top = energies.min(axis=1, keepdims=True)
+        s = np.exp(2.0 * (top - energies))
+        G = np.einsum("nm,md,me->nde", s, self.J, self.J, optimize=True)
+        _, logs = np.linalg.slogdet(G)
+        solved = np.linalg.solve(G, np.broadcast_to(self.J.T, (len(u), *self.J.T.shape))).transpose(0, 2, 1)
+        return logs - 2.0 * top[:, 0] * self.J.shape[1], s, solved
+
+    def energy(self, z: Array) -> Array:
+        blocks = _row_blocks(z)
+        return np.concatenate([-0.5 * self._parts(rows @ self.J.T)[0].astype(np.float64) for rows in blocks])
+
+    def _slope(self, z: Array) -> tuple[Array, Array]:
+        """∂E/∂u (n, M) at constant J outside of it, and Σ_n ∂E/∂J at constant u."""
+        slopes, direct = [], np.zeros_like(self.J)
+        for rows in _row_blocks(z):
+            u = rows @ self.J.T
+            _, s, solved = self._parts(u)
+            weighted = s[:, :, np.newaxis] * solved
+            slopes.append((weighted * self.J).sum(axis=2) * self.expert.slope(u))
+            direct -= weighted.sum(axis=0)
+        return np.concatenate(slopes), direct
+
+    def gradient(self, z: Array) -> Array:
+        result: Array = self._slope(z)[0] @ self.J
+        return result
+
+    def laplacian(self, z: Array, width: float = 1e-4) -> Array:
+        """By central differences of the gradient, which cost 2D gradients."""
+        result = np.zeros(len(z))
+        for d in range(z.shape[1]):
+            shift = np.zeros(z.shape[1], dtype=z.dtype)
+            shift[d] = width
+            result += (self.gradient(z + shift) - self.gradient(z - shift))[:, d] / (2.0 * width)
+        return result
+
+    def parameters(self, z: Array) -> tuple[Array, Array]:
+        slope, direct = self._slope(z)
+        return direct + slope.T @ z, np.zeros_like(self.gamma)
+
+    def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        return leapfrog(self, z, momentum, epsilon, steps)
+
+
+def _row_blocks(z: Array) -> list[Array]:
+    return [z[start : start + MANIFOLD_ROWS] for start in range(0, len(z), MANIFOLD_ROWS)]
+
+
+def energy_of(J: Array, gamma: Array, expert: str, *, topography: Array | None = None, density: str | None = None) -> Energy:
+    """The energy of a fit: by its expert, or "infomax" with its density, or pooled by a topography."""
+    if topography is not None:
+        return Topographic(J, gamma, topography)
+    if expert == "infomax":
+        return Manifold(J, gamma, EXPERTS[density or "logistic"])
+    return Linear(J, gamma, EXPERTS[expert])
+
+
+def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
+    """The least floor τ for which max(γ, τ) gives a normalisable product of Student experts in D dimensions.
+
+    With M filters in general position and γ sorted ascending, e^{−E} has a finite integral where
+    2 Σ_{i ≤ M − D + k} γ_(i) > k for k = 1 … D: in a subspace of k dimensions D − k filters may be silent.
+    `margin` is the relative distance kept from that boundary.  −inf where γ is inside already.
+    """
+    ordered = np.sort(gamma.astype(np.float64))
+    need = 0.5 * (1.0 + margin) * np.arange(1, D + 1)
+    counts = len(ordered) - D + np.arange(1, D + 1)
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    if (sums[counts] >= need).all():
+        return -np.inf
+    floor = -np.inf
+    for count, bound in zip(counts.tolist(), need.tolist(), strict=True):
+        if sums[count] < bound:  # Σ max(γ_(i), τ) ≥ r τ + Σ_{i > r} γ_(i) for every r, and = for the right one
+            raised = np.arange(1, count + 1)
+            floor = max(floor, float(((bound - (sums[count] - sums[raised])) / raised).min()))
+    return floor
+
+
+def normalisable(gamma: Array, D: int) -> tuple[Array, int]:
+    """γ raised to the least floor that makes the Student product normalisable, and how many were raised."""
+    floor = student_floor(gamma, D)
+    low = gamma < floor
+    return np.where(low, gamma.dtype.type(floor), gamma), int(np.count_nonzero(low))

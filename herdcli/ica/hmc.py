@@ -1,0 +1,49 @@
+"""Hybrid Monte Carlo over an energy of whitened rows, and the step size that keeps the acceptance where it is wanted.
+
+Source: Teh (2003), algorithm 4.2 and eq. 4.39, 4.41; Neal (1993), sec. 5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.ica.energy import Energy
+from herdcli.schema import Array
+
+SMALLEST_STEP = 1e-4
+
+
+def propose(energy: Energy, z: Array, momentum: Array, uniform: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+    """One proposal of every chain, accepted with probability min(1, e^{−ΔH}), H = E + |k|²/2.
+
+    z, momentum  (n, D), the momentum drawn from N(0, I).      uniform  (n,) in [0, 1).
+    Returns the chains' next states (n, D), and which of them moved (n,).  A proposal whose energy is no number is rejected.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        proposed, last = energy.trajectory(z, momentum, epsilon, steps)
+        rise = energy.energy(proposed) - energy.energy(z) + 0.5 * (_squares(last) - _squares(momentum))
+        accepted = np.log1p(-uniform) < -rise
+    return np.where(accepted[:, np.newaxis], proposed, z), accepted
+
+
+def sample(energy: Energy, z: Array, random: np.random.Generator, epsilon: float, steps: int, proposals: int = 1) -> tuple[Array, float]:
+    """Chains (n, D) after so many proposals from `random`, and the share that was accepted."""
+    moved = 0
+    for _ in range(proposals):
+        momentum = random.standard_normal(z.shape, dtype=z.dtype.type)
+        z, accepted = propose(energy, z, momentum, random.random(len(z)), epsilon, steps)
+        moved += int(accepted.sum())
+    return z, moved / (proposals * len(z))
+
+
+def adapted(epsilon: float, acceptance: float, wanted: float, gain: float) -> float:
+    """ε ← max(ε_min, ε − η (wanted − acceptance)), between updates, so that each chain sees one step size.
+
+    Source: Teh (2003), eq. 4.41.
+    """
+    return max(SMALLEST_STEP, epsilon - gain * (wanted - acceptance))
+
+
+def _squares(momentum: Array) -> Array:
+    result: Array = np.einsum("nd,nd->n", momentum, momentum, dtype=np.float64)
+    return result

@@ -1,0 +1,350 @@
+"""Stochastic gradients on minibatches of whitened rows: InfoMax, energy-based models by contrastive divergence, EQUIL.
+
+All of them ascend on −E over the rows and differ in what they set against it, G = E_other[∂E/∂θ] − E_rows[∂E/∂θ]:
+
+| algorithm            | E_other[∂E/∂J]                                         |
+|----------------------|--------------------------------------------------------|
+| infomax, M = D       | J^{−T}, exactly                                        |
+| infomax, M > D       | nothing: E is −½ log det F'F of eq. 4.27               |
+| ebm                  | over the rows after n proposals of hybrid Monte Carlo  |
+| equil                | over as many samples of the square model               |
+
+    Δ ← μ Δ + ε_t (G − λ J),   J ← J + Δ,   and likewise γ, without λ.
+
+The natural gradient is G J'J.      Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.ica import hmc
+from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
+from herdcli.ica.experts import EXPERTS
+from herdcli.numerics.amari import amari_distance
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+Map = Callable[..., Iterable[Any]]
+CHAINS = 50  # that one worker moves at a time, in wide models
+TRACED = 500  # entries of a trace at most
+WATCHED = 1000  # rows that the log-likelihood of a trace is a mean over
+COLLAPSED = 0.05  # acceptance below it for PATIENCE updates is a collapse
+PATIENCE = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit depends on besides its rows."""
+
+    algorithm: str = "infomax"  # infomax, ebm or equil
+    filters: int = 0  # M; 0: as many as dimensions
+    expert: str = "logistic"  # of EXPERTS, or infomax: the energy of eq. 4.27
+    density: str = "logistic"  # of the energy of eq. 4.27
+    natural: bool = True  # of infomax
+    rates: tuple[tuple[float, int], ...] = ((0.05, 2000), (0.025, 2000), (0.005, 2000), (0.0025, 2000), (0.0005, 2000))
+    batch_size: int = 100
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    gamma: float = 1.0  # of every expert at the start
+    gamma_rate: float = 0.0  # rate of γ over that of J
+    initial_scale: float = 0.1  # standard deviation of the first filters' entries; 0: filters of length 1
+    proposals: int = 1  # the n of CD-n
+    leapfrog: int = 30
+    acceptance: float = 0.9
+    step_size: float = 0.1  # the first one
+    step_gain: float = 0.005
+    average: int = 0  # last updates over which the result is averaged; 0: the last parameters
+    grid: tuple[int, int] | None = None  # height and width of a topographic map
+    neighbourhood: int = 3  # side of the squares of the map that are pooled
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ("infomax", "ebm", "equil"):
+            raise BadUsage(f"unknown algorithm '{self.algorithm}', expected infomax, ebm or equil")
+        if self.expert not in (*EXPERTS, "infomax") or self.density not in EXPERTS:
+            raise BadUsage(f"unknown expert '{self.expert}' or density '{self.density}'")
+        if not self.rates or any(rate <= 0 or updates < 1 for rate, updates in self.rates):
+            raise BadUsage("rates must be above 0, each for at least one update")
+        if self.average > self.updates:
+            raise BadUsage(f"{self.updates} updates, of which {self.average} last ones cannot be averaged")
+        if self.grid is not None and (self.grid[0] * self.grid[1] != self.filters or self.expert != "student" or self.algorithm != "ebm"):
+            raise BadUsage("a topography is of ebm with student experts, and has as many places as filters")
+
+    @property
+    def updates(self) -> int:
+        """All updates of the schedule."""
+        return sum(updates for _, updates in self.rates)
+
+    def rate(self, update: int) -> float:
+        """The rate of an update, counted from 0."""
+        for rate, updates in self.rates:
+            if update < updates:
+                return rate
+            update -= updates
+        raise IndexError("the schedule is over")
+
+
+@dataclass
+class State:
+    """The parameters and all that their future depends on."""
+
+    step: int
+    epsilon: float  # leapfrog step size
+    J: Array = array("M D", "filters", kind="f")
+    gamma: Array = array("M", "weights of the experts", kind="f")
+    J_velocity: Array = array("M D", "last update of J", kind="f")
+    gamma_velocity: Array = array("M", "last update of γ", kind="f")
+    good_J: Array = array("M D", "filters when the acceptance was last as wanted", kind="f")
+    good_gamma: Array = array("M", "γ at that time", kind="f")
+    J_sum: Array = array("M D", "of the last updates, where they are averaged", kind="f")
+    gamma_sum: Array = array("M", "likewise", kind="f")
+    objective: Array = array("T", "trace", kind="f")
+    acceptance: Array = array("T", "trace", kind="f")
+    step_sizes: Array = array("T", "trace", kind="f")
+    amari: Array = array("T", "trace", kind="f")
+    accepted: float = 0.0  # summed acceptance since the last entry of the trace
+    low: int = 0  # updates in a row of collapsed acceptance
+    resets: int = 0
+    raised: int = 0  # γ that were set back into the normalisable region
+
+
+class Collapsed(Diverged):
+    """The acceptance collapsed twice; `state` has the parameters of before."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(
+            f"acceptance collapsed again at update {state.step}, after the leapfrog step had been reset",
+            hint="lower --rates, or take shorter trajectories (--leapfrog)",
+        )
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Whitened rows Z (n, D) float32 or float64, and the settings.
+
+    product  (C', S): forward @ mixing, so that J @ product is a scaled permutation where the mixing was undone.
+    """
+
+    Z: Array
+    settings: Settings
+    product: Array | None = None
+    _orders: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        n, D = self.Z.shape
+        if n < 2:
+            raise DataError("there must be at least two rows")
+        if self.filters < D:
+            raise BadUsage(f"{self.filters} filters of {D} dimensions: there must be as many or more", hint="--components keeps fewer")
+        if self.settings.algorithm == "equil" and self.filters != D:
+            raise BadUsage(f"equil draws from square models, and {self.filters} filters of {D} dimensions are not", hint="use ebm")
+        if self.settings.expert == "student" and self.settings.gamma * 2 <= 1 and self.filters == D and not self.settings.gamma_rate:
+            raise BadUsage(f"gamma {self.settings.gamma:g} is not above ½: the Student density has no finite integral")
+
+    @property
+    def filters(self) -> int:
+        """M."""
+        return self.settings.filters or self.Z.shape[1]
+
+    @property
+    def every(self) -> int:
+        """Updates from one entry of a trace to the next."""
+        return -(-self.settings.updates // TRACED)
+
+    def batch(self, update: int) -> Array:
+        """Rows of one update; each epoch goes through them in an order of its own, and drops what does not fill a batch."""
+        size = min(self.settings.batch_size, len(self.Z))
+        epoch, place = divmod(update, len(self.Z) // size)
+        if epoch not in self._orders:
+            self._orders.clear()
+            self._orders[epoch] = generator(self.settings.seed, Stream.SHUFFLE, step=epoch).permutation(len(self.Z))
+        rows: Array = self.Z[self._orders[epoch][place * size : (place + 1) * size]]
+        return rows
+
+
+def pooling(grid: tuple[int, int], side: int) -> Array:
+    """(K, K) weights 1/side² over the square around each place of a grid whose edges meet: a mean of squared outputs."""
+    height, width = grid
+    if side > min(grid) or side % 2 == 0:
+        raise BadUsage(f"a neighbourhood of {side} does not fit a grid of {height}×{width}: an odd side, at most {min(grid)}")
+    rows, columns = np.divmod(np.arange(height * width), width)
+    down = np.abs(rows[:, np.newaxis] - rows)
+    across = np.abs(columns[:, np.newaxis] - columns)
+    near: Array = (np.minimum(down, height - down) <= side // 2) & (np.minimum(across, width - across) <= side // 2)
+    weights: Array = near / float(side**2)
+    return weights
+
+
+def energy_at(problem: Problem, J: Array, gamma: Array) -> Energy:
+    """The energy that the settings name, at these parameters."""
+    settings = problem.settings
+    if settings.algorithm == "infomax":
+        expert = settings.density if len(J) == J.shape[1] else "infomax"
+        return energy_of(J, gamma, expert, density=settings.density)
+    P = None if settings.grid is None else pooling(settings.grid, settings.neighbourhood).astype(J.dtype)
+    return energy_of(J, gamma, settings.expert, topography=P, density=settings.density)
+
+
+def init(problem: Problem) -> State:
+    """Filters from N(0, scale²), or of length 1 in random directions; γ as set."""
+    settings, D = problem.settings, problem.Z.shape[1]
+    drawn = generator(settings.seed, Stream.INITIAL).standard_normal((problem.filters, D))
+    lengths = np.sqrt((drawn**2).sum(axis=1, keepdims=True))
+    J = (drawn * settings.initial_scale if settings.initial_scale else drawn / lengths).astype(problem.Z.dtype)
+    gamma = np.full(len(J), settings.gamma, dtype=J.dtype)
+    if settings.algorithm == "ebm" and settings.expert == "student":
+        gamma, _ = normalisable(gamma, D)
+    empty = np.full(-(-settings.updates // problem.every), np.nan)
+    zero, none = np.zeros_like(J), np.zeros_like(gamma)
+    traces: dict[str, Any] = {name: empty.copy() for name in ("objective", "acceptance", "step_sizes", "amari")}
+    good: dict[str, Any] = {"good_J": J.copy(), "good_gamma": gamma.copy()}
+    sums: dict[str, Any] = {"J_sum": np.zeros(J.shape), "gamma_sum": np.zeros(gamma.shape)}
+    return State(step=0, epsilon=settings.step_size, J=J, gamma=gamma, J_velocity=zero, gamma_velocity=none, **good, **sums, **traces)
+
+
+def step(problem: Problem, state: State, *, map: Map = map) -> State:
+    """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where the filters leave the numbers."""
+    settings, rows = problem.settings, problem.batch(state.step)
+    energy = energy_at(problem, state.J, state.gamma)
+    if settings.algorithm == "ebm":
+        by_J, by_gamma, acceptance = _contrast(problem, energy, rows, state, map)
+        state.accepted += acceptance
+    else:
+        by_J, by_gamma = _exact(problem, energy, rows, state.step)
+        acceptance = 1.0
+    if settings.algorithm == "infomax" and settings.natural:
+        by_J = by_J @ (state.J.T @ state.J)
+    rate = settings.rate(state.step)
+    largest = _ascend(state.J, state.J_velocity, by_J, rate, settings.momentum, settings.weight_decay)
+    if settings.gamma_rate:
+        _ascend(state.gamma, state.gamma_velocity, by_gamma, rate * settings.gamma_rate, settings.momentum, 0.0)
+        if settings.expert == "student":
+            state.gamma, raised = normalisable(state.gamma, rows.shape[1])
+            state.raised += raised
+    state.step += 1
+    if settings.algorithm == "ebm":
+        _watch(problem, state, acceptance if np.isfinite(largest) else 0.0)
+    elif not np.isfinite(largest):
+        raise Diverged(f"filters left the finite range at update {state.step}", hint="lower --rates")
+    if state.step > settings.updates - settings.average:
+        state.J_sum += state.J
+        state.gamma_sum += state.gamma
+    if state.step % problem.every == 0 or state.step == settings.updates:
+        _trace(problem, state)
+    return state
+
+
+def result(problem: Problem, state: State) -> tuple[Array, Array]:
+    """J and γ of the fit, float64: the last ones, or their mean over the last updates."""
+    count = problem.settings.average
+    if not count or state.step < problem.settings.updates:
+        return state.J.astype(np.float64), state.gamma.astype(np.float64)
+    return state.J_sum / count, state.gamma_sum / count
+
+
+def _contrast(problem: Problem, energy: Energy, rows: Array, state: State, map: Map) -> tuple[Array, Array, float]:
+    """Mean gradients of contrastive divergence by J and by γ, and the acceptance; adapts the step size for the next update."""
+    settings = problem.settings
+    random = generator(settings.seed, Stream.MOMENTA, step=state.step)
+    shape = (settings.proposals, *rows.shape)
+    momenta = random.standard_normal(shape, dtype=rows.dtype.type)
+    uniforms = random.random(shape[:2])
+    wide = energy.J.size > NARROW or not isinstance(energy, Linear)
+    size = CHAINS if wide else len(rows)
+    epsilon = state.epsilon
+
+    def part(start: int) -> tuple[Array, Array, int]:
+        chosen = slice(start, start + size)
+        z, moved = rows[chosen], 0
+        before = energy.parameters(z)
+        for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
+            z, accepted = hmc.propose(energy, z, momentum, uniform, epsilon, settings.leapfrog)
+            moved += int(np.count_nonzero(accepted))
+        after = energy.parameters(z)
+        return after[0] - before[0], after[1] - before[1], moved
+
+    parts = list(map(part, range(0, len(rows), size)))
+    by_J, by_gamma = (sum(part[which] for part in parts) / rows.dtype.type(len(rows)) for which in (0, 1))
+    acceptance = sum(part[2] for part in parts) / (settings.proposals * len(rows))
+    state.epsilon = hmc.adapted(epsilon, acceptance, settings.acceptance, settings.step_gain)
+    return by_J, by_gamma, acceptance
+
+
+def _exact(problem: Problem, energy: Energy, rows: Array, update: int) -> tuple[Array, Array]:
+    """Mean gradients by J and by γ where the model's own expectation is known, or drawn from the model itself."""
+    by_J, by_gamma = energy.parameters(rows)
+    n = len(rows)
+    if isinstance(energy, Linear) and problem.settings.algorithm == "infomax":
+        return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
+    if problem.settings.algorithm == "infomax":
+        return -by_J / n, -by_gamma / n
+    samples = equilibrium(energy, generator(problem.settings.seed, Stream.EQUILIBRIUM, step=update), n)
+    other_J, other_gamma = energy.parameters(samples)
+    return (other_J - by_J) / n, (other_gamma - by_gamma) / n
+
+
+def equilibrium(energy: Energy, random: np.random.Generator, n: int) -> Array:
+    """n samples z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
+    if not isinstance(energy, Linear):
+        raise BadUsage("only independent experts on square filters can be sampled exactly")
+    sources = energy.expert.sample(random, n, energy.gamma)
+    found: Array = np.linalg.solve(energy.J.astype(np.float64), sources.T).T.astype(energy.J.dtype)
+    return found
+
+
+def _ascend(values: Array, velocity: Array, gradient: Array, rate: float, momentum: float, decay: float) -> float:
+    """Δ ← μ Δ + ε (G − λ θ), θ ← θ + Δ in place; max |θ|."""
+    if values.dtype == np.float32:
+        return fast.momentum_step(values, velocity, np.ascontiguousarray(gradient, dtype=np.float32), rate, momentum, decay)
+    velocity *= momentum
+    velocity += rate * (gradient - decay * values)
+    values += velocity
+    return float(np.abs(values).max())
+
+
+def _watch(problem: Problem, state: State, acceptance: float) -> None:
+    """Keep the parameters of good updates; after a collapse go back to them with a small step, once."""
+    state.low = state.low + 1 if acceptance < COLLAPSED else 0
+    if state.low >= PATIENCE or not np.isfinite(state.J).all():
+        state.J[...], state.gamma[...] = state.good_J, state.good_gamma
+        state.J_velocity[...], state.gamma_velocity[...] = 0, 0
+        if state.resets:
+            raise Collapsed(state)
+        state.epsilon, state.low, state.resets = 0.1 * problem.settings.step_size, 0, 1
+    elif state.step % PATIENCE == 0 and acceptance >= 0.5:
+        state.good_J[...], state.good_gamma[...] = state.J, state.gamma
+
+
+def _trace(problem: Problem, state: State) -> None:
+    entry, every = (state.step - 1) // problem.every, state.step - (state.step - 1) // problem.every * problem.every
+    state.objective[entry] = objective(problem, energy_at(problem, state.J, state.gamma), state)
+    if problem.settings.algorithm == "ebm":
+        state.acceptance[entry], state.accepted = state.accepted / every, 0.0
+        state.step_sizes[entry] = state.epsilon
+    if problem.product is not None and len(state.J) == problem.product.shape[1]:
+        state.amari[entry] = amari_distance(state.J @ problem.product)
+
+
+def objective_name(problem: Problem) -> str:
+    """What the trace holds: log_likelihood (square models), entropy (overcomplete InfoMax), else energy."""
+    square = problem.filters == problem.Z.shape[1]
+    if problem.settings.algorithm == "infomax" or problem.settings.expert == "infomax":
+        return "log_likelihood" if square else "entropy"
+    return "log_likelihood" if square and problem.settings.grid is None else "energy"
+
+
+def objective(problem: Problem, energy: Energy, state: State) -> float:
+    """Mean over the first WATCHED rows: log p(z) of a square model, else −E(z), which for InfoMax is H(y) − H(z)."""
+    value = -float(energy.energy(problem.Z[:WATCHED]).mean())
+    if isinstance(energy, Linear) and problem.filters == problem.Z.shape[1]:
+        log_z = energy.expert.log_z(state.gamma.astype(np.float64)).sum()
+        value += float(np.linalg.slogdet(state.J.astype(np.float64))[1]) - float(log_z)
+    return value

@@ -1,0 +1,46 @@
+"""FastICA of scikit-learn and Picard of python-picard, where the extra `ica` is installed.
+
+Both get whitened rows and a first matrix of ours, so that a run depends on the seed alone.
+Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+
+import numpy as np
+
+from herdcli.schema import Array
+
+PACKAGES = {"fastica": "sklearn", "picard": "picard"}
+
+
+def installed(algorithm: str) -> bool:
+    """Can this algorithm be run by its library?"""
+    return find_spec(PACKAGES[algorithm]) is not None
+
+
+def fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
+    """(J (D, D), iterations, converged) of whitened rows Z (n, D), by the parallel form with the contrast log cosh."""
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
+    model = FastICA(whiten=False, fun="logcosh", tol=tolerance, max_iter=iterations, w_init=initial, random_state=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(Z)
+    converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in told)
+    return np.asarray(model.components_), int(model.n_iter_), converged
+
+
+def picard(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
+    """(J (D, D), iterations, converged): maximum likelihood with the density sech, not constrained to be orthogonal."""
+    from picard import picard as run
+
+    free = {"ortho": False, "extended": False, "whiten": False, "centering": False}
+    columns = np.ascontiguousarray(Z.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, J, _, count = run(columns, w_init=initial, tol=tolerance, max_iter=iterations, return_n_iter=True, **free)
+    return np.asarray(J), int(count), int(count) < iterations

@@ -1,0 +1,202 @@
+"""Sparse coding, the causal rival: z = A s + noise, sources s of independent heavy-tailed priors, columns of A of length 1.
+
+Inference of s given z, per row:
+
+| posterior   | mean                                        | covariance                                     |
+|-------------|---------------------------------------------|------------------------------------------------|
+| map         | argmin |z − As|²/2σ² + Σ E(s_i)             | none                                           |
+| laplace     | the same                                    | (A'A/σ² + diag E''(s))⁻¹                       |
+| variational | of the Gaussian below                       | of the Gaussian below                          |
+
+E(√v) is concave in v for these experts, so that E(s) ≤ E(ξ) + κ(ξ) (s² − ξ²)/2 with κ(ξ) = E'(ξ)/ξ: a Gaussian bound on the
+prior, and a Gaussian posterior with precision A'A/σ² + diag κ(ξ).  ξ² = E s² tightens the bound (variational), ξ = |s| descends
+to the MAP.  The Laplacian's MAP is a lasso, and without noise a linear programme (eq. 4.12).
+
+Dictionaries follow A ← A + ε E[λ s'], λ = (z − As)/σ², and columns are set back to length 1.  Without noise λ is the dual of
+the linear programme, to which (z − As)/σ² tends.
+Source: Teh (2003), eq. 4.12 to 4.14; Olshausen & Field (1996); Lewicki & Sejnowski (2000); Girolami (2001).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
+from herdcli.ica.experts import EXPERTS
+from herdcli.ica.learning import Map, Problem
+from herdcli.ica.learning import Settings as Learning
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+ROWS = 50  # that one worker infers at a time
+INFERENCE = 500  # iterations at most
+SETTLED = 1e-5  # largest change of a source, over the largest source, at which inference ends
+SMALLEST = 1e-9  # variance of the noise in its place where there is none
+LEAST = 1e-6  # curvature that is divided by
+
+
+@dataclass(frozen=True)
+class Model:
+    """Dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none."""
+
+    A: Array
+    expert: str
+    gamma: float
+    noise: float
+    posterior: str
+
+    def __post_init__(self) -> None:
+        if self.posterior not in ("map", "laplace", "variational"):
+            raise BadUsage(f"unknown posterior '{self.posterior}', expected map, laplace or variational")
+        if self.noise == 0 and self.posterior != "map":
+            raise BadUsage(f"without noise there is no {self.posterior} posterior", hint="--posterior map, or --noise above 0")
+        if self.posterior == "laplace" and self.expert == "laplace":
+            raise BadUsage("Laplace's approximation needs a smooth prior", hint="--expert laplace-smooth, student or logistic")
+        if self.expert == "gaussian-cdf":
+            raise BadUsage("a Gaussian prior is not sparse", hint="--expert laplace, laplace-smooth, student or logistic")
+
+    def infer(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, M) of the sources of rows (n, D), and Σ_n E[λ s'] (D, M)."""
+        if self.expert == "laplace" and self.noise == 0:
+            mean, dual = self._pursuit(Z)
+            return mean, dual.T @ mean
+        spread = None
+        if self.expert == "laplace" and self.posterior == "map":
+            mean = self._lasso(Z)
+        else:
+            mean, spread = self._reweighted(Z, self.posterior == "variational")
+        if self.posterior == "laplace":
+            curvature = self.gamma * EXPERTS[self.expert].curvature(mean)
+            spread = self._gaussian(Z, 1.0 / np.maximum(curvature, LEAST))[2]
+        pull = (Z - mean @ self.A.T).T @ mean
+        return mean, (pull if spread is None or self.posterior == "map" else pull - self.A @ spread) / max(self.noise**2, SMALLEST)
+
+    def log_joint(self, Z: Array, S: Array) -> Array:
+        """log p(z, s) (n,); without noise log p(s)."""
+        expert, D = EXPERTS[self.expert], Z.shape[1]
+        result: Array = -(self.gamma * expert.energy(S) + expert.log_z(np.full(S.shape[1], self.gamma))).sum(axis=1)
+        if self.noise:
+            result -= np.square(Z - S @ self.A.T).sum(axis=1) / (2.0 * self.noise**2) + 0.5 * D * np.log(2.0 * np.pi * self.noise**2)
+        return result
+
+    def _pursuit(self, Z: Array) -> tuple[Array, Array]:
+        """argmin γ Σ|s_i| with A s = z, s = s⁺ − s⁻ ≥ 0, and the duals (n, D).  Raises NotConverged where a row is not in the span of A."""
+        from scipy.optimize import linprog
+
+        M = self.A.shape[1]
+        both = np.hstack([self.A, -self.A])
+        found, dual = np.empty((len(Z), M)), np.empty(Z.shape)
+        for row, z in enumerate(Z):
+            solved = linprog(np.full(2 * M, self.gamma), A_eq=both, b_eq=z, bounds=(0, None), method="highs")
+            if solved.x is None:
+                raise NotConverged(f"the linear programme of row {row} has no solution: {solved.message}", hint="--noise above 0")
+            found[row] = solved.x[:M] - solved.x[M:]
+            dual[row] = solved.eqlin.marginals
+        return found, dual
+
+    def _lasso(self, Z: Array) -> Array:
+        """Accelerated proximal gradients, restarted where they overshoot.      Source: Beck & Teboulle (2009)."""
+        gram, target = self.A.T @ self.A, Z @ self.A
+        size = 1.0 / np.linalg.norm(gram, 2)
+        threshold = size * self.gamma * self.noise**2
+        s = ahead = np.zeros((len(Z), self.A.shape[1]))
+        t = 1.0
+        for _ in range(INFERENCE):
+            moved = ahead - size * (ahead @ gram - target)
+            new = np.sign(moved) * np.maximum(np.abs(moved) - threshold, 0.0)
+            change = new - s
+            if ((ahead - new) * change).sum() > 0:
+                t = 1.0
+            later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
+            ahead = new + ((t - 1.0) / later) * change
+            s, t = new, later
+            if np.abs(change).max() <= SETTLED * max(np.abs(s).max(), LEAST):
+                break
+        return s
+
+    def _reweighted(self, Z: Array, variational: bool) -> tuple[Array, Array]:
+        """Mean (n, M) and summed covariance of the Gaussian whose prior touches the energies."""
+        expert, M = EXPERTS[self.expert], self.A.shape[1]
+        xi, mean = np.ones((len(Z), M)), np.zeros((len(Z), M))
+        for _ in range(INFERENCE):
+            slope = self.gamma * expert.slope(xi)
+            prior = np.where(slope > 0, xi / np.where(slope > 0, slope, 1.0), _flat(self.expert) / self.gamma)
+            new, variance, spread = self._gaussian(Z, prior)
+            xi = np.sqrt(new**2 + variance) if variational else np.abs(new)
+            change, mean = np.abs(new - mean).max(), new
+            if change <= SETTLED * max(np.abs(mean).max(), LEAST):
+                break
+        return mean, spread
+
+    def _gaussian(self, Z: Array, prior: Array) -> tuple[Array, Array, Array]:
+        """Mean, variance and summed covariance of s given z under N(0, diag prior), by D × D systems.      prior  (n, M)."""
+        A, D = self.A, Z.shape[1]
+        outer = np.einsum("dm,em->mde", A, A).reshape(A.shape[1], -1)
+        systems = (prior @ outer).reshape(len(Z), D, D) + max(self.noise**2, SMALLEST) * np.eye(D)
+        solved = np.linalg.solve(systems, np.broadcast_to(A, (len(Z), *A.shape)))  # S⁻¹A (n, D, M)
+        mean = prior * np.einsum("nd,ndm->nm", Z, solved)
+        reduced = np.einsum("dm,ndm->nm", A, solved)
+        variance = np.maximum(prior - prior**2 * reduced, 0.0)
+        spread = np.diag(prior.sum(axis=0)) - np.einsum("nm,ndm,nk,dk->mk", prior, solved, prior, A, optimize=True)
+        return mean, variance, spread
+
+
+def _flat(expert: str) -> float:
+    """ξ / E'(ξ) at 0: 1 / E''(0), and 0 for the Laplacian."""
+    curvature = float(EXPERTS[expert].curvature(np.zeros(1))[0])
+    return 0.0 if curvature == 0 else 1.0 / curvature
+
+
+@dataclass
+class State:
+    """The dictionary and the trace."""
+
+    step: int
+    A: Array = array("D M", "dictionary, columns of length 1", kind="f")
+    objective: Array = array("U", "mean log p(z, s) of each update's rows", kind="f")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows and schedule as in `learning`, and what is said of the noise."""
+
+    rows: Problem
+    noise: float = 0.1
+    posterior: str = "map"
+
+    def __post_init__(self) -> None:
+        if self.noise < 0:
+            raise DataError("the noise's standard deviation is below 0")
+        self.model(np.zeros((1, 1)))
+
+    @property
+    def settings(self) -> Learning:
+        """The schedule."""
+        return self.rows.settings
+
+    def model(self, A: Array) -> Model:
+        """The model with this dictionary."""
+        return Model(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior)
+
+
+def init(task: Task) -> State:
+    """Columns in random directions."""
+    D, M = task.rows.Z.shape[1], task.rows.filters
+    A = generator(task.settings.seed, Stream.INITIAL).standard_normal((D, M))
+    A /= np.sqrt((A**2).sum(axis=0))
+    return State(0, A, np.full(task.settings.updates, np.nan))
+
+
+def step(task: Task, state: State, *, map: Map = map) -> State:
+    """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged where it leaves the numbers."""
+    Z, model = task.rows.batch(state.step), task.model(state.A)
+    parts = list(map(model.infer, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
+    state.objective[state.step] = model.log_joint(Z, np.concatenate([mean for mean, _ in parts])).mean()
+    state.A += task.settings.rate(state.step) / len(Z) * sum(pull for _, pull in parts)
+    state.A /= np.sqrt((state.A**2).sum(axis=0))
+    state.step += 1
+    if not np.isfinite(state.A).all():
+        raise Diverged(f"the dictionary left the finite range at update {state.step}", hint="lower --rates")
+    return state

@@ -31,7 +31,7 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
         click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
         click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are."),
-        click.option("--linear-response", is_flag=True, help="Covariances too, by linear response (mean-field, tap)."),
+        click.option("--linear-response", is_flag=True, help="Covariances too, by linear response (bp, ups, mean-field, tap)."),
         click.option(
             "--clamp",
             type=click.Choice(["auto", "rows", "columns", "rows-columns"]),
@@ -123,7 +123,7 @@ USERS = {
     "damping": (AUTO, "bp", "loopy-is", "mean-field", "tap"),
     "damping_kind": (AUTO, "bp", "loopy-is"),
     "clamp": (AUTO, "ups"),
-    "linear_response": ("mean-field", "tap"),
+    "linear_response": ("bp", "loopy-is", "ups", "ups-t", "mean-field", "tap"),
     **dict.fromkeys(("sweeps", "burn_in", "chains"), ("gibbs",)),
     **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
     "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),

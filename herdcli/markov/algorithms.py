@@ -96,7 +96,15 @@ def _as_lattice(network: Network, settings: Settings) -> Method | None:
     from herdcli.markov import lattice
 
     asked = settings.schedule == "checkerboard"
-    open_to = settings.schedule == "auto" and settings.damping == 0 and network.shape is not None and network.count >= lattice.WORTH_IT
+    if asked and settings.linear_response:
+        raise BadUsage("--schedule checkerboard gives no linear response", hint="--schedule residual")
+    open_to = (
+        not settings.linear_response
+        and settings.schedule == "auto"
+        and settings.damping == 0
+        and network.shape is not None
+        and network.count >= lattice.WORTH_IT
+    )
     if not (asked or open_to):
         return None
     found = lattice.find(network)

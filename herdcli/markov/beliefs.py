@@ -33,7 +33,7 @@ class Beliefs:
     log_z       log Σ_x Π f_a(x) over the states that agree with the evidence, natural logarithm; with observed
                 marginals minus the least divergence.  free_energy  −log_z of the approximation.
     consistency_gap  largest difference between a variable's marginal and that of a clique.
-    covariance  (N, N) of binary variables, by linear response.
+    covariance  (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
     """
 
     node: Array = array("P", "marginals of all variables", kind="f")
@@ -52,7 +52,7 @@ class Beliefs:
     scaling_updates: int = 0
     propagation_updates: int = 0
     trace: Trace = field(default_factory=no_trace)
-    covariance: Array | None = array("M M", "covariances of binary variables by linear response", kind="f", optional=True)
+    covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     names: list[str] | None = None
 

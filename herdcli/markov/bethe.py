@@ -26,8 +26,7 @@ class PairBeliefs:
 
 def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> PairBeliefs:
     """Beliefs of nodes and edges, each normalised; nodes that are `fixed` have their `target`."""
-    row = np.repeat(np.arange(len(graph.head)), np.diff(graph.message_offset))
-    place = graph.node_offset[graph.head[row]] + np.arange(len(messages)) - graph.message_offset[row]
+    place = places(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, potential = np.log(messages), np.log(graph.potential)
     closed, finite = np.isneginf(logs), np.where(np.isneginf(logs), 0.0, logs)
@@ -44,6 +43,13 @@ def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> Pa
         bounced = np.where(target[place] > 0, np.log(target[place]) - logs, -np.inf)
     weight = np.where(held[place], bounced, weight)
     return PairBeliefs(node, _pairs(graph, weight))
+
+
+def places(graph: Pairwise) -> Array:
+    """(values of all messages,) the flat state of a node that each value is about."""
+    row = np.repeat(np.arange(len(graph.head)), np.diff(graph.message_offset))
+    place: Array = graph.node_offset[graph.head[row]] + np.arange(len(row)) - graph.message_offset[row]
+    return place
 
 
 def _normalised(logs: Array, owner: Array, groups: int) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import Diverged
 from herdcli.markov import bethe
+from herdcli.markov.curvature import covariance
 from herdcli.markov.network import Network
 from herdcli.markov.pairwise import Pairwise, reduce
 from herdcli.schema import Array
@@ -109,16 +110,29 @@ class BeliefPropagation:
         return bethe.beliefs(self.graph, state.messages, self.fixed, self.target)
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
-        """Of the beliefs."""
-        return 16 * (len(self.graph.table) + len(state.messages)), "the beliefs"
+        """Of the beliefs, or of the dense inverse."""
+        return memory_of_result(self.graph, self.settings.linear_response)
 
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state))
+        response = self.fixed if self.settings.linear_response else None
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state), response)
 
 
-def bethe_result(network: Network, graph: Pairwise, found: bethe.PairBeliefs, state: State, converged: bool) -> Result:
-    """Beliefs, −F as log Z, and the certificate of a run on messages."""
+def memory_of_result(graph: Pairwise, linear_response: bool) -> tuple[int, str]:
+    """Bytes of the beliefs, or of linear response, and what they are for."""
+    if linear_response:
+        return 24 * int(graph.cardinality[: graph.variables].sum()) ** 2, "the linear response"
+    return 16 * (len(graph.table) + int(graph.message_offset[-1])), "the beliefs"
+
+
+def bethe_result(
+    network: Network, graph: Pairwise, found: bethe.PairBeliefs, state: State, converged: bool, response: Array | None = None
+) -> Result:
+    """Beliefs, −F as log Z, and the certificate of a run on messages.
+
+    response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
+    """
     from herdcli.markov.algorithms import Result
     from herdcli.markov.beliefs import Trace
 
@@ -133,6 +147,7 @@ def bethe_result(network: Network, graph: Pairwise, found: bethe.PairBeliefs, st
         "scaling_updates": int(state.updates[0]),
         "propagation_updates": int(state.updates[1]),
         "trace": Trace(state.residual, state.free_energy),
+        "covariance": None if response is None else covariance(graph, found, response, network.count),
     }
     return Result(nodes, cliques, attributes)
 

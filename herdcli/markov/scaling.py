@@ -100,7 +100,7 @@ class ScalingByPropagation:
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs."""
-        return 16 * (len(self.graph.table) + len(state.messages)), "the beliefs"
+        return propagation.memory_of_result(self.graph, False)
 
     def result(self, state: State) -> Result:
         """Beliefs, and the Bethe free energy of the unscaled potentials."""

@@ -110,8 +110,8 @@ def test_the_fixed_point_of_two_other_programs(name, algorithm):
     known = KNOWN[name]
     evidence = {int(i): state for i, state in known["evidence"].items()}
     given = network.condition(formats.read((DATA / name).read_text(), name.rpartition(".")[2]), evidence)
-    if (algorithm == "ups" or fast.kernels() == "python") and given.count > 50:
-        pytest.skip("thousands of iterations")
+    if fast.kernels() == "python" and given.count > 50:
+        pytest.skip("too long without the compiled loops")
     found = infer(given, algorithm, tolerance=1e-10, iterations=3000)
     assert found.attributes["converged"]
     assert abs(found.attributes["log_z"] - known["bethe"]["logZ"]) < 3e-9
@@ -125,7 +125,7 @@ def test_the_bethe_free_energy_never_rises_under_ups(clamped, monkeypatch):
     monkeypatch.setattr(ups, "INNER_SHARE", 0.0)  # the trees are minimised to a tenth of the tolerance
     given = generate.make("grid", rows=6, columns=6, sigma_w=3.0, sigma_b=1.0, seed=2)
     state, found = last_state(given, "ups", tolerance=1e-10, iterations=400, clamp=clamped)
-    assert state.step > 10
+    assert state.step > (4 if clamped == "auto" else 10)
     assert np.diff(state.free_energy).max() < 1e-10
     assert state.free_energy[0] - state.free_energy[-1] > 1e-3
     assert found.attributes["free_energy"] <= state.free_energy.min() + 1e-10
@@ -156,7 +156,7 @@ def test_the_minimum_is_stationary_under_small_consistent_moves():
     given = generate.make("grid", rows=4, columns=4, sigma_w=2.0, seed=1)
     method = algorithms.method(given, Settings(algorithm="ups", tolerance=1e-12, iterations=2000))
     state = iterate.run(method.step, method.init(), steps=2000, until=method.done)
-    found = bethe.beliefs(method.graph, state.messages, *method._held(state.step - 1, state))
+    found = method.beliefs(state)
     rest = bethe.free_energy(method.graph, found)
     for e in range(0, method.graph.edges, 5):
         for sign in (1, -1):

@@ -41,6 +41,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind("dataset", ("herdcli.artifacts.dataset.Dataset",)),
         Kind("rbm", ("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM")),
+        Kind("rbm-pairs", ("herdcli.rbm.pairs.PairRBM",)),
         Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("classifier", ("herdcli.online.model.Classifier",)),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),

@@ -83,15 +83,18 @@ def _whitened(session: Session, X: Array, options: dict[str, Any]) -> Whitening:
     wanted = options["components"] or columns
     if rows <= wanted:
         what = f"{wanted} components" if options["components"] else f"{columns} columns"
-        raise DataError(f"/X has {rows} training rows for {what}: fewer than it takes", hint=f"--components {max(1, rows // 2)}, or more rows")
-    constant = np.flatnonzero((X == X[0]).all(axis=0))
-    fitted = whitening.fit(X, method=options["whiten"], components=options["components"], log=options["log"])
+        raise DataError(
+            f"/X has {rows} training rows for {what}: fewer than it takes", hint=f"--components {max(1, rows // 2)}, or more rows"
+        )
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    method: whitening.Method = options["whiten"] or ("pca" if options["components"] else "zca")
+    fitted = whitening.fit(X, method=method, components=options["components"], log=options["log"])
     if len(constant):
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
     if fitted.dropped and len(fitted.forward) < wanted:
         session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {fitted.dropped} components were dropped")
-    if options["whiten"] == "centre" and fitted.dropped:
+    if method == "centre" and fitted.dropped:
         raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
-    if fitted.method != options["whiten"]:
-        session.console.note(f"--whiten {options['whiten']} needs all directions: {fitted.method} in its place")
+    if fitted.method != method:
+        session.console.note(f"--whiten {method} needs all directions: {fitted.method} in its place")
     return fitted

@@ -124,6 +124,7 @@ class Collapsed(Diverged):
             hint="lower --rates, or take shorter trajectories (--leapfrog)",
         )
         self.state = state
+        self.fit: Any = None  # what a command makes of it
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,183 @@
+"""Which algorithm `herd ica` runs, and what of its end goes into the artifact."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli.cli.ica_input import Rows
+from herdcli.cli.session import Session
+from herdcli.errors import BadUsage, NotConverged
+from herdcli.ica.model import Trace
+from herdcli.ica.results import Fit
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.ica.learning import Problem, Settings, State
+
+SCHEDULES = {
+    "infomax": ((0.02, 500), (0.01, 500), (0.005, 500), (0.002, 500), (0.001, 500), (0.0005, 500)),
+    "sparse-coding": ((0.1, 200), (0.05, 300)),
+}
+EXPERTS = {"ebm": "student", "equil": "logistic", "sparse-coding": "laplace"}
+
+
+def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
+    """The fit that the options ask for.  Raises Collapsed, with the last good state, where an energy-based model breaks down."""
+    algorithm = options["algorithm"]
+    if algorithm in ("ml", "fastica", "picard"):
+        if options["filters"] not in (None, rows.Z.shape[1]):
+            D, M = rows.Z.shape[1], options["filters"]
+            raise BadUsage(
+                f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint="--algorithm ebm, infomax or sparse-coding"
+            )
+        return _library(session, rows, options) if _has_library(session, algorithm) else _maximum_likelihood(session, rows, options)
+    settings = _settings(options)
+    if algorithm == "sparse-coding":
+        return _sparse_coding(session, rows, settings, options)
+    return _learned(session, rows, settings)
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    from herdcli.ica.learning import Settings
+
+    algorithm = options["algorithm"]
+    chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
+    chosen["algorithm"] = "infomax" if algorithm == "sparse-coding" else algorithm
+    chosen["expert"] = options["expert"] or EXPERTS.get(algorithm, "logistic")
+    chosen["natural"] = options["gradient"] == "natural"
+    if options["rates"] is None and algorithm in SCHEDULES:
+        chosen["rates"] = SCHEDULES[algorithm]
+    if options["topography"] is not None:
+        chosen["grid"] = options["topography"]
+        chosen["filters"] = options["filters"] or options["topography"][0] * options["topography"][1]
+    chosen["gamma_rate"] = options["gamma_rate"] or 0.0
+    return Settings(**chosen)
+
+
+def _learned(session: Session, rows: Rows, settings: Settings) -> Fit:
+    """infomax, ebm, equil."""
+    from herdcli.ica import learning
+
+    kind = np.float32 if settings.algorithm == "ebm" else np.float64
+    problem = learning.Problem(rows.Z.astype(kind, copy=False), settings, rows.product)
+    try:
+        state = session.iterate(
+            lambda now: learning.step(problem, now, map=session.map),
+            lambda: learning.init(problem),
+            steps=settings.updates,
+            label="learning",
+        )
+    except learning.Collapsed as error:
+        error.fit = _end(problem, error.state)
+        raise
+    return _end(problem, state)
+
+
+def _end(problem: Problem, state: State) -> Fit:
+    from herdcli.ica import learning
+
+    settings, notes = problem.settings, []
+    J, gamma = learning.result(problem, state)
+    if state.resets:
+        notes.append("the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead")
+    if state.raised:
+        notes.append(f"γ left the normalisable region {state.raised} times and was set back to its border")
+    more: dict[str, Any] = {"expert": settings.density if settings.algorithm == "infomax" else settings.expert}
+    if settings.algorithm == "infomax" and problem.filters > problem.Z.shape[1]:
+        more["expert"] = "infomax"
+    if more["expert"] == "infomax":
+        more["density"] = settings.density
+    if settings.grid is not None:
+        more["topography"] = learning.pooling(settings.grid, settings.neighbourhood)
+        more["grid"] = np.array(settings.grid)
+    return Fit(J, gamma, _trace(problem, state), state.step, learning.objective_name(problem), more, tuple(notes))
+
+
+def _trace(problem: Problem, state: State) -> Trace:
+    """The entries that were reached."""
+    entries = -(-state.step // problem.every)
+    iteration = np.minimum((np.arange(entries) + 1) * problem.every, state.step)
+    known = {"acceptance": state.acceptance, "step_size": state.step_sizes, "amari": state.amari}
+    return Trace(iteration, state.objective[:entries], **{name: _told(values[:entries]) for name, values in known.items()})
+
+
+def _told(values: Array) -> Array | None:
+    return None if np.isnan(values).all() else values
+
+
+def _maximum_likelihood(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
+    from herdcli.ica import maximum_likelihood
+
+    density, gamma = options["density"] or "laplace-smooth", options["gamma"] or 1.0
+    iterations = options["iterations"] or 500
+    problem = maximum_likelihood.Problem(rows.Z, density, gamma, options["tolerance"] or 1e-7, iterations)
+    state = session.iterate(
+        lambda now: maximum_likelihood.step(problem, now),
+        lambda: maximum_likelihood.init(problem),
+        steps=iterations,
+        until=lambda now: now.done,
+        label="learning",
+    )
+    left = float(np.abs(state.G).max())
+    notes = () if left <= problem.tolerance else (_unconverged(options, state.step, f"the largest entry of the gradient is {left:.2g}"),)
+    trace = Trace(np.arange(len(state.trace)), state.trace)
+    more = {"expert": density}
+    return Fit(state.J, np.full(len(state.J), gamma), trace, state.step, "log_likelihood", more, notes)
+
+
+def _has_library(session: Session, algorithm: str) -> bool:
+    from herdcli.ica import libraries
+
+    if algorithm == "ml":
+        return False
+    if libraries.installed(algorithm):
+        return True
+    session.console.note(f"{algorithm} is not installed: our own maximum likelihood in its place (pip install 'herdcli[ica]')")
+    return False
+
+
+def _library(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
+    from herdcli.ica import libraries
+
+    algorithm, D = options["algorithm"], rows.Z.shape[1]
+    if algorithm == "fastica" and options["whiten"] == "centre":
+        raise BadUsage("fastica needs whitened rows", hint="--whiten zca or pca")
+    initial = generator(options["seed"], Stream.INITIAL).standard_normal((D, D))
+    run = libraries.fastica if algorithm == "fastica" else libraries.picard
+    initial = np.linalg.qr(initial)[0]
+    J, count, converged = run(
+        rows.Z,
+        initial,
+        tolerance=options["tolerance"] or (1e-4 if algorithm == "fastica" else 1e-7),
+        iterations=options["iterations"] or 500,
+    )
+    notes = () if converged else (_unconverged(options, count, "its own tolerance was not reached"),)
+    expert = "laplace-smooth"
+    return Fit(J, np.ones(D), Trace(np.array([count]), np.array([np.nan])), count, "none", {"expert": expert}, notes)
+
+
+def _unconverged(options: dict[str, Any], steps: int, why: str) -> str:
+    message = f"not converged after {steps} iterations: {why}"
+    if options["on_nonconvergence"] == "error":
+        raise NotConverged(message, hint="--iterations allows more")
+    return message
+
+
+def _sparse_coding(session: Session, rows: Rows, settings: Settings, options: dict[str, Any]) -> Fit:
+    from herdcli.ica import learning, sparse_coding
+
+    noise = 0.1 if options["noise"] is None else options["noise"]
+    task = sparse_coding.Task(learning.Problem(rows.Z, settings), noise, options["posterior"] or "map")
+    state = session.iterate(
+        lambda now: sparse_coding.step(task, now, map=session.map),
+        lambda: sparse_coding.init(task),
+        steps=settings.updates,
+        label="learning",
+    )
+    more = {"expert": settings.expert, "dictionary": state.A, "noise": noise, "posterior": task.posterior}
+    trace = Trace(np.arange(1, state.step + 1), state.objective)
+    return Fit(np.linalg.pinv(state.A), np.full(state.A.shape[1], settings.gamma), trace, state.step, "log_joint", more)

@@ -98,3 +98,10 @@ def _inside(data: Dataset, one: HoldOut, rows: Array, random: np.random.Generato
         fits = own[len(values) - counts >= LEFT]
         wanted = values == random.choice(fits) if len(fits) else wanted
     return rows[wanted] if len(rows) - np.count_nonzero(wanted) >= LEFT else rows[:0]
+
+
+def some_of_each(persons: Array, rows: Array, count: int, seed: int) -> Array:
+    """At most `count` rows of each person, drawn from the seed, in rising order.  persons  (n,) of all rows."""
+    order = generator(seed, Stream.HOLD_OUT, unit=1).permutation(rows)
+    kept = [order[persons[order] == person][:count] for person in np.unique(persons[rows])]
+    return np.sort(np.concatenate(kept))

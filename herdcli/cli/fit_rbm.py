@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from herdcli.cli.fit_pairs import fit_pairs, pairs_option
 from herdcli.cli.fit_rbm_options import ALGORITHMS, unit_options, variant_options, warn_of_idle_options
 from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
@@ -67,7 +68,7 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
     metavar="N",
     help="With --per-class: average energies over the last N updates.",
 )
-@stage(unit_options, variant_options, data_options, seed_option, threads_option, checkpoint_options, output_options)
+@stage(pairs_option, unit_options, variant_options, data_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, source: str, **options: Any) -> None:
     """Learn restricted Boltzmann machines, harmoniums with any mixture of unit families.
 
@@ -83,6 +84,9 @@ def command(session: Session, source: str, **options: Any) -> None:
     from herdcli.rbm import classes, learning
     from herdcli.rbm.units import family
 
+    if options.pop("pairs"):
+        fit_pairs(session, source, options)
+        return
     settings = _settings(session, options)
     session.check_output("rbm")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])

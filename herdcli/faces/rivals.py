@@ -103,7 +103,8 @@ class Differences:
 
 def _squared_distances(x: Array, y: Array, scale: Array | float) -> Array:
     x, y = x * scale, y * scale
-    return np.maximum(np.sum(x * x, axis=1)[:, None] + np.sum(y * y, axis=1) - 2 * x @ y.T, 0.0)
+    squared: Array = np.maximum(np.sum(x * x, axis=1)[:, None] + np.sum(y * y, axis=1) - 2 * x @ y.T, 0.0)
+    return squared
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import family
 from herdcli.schema import Array, array
 
-THESIS = Settings(
+DEFAULTS = Settings(
     hidden=100,
     epochs=2000,
     batch_size=100,

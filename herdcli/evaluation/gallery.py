@@ -1,0 +1,96 @@
+"""What `herd eval` says about an `rbm-pairs`: how it was learned, and with a gallery how often it recognises whose image it is.
+
+A rank-n error rate is the share of probes whose n most similar gallery images are all of other persons.  Four rivals are trained
+on the gallery images and judged on the same probes.
+Source: Teh (2003), sec. 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.table import Row
+from herdcli.faces import rivals
+from herdcli.faces.ranks import first_match, rank_errors
+from herdcli.rbm.matching import similarity, totals
+from herdcli.rbm.pairs import PairRBM
+from herdcli.schema import Array
+
+Map = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Sizes of the rivals' subspaces, fewer where the gallery forbids.  Source: Teh (2003), sec. 3.5.2."""
+
+    dropped: int = 0  # leading eigenfaces that are left out
+    eigenfaces: int = 199
+    fisherfaces: int = 200
+    within: int = 10
+    between: int = 30
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """A model with images to judge it by: in unit values (n, D) for the model, as intensities (n, D) for its rivals.
+
+    persons  (n,) text.  gallery (G,), probes (P,)  indices of rows.  sets  (P,) text: the test set of each probe.
+    """
+
+    model: PairRBM
+    units: Array
+    images: Array
+    persons: Array
+    gallery: Array
+    probes: Array
+    sets: Array
+    dimensions: Dimensions = Dimensions()
+
+
+def metrics(
+    value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | None]:
+    """What the artifact says of itself: the ordered pairs it was learned from, the last reconstruction error, the largest weight."""
+    model = value.model if isinstance(value, Recognition) else value
+    largest = max(float(np.abs(W).max()) for W in (model.W1, model.W2))
+    return {"pairs": model.pairs, "reconstruction": float(model.trace[-1]) if len(model.trace) else None, "largest_weight": largest}
+
+
+def own_similarity(value: Recognition, map: Map = map) -> Array:
+    """F (P, G) of probes and gallery images under the model of pairs."""
+    probes, gallery = (totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
+    return similarity(value.model, probes, gallery, map)
+
+
+def similarities(value: Recognition, map: Map = map) -> dict[str, Array]:
+    """Similarities (P, G) by method, the model's own first."""
+    train, persons, dimensions = value.images[value.gallery], value.persons[value.gallery], value.dimensions
+    methods: dict[str, rivals.Similarity] = {
+        "correlation": rivals.correlation,
+        "eigenfaces": rivals.eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
+        "fisherfaces": rivals.fisherfaces(train, persons, components=dimensions.fisherfaces),
+        "dppca": rivals.delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),
+    }
+    own = {"rbm-pairs": own_similarity(value, map)}
+    return own | {name: method(value.images[value.probes], train) for name, method in methods.items()}
+
+
+def rows(value: Recognition, map: Map = map) -> list[Row]:
+    """One row for each test set and method, and for all probes together if there are several sets."""
+    persons, gallery = value.persons[value.probes], value.persons[value.gallery]
+    ahead = {name: first_match(found, persons, gallery) for name, found in similarities(value, map).items()}
+    names = np.unique(value.sets).tolist()
+    chosen = {name: value.sets == name for name in names}
+    if len(names) > 1:
+        chosen["all"] = np.ones(len(value.probes), dtype=bool)
+    return [
+        {"set": name, "method": method, "probes": int(inside.sum()), "gallery": len(gallery)}
+        | {f"rank_{rank}": error for rank, error in rank_errors(found[inside]).items()}
+        for name, inside in chosen.items()
+        for method, found in ahead.items()
+    ]

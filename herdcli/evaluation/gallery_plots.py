@@ -1,0 +1,91 @@
+"""Pictures of an `rbm-pairs`: its pairs of filters, its trace; with a gallery the error rates and the most similar images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation import plots
+from herdcli.evaluation.gallery import Recognition, own_similarity, rows
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.faces.ranks import RANKS, nearest
+from herdcli.rbm.pairs import PairRBM
+from herdcli.schema import Array
+
+SHOWN = 60  # hidden units
+PROBES, NEAREST = 8, 8
+LABELS = {"rbm-pairs": "RBMrate pairs", "dppca": "δppca"}
+Map = Callable[..., Any]
+
+
+def filters(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """The two receptive fields of the hidden units with the largest weights, side by side.  Source: Teh (2003), fig. 3.11, 3.12."""
+    model = value.model if isinstance(value, Recognition) else value
+    size = np.sum(model.W1.astype(np.float64) ** 2 + model.W2.astype(np.float64) ** 2, axis=0)
+    order = np.argsort(-size, kind="stable")[:SHOWN]
+    pairs = np.stack([model.W1.T[order], model.W2.T[order]], axis=1)
+    title = f"weights of {len(order)} hidden units to the first and the second image"
+    return plots.tiles(_side_by_side(pairs, model.image_shape), signed=True, columns=10, title=title)
+
+
+def _side_by_side(pairs: Array, image_shape: Array | None) -> Array:
+    """Pairs of rows (n, 2, D) as pictures (n, h, 2w + 1), a blank line between."""
+    pictures = plots.images(pairs.reshape(-1, pairs.shape[2]), image_shape)
+    if image_shape is None:
+        return pictures
+    blank = np.full((len(pairs), pictures.shape[1], 1), np.nan)
+    joined: Array = np.concatenate([pictures[0::2], blank, pictures[1::2]], axis=2)
+    return joined
+
+
+def trace(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """Reconstruction error of every epoch."""
+    model = value.model if isinstance(value, Recognition) else value
+    return plots.curves(
+        {"pairs": (np.arange(1, len(model.trace) + 1), model.trace)}, x="epoch", y="mean squared reconstruction error", logarithmic=True
+    )
+
+
+def errors(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """Error rates as bars, one panel for each test set.  Source: Teh (2003), fig. 3.9."""
+    return bars([row for row in rows(_judged(value, "errors"), map) if row["set"] != "all"])
+
+
+def bars(table: list[dict[str, Any]]) -> plots.Figure:
+    """Groups of bars, one for each method, of the rank-1, 2, 4, 8 and 16 error rates; a panel for each test set."""
+    sets, methods = (list(dict.fromkeys(row[name] for row in table)) for name in ("set", "method"))
+    figure = plots.begin(2.8 * -(-len(sets) // 2) if len(sets) > 1 else 3.2)
+    for index, name in enumerate(sets):
+        axes = figure.add_subplot(-(-len(sets) // 2) if len(sets) > 1 else 1, min(2, len(sets)), index + 1)
+        chosen = {row["method"]: row for row in table if row["set"] == name}
+        for place, rank in enumerate(RANKS):
+            heights = [100 * float(chosen[method][f"rank_{rank}"]) for method in methods]
+            axes.bar(np.arange(len(methods)) + (place - 2) * 0.16, heights, 0.15, color=str(0.15 * place), label=f"rank {rank}")
+        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods], fontsize=6)
+        axes.tick_params(axis="y", labelsize=7)
+        axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes", fontsize=9)
+        axes.set_ylabel("error rate (%)", fontsize=7)
+        if index == 0:
+            axes.legend(fontsize=6)
+    return figure
+
+
+def closest(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """Probes, each with its eight most similar gallery images; probes that are not recognised first.  Source: Teh (2003), fig. 3.10."""
+    judged = _judged(value, "nearest")
+    order = nearest(own_similarity(judged, map), NEAREST)
+    found = judged.persons[judged.gallery[order]] == judged.persons[judged.probes][:, None]
+    shown = np.argsort(found[:, 0], kind="stable")[:PROBES]
+    lines = [np.vstack([judged.images[judged.probes[row]][None], judged.images[judged.gallery[order[row]]]]) for row in shown]
+    pictures = plots.images(np.concatenate(lines), judged.model.image_shape)
+    title = "probes (left) and their most similar gallery images"
+    return plots.tiles(pictures, columns=1 + order.shape[1], title=title)
+
+
+def _judged(value: PairRBM | Recognition, name: str) -> Recognition:
+    if not isinstance(value, Recognition):
+        raise BadUsage(f"--plot {name} needs images to compare", hint="--gallery DATA")
+    return value

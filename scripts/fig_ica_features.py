@@ -1,0 +1,171 @@
+"""Fig. 4.7 to 4.13 of Teh (2003): features of speech, natural pictures, digits and faces, learned by energy-based models.
+
+    python scripts/fig_ica_features.py DATA RESULTS [--models FOLDER] [--only NAME] [--fraction F]
+
+DATA is the folder of the data sets.  Each model is one `herd` pipe with the settings of the thesis, kept in FOLDER, with a
+checkpoint, so that an interrupted run goes on where it stopped.  --fraction makes all schedules shorter.  Pictures go to
+RESULTS/ica-NAME-*.png, figures to RESULTS/ica-features.csv.
+
+speech          200 filters of 12.5 ms at 8 kHz                  fig. 4.7, 4.8
+patches         768 filters of 16×16 pixels, log intensities     fig. 4.9 to 4.11
+digits          361 filters of 16×16 digits                      fig. 4.12
+faces           361 filters of 256 components                    fig. 4.13b
+faces-pixels    the same of the transpose, "architecture I"      fig. 4.13c
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from herdcli import artifacts
+from herdcli.evaluation import plots
+from herdcli.evaluation.ica_plots import small_curves
+from herdcli.ica import spectra
+from herdcli.ica.model import ICA
+from herdcli.numerics import gabor
+from herdcli.numerics.principal import principal
+
+HERD = [sys.executable, "-m", "herdcli"]
+STUDENT = "ica --algorithm ebm --expert student --batch-size 100 --momentum 0.9"
+LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale unit --gamma-rate 1"
+FACES = f"{STUDENT} --components 256 --filters 361 --steps 3 --leapfrog 20 --initial-scale unit --gamma-rate 0.2"
+SPEECH = "0.05x5000,0.025x5000,0.005x4000,0.0025x3000,0.0005x3000"
+
+# name -> (data set, how it is prepared, the fit, its rates)
+EXPERIMENTS = {
+    "speech": ("speech_segments.h5", "", f"{STUDENT} --filters 200 --leapfrog 20 --initial-scale 0.1 --gamma-rate 1", SPEECH),
+    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.01x16000"),
+    "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.01x12000"),
+    "faces": ("olivetti.h5", "--mask ellipse --equalize", FACES, "0.005x6000"),
+    "faces-pixels": ("olivetti.h5", "--equalize --transpose", FACES, "0.005x6000"),
+}
+
+
+def scaled(rates: str, fraction: float) -> str:
+    """The schedule with so many of its updates."""
+    parts = [part.split("x") for part in rates.split(",")]
+    return ",".join(f"{rate}x{max(1, round(int(updates) * fraction))}" for rate, updates in parts)
+
+
+def herd(line: str) -> None:
+    subprocess.run([*HERD, *shlex.split(line)], check=True)
+
+
+def fitted(name: str, arguments: argparse.Namespace) -> tuple[ICA, Path, Path]:
+    """The model of an experiment, its file, and the rows it was fitted to; made if they are not there."""
+    source, preparation, fit, rates = EXPERIMENTS[name]
+    rows, model = arguments.data / source, arguments.models / f"{name}.h5"
+    if preparation:
+        rows = arguments.models / f"{name}-rows.h5"
+        if not rows.exists():
+            herd(f"convert {preparation} {arguments.data / source} -o {rows}")
+    if not model.exists():
+        herd(f"{fit} --rates {scaled(rates, arguments.fraction)} {rows} -o {model} --checkpoint {model}.checkpoint --resume")
+    value: ICA = artifacts.load(str(model)).value
+    return value, model, rows
+
+
+def figures(name: str, model: Path) -> dict[str, object]:
+    """The row of `herd eval`."""
+    done = subprocess.run([*HERD, "eval", "--format", "json", str(model)], check=True, stdout=subprocess.PIPE)
+    row: dict[str, object] = json.loads(done.stdout)[0]
+    return {"name": name} | {column: value for column, value in row.items() if column not in ("file", "kind")}
+
+
+def tiles(pictures: np.ndarray, path: Path, columns: int, title: str) -> None:
+    """Pictures (n, h, w), each on a scale of its own, zero mid-grey."""
+    scaled_pictures = pictures / np.abs(pictures).max(axis=(1, 2), keepdims=True)
+    plots.write(plots.tiles(scaled_pictures, columns=columns, signed=True, title=title), path, ".png")
+
+
+def speech(value: ICA, results: Path) -> None:
+    """Fig. 4.7: the five filters of largest power and five others, and their spectra; fig. 4.8."""
+    rows = value.whitening.rotated(value.J)
+    others = 5 + np.random.default_rng(0).choice(len(rows) - 5, 5, replace=False)
+    shown = rows[[*range(5), *others]]
+    shown /= np.abs(shown).max(axis=1, keepdims=True)
+    plots.write(small_curves(shown, np.arange(shown.shape[1]) / 8, "ms"), results / "ica-speech-filters.png", ".png")
+    power = spectra.power_spectra(shown)
+    power /= power.max(axis=1, keepdims=True)
+    kilohertz = np.arange(power.shape[1]) * 8 / shown.shape[1]
+    plots.write(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
+
+
+def patches(value: ICA, results: Path) -> None:
+    """Fig. 4.9: 144 filters drawn at random, by rising frequency of their Gabor functions."""
+    rows = value.whitening.rotated(value.J).reshape(-1, 16, 16)
+    rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
+    tiles(rows[np.argsort(gabor.fit(rows).frequency)], results / "ica-patches-filters.png", 16, "144 of the filters, by frequency")
+
+
+def digits(value: ICA, results: Path) -> None:
+    """Fig. 4.12: a random subset."""
+    rows = value.whitening.rotated(value.J).reshape(-1, 16, 16)
+    rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
+    tiles(rows, results / "ica-digits-filters.png", 16, "144 of the filters of digits")
+
+
+def faces(value: ICA, results: Path, data: Path) -> None:
+    """Fig. 4.13a and b: eigenfaces, and the features by their rows of raw pixels."""
+    shape = tuple(int(side) for side in value.image_shape)
+    eigen = principal(artifacts.load(str(data)).value.X, 32).components.reshape(-1, *shape)
+    tiles(eigen, results / "ica-faces-eigenfaces.png", 8, "32 eigenfaces")
+    rows = value.whitening.rotated(value.J).reshape(-1, *shape)
+    rows = rows[np.random.default_rng(0).choice(len(rows), 32, replace=False)]
+    tiles(rows, results / "ica-faces-features.png", 8, "32 features, drawn at random")
+
+
+def faces_pixels(value: ICA, results: Path, data: Path) -> None:
+    """Fig. 4.13c: the outputs of the filters over the pixels, as pictures."""
+    outputs = value.features(artifacts.load(str(data)).value.X).T.reshape(-1, 64, 64)
+    outputs = outputs[np.random.default_rng(0).choice(len(outputs), 32, replace=False)]
+    tiles(outputs, results / "ica-faces-pixels.png", 8, "32 features of architecture I, drawn at random")
+
+
+def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
+    """The pictures of one experiment."""
+    if name == "faces":
+        faces(value, results, rows)
+    elif name == "faces-pixels":
+        faces_pixels(value, results, rows)
+    else:
+        {"speech": speech, "patches": patches, "digits": digits}[name](value, results)
+    wanted = {"speech": ["tiling"], "patches": ["gabors", "tiling"], "digits": ["gabors"]}.get(name, [])
+    options = " ".join(f"--plot {plot} {results}/ica-{name}-{plot}.png" for plot in wanted)
+    if wanted:
+        herd(f"eval {model} {options} -o {model}.txt")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fig. 4.7 to 4.13 of Teh (2003).")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--models", type=Path, default=None, help="default: RESULTS/ica-models")
+    parser.add_argument("--only", choices=list(EXPERIMENTS), action="append")
+    parser.add_argument("--fraction", type=float, default=1.0)
+    arguments = parser.parse_args()
+    arguments.models = arguments.models or arguments.results / "ica-models"
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    arguments.models.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in arguments.only or EXPERIMENTS:
+        value, model, data = fitted(name, arguments)
+        draw(name, value, model, data, arguments.results)
+        rows.append(figures(name, model) | {"iterations": value.iterations})
+    with (arguments.results / "ica-features.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Models of pairs: which pairs there are, that they are learned as the rows they stand for, and what goes with constant pixels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.rbm import learning, matching, pairs
+from herdcli.rbm.settings import Settings
+
+QUICK = replace(pairs.DEFAULTS, hidden=5, epochs=3, batch_size=4, learning_rate=0.01, bias_rate=0.02, hidden_units="rate:20")
+NAMES = ["ann", "bob", "cyd"]
+
+
+@pytest.fixture
+def faces():
+    """(images (9, 12) in counts of rate:10, persons (9,)): three images each of three persons."""
+    random = np.random.default_rng(2)
+    persons = np.repeat(np.arange(3), 3)
+    images = np.clip(random.random((3, 12))[persons] + 0.1 * random.normal(size=(9, 12)), 0, 1) * 10
+    return images.astype(np.float32), persons
+
+
+def learned(problem):
+    state = learning.init(problem)
+    for _ in range(learning.total_steps(problem)):
+        state = learning.step(problem, state)
+    return state
+
+
+def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
+    _, persons = faces
+    found = pairs.ordered_pairs(persons, np.array([0, 1, 2, 4, 5]), NAMES)
+    expected = {(i, j) for own in ((0, 1, 2), (4, 5)) for i in own for j in own if i != j}
+    assert set(map(tuple, found.tolist())) == expected
+    assert len(found) == len(expected)
+
+
+def test_a_person_with_one_image_is_refused(faces):
+    with pytest.raises(DataError, match=r"^person 'bob' has one image to train on, pairs need two$"):
+        pairs.ordered_pairs(faces[1], np.array([0, 1, 3]), NAMES)
+
+
+def test_pairs_are_learned_as_the_rows_they_stand_for(faces):
+    images, persons = faces
+    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
+    problem, varies = pairs.problem(images, index, QUICK)
+    assert varies.all()
+    rows = np.hstack([images[index[:, 0]], images[index[:, 1]]])
+    np.testing.assert_array_equal(problem.rows[0][:], rows)
+    one, two = learned(problem), learned(learning.Problem([rows], QUICK))
+    for name in ("W", "b", "c", "trace"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    model = pairs.assemble(problem, one, varies, images, index, np.zeros(9, dtype=np.uint8))
+    np.testing.assert_array_equal(np.vstack([model.W1, model.W2]), one.W[0])
+    np.testing.assert_array_equal(model.harmonium().b, one.b[0])
+
+
+@pytest.mark.parametrize("units", ["rate:10", "binary"])
+def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units):
+    images, persons = faces
+    images = (images > 5).astype(np.float32) if units == "binary" else images
+    settings = replace(QUICK, visible_units=units)
+    index = pairs.ordered_pairs(persons, np.arange(6), NAMES)
+    wide = np.insert(images, [0, 5, 12], [0.0, 1.0, 0.0], axis=1)
+    wide[7:, 0] = 1.0  # nobody who is trained on
+    fixed = np.isin(np.arange(15), (0, 6, 14))
+    made = []
+    for X in (wide, images):
+        problem, varies = pairs.problem(X, index, settings)
+        made.append(pairs.assemble(problem, learned(problem), varies, X, index, np.zeros(9, dtype=np.uint8)))
+    constant = fixed.copy()
+    constant[~fixed] = np.ptp(images[:6], axis=0) == 0
+    for name in ("W1", "W2"):
+        assert not getattr(made[0], name)[constant].any()
+        assert getattr(made[0], name)[~constant].all()
+        np.testing.assert_array_equal(getattr(made[0], name)[~fixed], getattr(made[1], name))
+    assert np.isfinite(made[0].b1).all()
+    scores = [matching.similarity(model, *(matching.totals(model, X) for _ in "pg")) for model, X in zip(made, (wide, images), strict=True)]
+    np.testing.assert_allclose(*scores, atol=1e-9)
+
+
+def test_what_pairs_cannot_be_made_of_is_refused(faces):
+    images, persons = faces
+    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
+    with pytest.raises(DataError, match=r"^no pixel varies among the images to train on$"):
+        pairs.problem(np.ones_like(images), index, QUICK)
+    with pytest.raises(BadUsage, match=r"^pixels of pairs are units of one column, softmax:3 units have more$"):
+        pairs.problem(images, index, replace(QUICK, visible_units="softmax:3"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"), [("W2", np.nan, "/W2 has values that are not finite"), ("split", 4, "/split may hold 0")]
+)
+def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, says):
+    images, persons = faces
+    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
+    problem, varies = pairs.problem(images, index, QUICK)
+    model = pairs.assemble(problem, learning.init(problem), varies, images, index, np.zeros(9, dtype=np.uint8))
+    model.validate()
+    edited = getattr(model, field).copy()
+    edited[0] = value
+    with pytest.raises(DataError, match=f"^{says}"):
+        replace(model, **{field: edited}).validate()
+
+
+def test_the_defaults_are_those_of_the_thesis():
+    assert Settings(**vars(pairs.DEFAULTS)) == pairs.DEFAULTS
+    assert (pairs.DEFAULTS.hidden, pairs.DEFAULTS.batch_size, pairs.DEFAULTS.epochs, pairs.DEFAULTS.momentum) == (100, 100, 2000, 0.95)
+    assert (pairs.DEFAULTS.visible_units, pairs.DEFAULTS.hidden_units, pairs.DEFAULTS.mean_field) == ("rate:10", "rate:100", "visible")

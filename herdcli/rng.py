@@ -39,6 +39,9 @@ class Stream(IntEnum):
     LEARNING = 21  # chains that a Markov network is learned from
     MOMENTA = 22  # momenta and acceptances of hybrid Monte Carlo
     EQUILIBRIUM = 23  # sources drawn from a square model
+    REVERSE_ANNEALING = 24  # annealed importance sampling from the model back to the base
+    DEEP = 25  # hidden states drawn for the layer above
+    BOUND = 26  # hidden states that the bound of a deep belief network is a mean over
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

@@ -42,6 +42,7 @@ KINDS: dict[str, Kind] = {
         Kind("dataset", ("herdcli.artifacts.dataset.Dataset",)),
         Kind("rbm", ("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM")),
         Kind("rbm-pairs", ("herdcli.rbm.pairs.PairRBM",)),
+        Kind("dbn", ("herdcli.rbm.stack.DBN",)),
         Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("classifier", ("herdcli.online.model.Classifier",)),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),

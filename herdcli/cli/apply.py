@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.options import data_options, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage
 
 
 @click.command("apply")
@@ -16,9 +16,10 @@ from herdcli.errors import BadUsage, DataError
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @click.option(
     "--want",
-    type=click.Choice(["features", "energies", "classes"]),
+    type=click.Choice(["features", "states", "energies", "classes", "rows"]),
     default=None,
-    help="Hidden means, free energies, or class probabilities with the likeliest as y.  [default: classes if there are, else features]",
+    help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
+    "or (ica) filter outputs back as rows.  [default: classes if there are, else features]",
 )
 @stage(data_options, seed_option, threads_option, output_options)
 def command(session: Session, model: str, source: str, want: str | None, **options: Any) -> None:
@@ -37,43 +38,54 @@ def command(session: Session, model: str, source: str, want: str | None, **optio
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
     session.check_output("dataset")
-    fitted = session.load(model, "model", kinds={"rbm", "classifier"})
+    fitted = session.load(model, "model", kinds={"rbm", "dbn", "classifier", "ica"})
     if fitted.kind == "classifier":
         from herdcli.cli.compare import apply_classifier
 
         session.save(*apply_classifier(session, fitted.value, source, options), history=fitted)
         return
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    result, summary = _rbm(session, fitted.value, data, want, options)
+    if fitted.kind == "ica":
+        from herdcli.cli.ica_apply import apply_ica
+
+        session.save(*apply_ica(session, fitted.value, data, want), history=fitted)
+        return
+    if want == "rows":
+        raise BadUsage("--want rows is of ica models: filter outputs back as rows", hint="--want features, energies or classes")
+    layers = fitted.value.layers if fitted.kind == "dbn" else [fitted.value]
+    result, summary = _harmoniums(session, layers, data, want, options)
     session.save(result, summary, history=fitted)
 
 
-def _rbm(session: Session, model: Any, data: Any, want: str | None, options: dict[str, Any]) -> tuple[Any, str]:
-    """The rows of a data set as an `rbm` sees them, and what was made of them in words."""
+def _harmoniums(session: Session, layers: list[Any], data: Any, want: str | None, options: dict[str, Any]) -> tuple[Any, str]:
+    """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.prepare import in_units
+    from herdcli.cli.compare_rbm import rows_of
     from herdcli.evaluation.classes import class_probabilities
     from herdcli.evaluation.settings import EvaluationSettings
-    from herdcli.rbm import transform
-    from herdcli.rbm.units import family
+    from herdcli.rbm import stack, transform
 
+    model = layers[0]
+    if want == "energies" and len(layers) > 1:
+        raise BadUsage("a dbn has no energies, only a bound of its likelihood", hint="--want features or states; herd eval --data FILE")
     want = want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
         raise BadUsage("--want classes needs a model of classes", hint="fit-rbm --per-class makes one")
-    known = {"threshold": model.threshold, "value_range": None if model.value_range is None else tuple(model.value_range)}
-    given = {name: value for name, value in options.items() if name not in known or value is not None}
-    rows = in_units(session, data, family(model.visible_units), known | given, default=0.5)
-    if rows.X.shape[1] != model.W.shape[1]:
-        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.W.shape[1]} visible units", where=data.name)
+    rows = rows_of(session, model, data, options, default=0.5)
     names, y = None, data.value.y
-    if want == "features":
+    if want == "states" or len(layers) > 1:
+        models = [part.harmonium() for part in layers]
+        if model.count > 1:
+            raise BadUsage("--want states is of one model, this one has several", hint="--want features")
+        X = stack.shown_states(models, rows.X, options["seed"]) if want == "states" else stack.features(models, rows.X, session.map)
+    elif want == "features":
         X, names = transform.features(model, rows.X, session.map), None
     else:
         X, names = transform.energies(model.harmoniums(), rows.X, session.map), model.classes
     if want == "classes":
         X = class_probabilities(model.scores, X, EvaluationSettings(seed=options["seed"]))
         y = X.argmax(axis=1)
-    limits = transform.feature_range(model) if want == "features" else None
+    limits = transform.feature_range(layers[-1]) if want in ("features", "states") else None
     class_names = model.classes if want == "classes" else data.value.class_names
     result = Dataset(X, y=y, split=data.value.split, feature_names=names, class_names=class_names, value_range=limits)
     return result, f"{X.shape[0]} rows × {X.shape[1]} {want if want != 'classes' else 'class probabilities'}"

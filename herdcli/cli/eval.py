@@ -11,6 +11,8 @@ import click
 from herdcli.cli import plotting
 from herdcli.cli.compare import COMPARISONS, comparison_options
 from herdcli.cli.compare_filters import FILTERS, filter_options
+from herdcli.cli.compare_gallery import GALLERY, figures, gallery_options, recognising
+from herdcli.cli.compare_rbm import likelihood_options, rejudged, warn_of_ranks
 from herdcli.cli.compare_samples import SAMPLES, sample_options
 from herdcli.cli.console import printable, write_stdout
 from herdcli.cli.options import PENALTY, output_options, seed_option, stage, threads_option
@@ -52,18 +54,17 @@ TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv
     show_default=True,
     help="L2 penalty of the logistic regression on class energies; auto: 5-fold cross-validation.",
 )
-@click.option(
-    "--likelihood",
-    type=click.Choice(["auto", "exact", "ais"]),
-    default="auto",
-    show_default=True,
-    help="How log Z is had; auto: exact up to 20 units in the smaller layer.",
+@stage(
+    likelihood_options,
+    plotting.plot_option,
+    comparison_options,
+    sample_options,
+    filter_options,
+    gallery_options,
+    seed_option,
+    threads_option,
+    output_options,
 )
-@click.option("--chains", type=click.IntRange(2), default=100, show_default=True, help="Chains of annealed importance sampling.")
-@click.option(
-    "--temperatures", type=click.IntRange(1), default=1000, show_default=True, help="Temperatures of annealed importance sampling."
-)
-@stage(plotting.plot_option, comparison_options, sample_options, filter_options, seed_option, threads_option, output_options)
 def command(
     session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, plots: plotting.Wanted, **options: Any
 ) -> None:
@@ -75,16 +76,17 @@ def command(
       herd data digits | herd fit-rbm --hidden 16 | herd eval --plot filters filters.png
 
     rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard
-    error), pseudo-likelihood, reconstruction, and for models of classes the error of classification
-    beside nearest neighbour and the majority.  classifier: errors and the quality of its confidences on
+    error), pseudo-likelihood, reconstruction, free-energy gap to the training rows, and for models of classes
+    the error of classification beside nearest neighbour and the majority; dbn: a lower bound of the likelihood;
+    --data FILE judges both on other rows.  classifier: errors and the quality of its confidences on
     held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
     --trace for each number of atoms.  beliefs: convergence, and errors against --reference.  ica: distance
-    from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.
+    from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with
+    --gallery DATA rank-n error rates beside correlation, eigenfaces, fisherfaces and δppca.
     -o FILE.h5 stores the table as a `report` artifact.
     """
     from herdcli.cli.compare import comparison, rescored
     from herdcli.cli.compare_filters import judged
-    from herdcli.cli.compare_samples import figures as sampled
     from herdcli.cli.network_input import against
     from herdcli.evaluation import table
     from herdcli.evaluation.settings import EvaluationSettings
@@ -94,18 +96,20 @@ def command(
     _check_output(session, format)
     plotting.check(session, plots, sources, options)
     compared, data = comparison(session, sources, options), options["data"]
-    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES + FILTERS})
+    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES + FILTERS + GALLERY})
     rows: list[table.Row] = list(compared or ())
     for number, path in enumerate(() if compared else sources or ("-",)):
         artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds={*table.METRICS, "dataset"}), data)
-        artifact = judged(session, against(session, artifact, options["reference"]), options)
+        artifact = judged(session, against(session, rejudged(session, artifact, data), options["reference"]), options)
+        artifact = recognising(session, artifact, options)
         plotting.draw(session, artifact, plots, settings)
         with session.console.progress(f"evaluating {artifact.name}") as progress:
             measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
             plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}
-        several = sampled(session, artifact, options, plain) if artifact.kind in ("samples", "dataset") else [plain]
-        rows += [{"file": printable(artifact.name), "kind": artifact.kind, **figures} for figures in several]
+        several = figures(session, artifact, options, plain)
+        rows += [{"file": printable(artifact.name), "kind": artifact.kind, **found} for found in several]
     _write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
+    warn_of_ranks(session, rows)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:
         raise NegativeResult("; ".join(missed))

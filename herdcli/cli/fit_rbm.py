@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from herdcli.cli.fit_dbn import fit_dbn, layer_options
 from herdcli.cli.fit_pairs import fit_pairs, pairs_option
 from herdcli.cli.fit_rbm_options import ALGORITHMS, unit_options, variant_options, warn_of_idle_options
 from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
@@ -68,14 +69,25 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
     metavar="N",
     help="With --per-class: average energies over the last N updates.",
 )
-@stage(pairs_option, unit_options, variant_options, data_options, seed_option, threads_option, checkpoint_options, output_options)
+@stage(
+    layer_options,
+    pairs_option,
+    unit_options,
+    variant_options,
+    data_options,
+    seed_option,
+    threads_option,
+    checkpoint_options,
+    output_options,
+)
 def command(session: Session, source: str, **options: Any) -> None:
     """Learn restricted Boltzmann machines, harmoniums with any mixture of unit families.
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
       herd data digits | herd fit-rbm --per-class | herd eval
-      herd data digits | herd fit-rbm --visible-units rate:16 --mean-field visible | herd eval
+      herd data digits | herd fit-rbm --visible-units rate:16 --mean-field visible --hidden 16 | herd eval
+      herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
 
     INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
@@ -88,6 +100,9 @@ def command(session: Session, source: str, **options: Any) -> None:
         fit_pairs(session, source, options)
         return
     settings = _settings(session, options)
+    if options["layers"] or options["below"]:
+        fit_dbn(session, source, options, settings, default=DEFAULT_THRESHOLD)
+        return
     session.check_output("rbm")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
     rows = in_units(session, data, family(settings.visible_units), options, default=DEFAULT_THRESHOLD)

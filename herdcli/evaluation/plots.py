@@ -25,6 +25,8 @@ PLOTS: dict[tuple[str, str], str] = {
     ("rbm", "reconstructions"): "herdcli.evaluation.rbm_plots.reconstructions",
     ("rbm", "samples"): "herdcli.evaluation.rbm_plots.samples",
     ("rbm", "trace"): "herdcli.evaluation.rbm_plots.trace",
+    ("dbn", "filters"): "herdcli.evaluation.dbn.filters",
+    ("dbn", "samples"): "herdcli.evaluation.dbn.samples",
     ("rbm-pairs", "filters"): "herdcli.evaluation.gallery_plots.filters",
     ("rbm-pairs", "trace"): "herdcli.evaluation.gallery_plots.trace",
     ("rbm-pairs", "errors"): "herdcli.evaluation.gallery_plots.errors",

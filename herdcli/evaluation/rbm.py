@@ -6,8 +6,10 @@ rows; so `log_likelihood` is that of the rows given their labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +21,31 @@ from herdcli.rbm import annealing
 from herdcli.rbm.likelihood import Map, enumerable, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.proper import require_proper
+from herdcli.rbm.transform import energies
 from herdcli.rbm.units import family
 from herdcli.schema import Array
 
 TRAIN, VALID, TEST = 0, 1, 2
-COLUMNS = ("log_likelihood", "log_likelihood_se", "pseudo_likelihood", "reconstruction", "error", "error_1nn", "error_majority")
+COLUMNS = (
+    "log_likelihood",
+    "log_likelihood_se",
+    "pseudo_likelihood",
+    "reconstruction",
+    "free_energy_gap",
+    "error",
+    "error_1nn",
+    "error_majority",
+)
 Progress = Callable[[int, int], None]
 
 
 def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, float | None]:
-    """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it.
+    """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
 
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
+    log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
+    free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
     progress           called with (steps done, steps in all) while chains are annealed.
     """
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
@@ -64,39 +78,66 @@ def _likelihoods(
     value: RBM, groups: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Progress | None
 ) -> dict[str, float | None]:
     models = {m: value.harmonium(m) for m in groups}
-    log_partitions = _log_partitions(value, models, settings, map, progress)
+    ways = log_partitions(models, _validation(value), settings, map, progress)
     total = sum(len(rows) for rows in groups.values())
-    sums = {"log_likelihood": 0.0, "reconstruction": 0.0}
+    sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
     finite = family(value.visible_units).support is not None
     if finite:
         sums["pseudo_likelihood"] = 0.0
-    variance = 0.0
+    if value.training_energy is not None:
+        sums["free_energy_gap"] = 0.0
     for m, rows in groups.items():
-        log_z, error = log_partitions[m]
         values = models[m].visible.discrete(rows)
-        sums["log_likelihood"] += log_likelihood(models[m], values, log_z, map=map).sum()
+        sums["log_likelihood"] += log_likelihood(models[m], values, ways[""][m].log_partition, map=map).sum()
+        sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
         if finite:
             sums["pseudo_likelihood"] += pseudo_likelihood(models[m], values, map=map).sum()
-        sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
-        variance += (len(rows) * error) ** 2
+        if value.training_energy is not None:
+            sums["free_energy_gap"] += (energies([models[m]], rows, map) - value.training_energy[m]).sum()
     result: dict[str, float | None] = {name: float(figure / total) for name, figure in sums.items()}
-    result["log_likelihood_se"] = float(np.sqrt(variance) / total)
+    for suffix, found in ways.items():
+        shift = sum(len(rows) * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
+        error = np.sqrt(sum((len(rows) * found[m].standard_error) ** 2 for m, rows in groups.items())) / total
+        result[f"log_likelihood{suffix}"] = float((result["log_likelihood"] or 0.0) + shift)
+        result[f"log_likelihood{suffix}_se"] = float(error)
     return result
 
 
-def _log_partitions(
-    value: RBM, models: dict[int, Harmonium], settings: EvaluationSettings, map: Map, progress: Progress | None
-) -> dict[int, tuple[float, float]]:
-    """(log Z, its standard error) of each model.  Raises DataError for a model that has no finite Z."""
+def _validation(value: RBM) -> dict[int, Array]:
+    """Validation rows of each model, which annealing starts at the means of."""
+    return _by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
+
+
+def log_partitions(
+    models: dict[int, Harmonium], known: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Progress | None
+) -> dict[str, dict[int, annealing.Estimate]]:
+    """log Z of each model, under "", and with --reverse also from annealing back, under "_reverse".
+
+    known  rows whose means annealing starts from; any start is unbiased, a good one has less variance.
+    Raises DataError for a model that has no finite Z.
+    """
     for h in models.values():
         require_proper(h)
     exact = settings.likelihood == "exact" or (settings.likelihood == "auto" and all(enumerable(h) for h in models.values()))
     if exact:
-        return {m: (log_partition_exact(h, map=map), 0.0) for m, h in models.items()}
-    # Annealing starts from the pixel means of validation rows; any start is unbiased, a good one has less variance.
-    known = _by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
+        return {"": {m: annealing.Estimate(log_partition_exact(h, map=map), 0.0) for m, h in models.items()}}
     bases = tuple(h.visible.base_rate(known[m]) if m in known else h.b for m, h in models.items())
     problem = annealing.Problem(tuple(models.values()), bases, settings.chains, settings.temperatures, settings.seed)
-    advance = partial(annealing.step, problem, map=map)
-    state = iterate.run(advance, annealing.init(problem), steps=annealing.total_steps(problem), progress=progress)
-    return {m: (found.log_partition, found.standard_error) for m, found in zip(models, annealing.estimates(problem, state), strict=True)}
+    steps = annealing.total_steps(problem)
+    state = iterate.run(partial(annealing.step, problem, map=map), annealing.init(problem), steps=steps, progress=progress)
+    found = {"": dict(zip(models, annealing.estimates(problem, state), strict=True))}
+    if settings.reverse:
+        back, begun = annealing.reversed_from(problem, state)
+        ended = iterate.run(partial(annealing.step, back, map=map), begun, steps=steps, progress=progress)
+        found["_reverse"] = dict(zip(models, annealing.estimates(back, ended), strict=True))
+    return found
+
+
+def ranked_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each pair of models that pseudo-likelihood ranks otherwise than the log-likelihood does."""
+    known = [row for row in rows if row.get("pseudo_likelihood") is not None and row.get("log_likelihood") is not None]
+    return [
+        f"pseudo-likelihood ranks {a['file']} above {b['file']}, the log-likelihood below"
+        for a, b in permutations(known, 2)
+        if a["pseudo_likelihood"] > b["pseudo_likelihood"] and a["log_likelihood"] < b["log_likelihood"]
+    ]

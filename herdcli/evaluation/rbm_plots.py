@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,8 @@ from herdcli.errors import DataError
 from herdcli.evaluation import plots
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import sampling
-from herdcli.rbm.model import RBM
+from herdcli.rbm.likelihood import Map
+from herdcli.rbm.model import RBM, Harmonium
 from herdcli.schema import Array
 
 TEST = 2
@@ -21,13 +20,13 @@ PAIRS = 48
 SAMPLES, BURN_IN = 100, 1000
 
 
-def filters(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
     weights = np.concatenate([W.T for W in value.W])
     return plots.tiles(plots.images(weights, value.image_shape), signed=True, title="weights of the hidden units")
 
 
-def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Test rows, and to the right of each what one step up and down by means makes of it."""
     if value.holdout is None or not (value.holdout.split == TEST).any():
         raise DataError("there are no test rows to reconstruct")
@@ -41,16 +40,24 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Callable[.
     return plots.tiles(plots.images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 
 
-def samples(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Means of the visible units in 100 Gibbs chains after 1,000 sweeps; models of classes ten chains each."""
     each = SAMPLES if value.count == 1 else 10
-    problem = sampling.Problem(tuple(value.harmoniums()), each, burn_in=BURN_IN, means=True, seed=settings.seed)
+    return drawn(value.harmoniums(), (), each, value.image_shape, settings, map)
+
+
+def drawn(
+    models: list[Harmonium], below: tuple[Harmonium, ...], each: int, image_shape: Array | None, settings: EvaluationSettings, map: Map
+) -> plots.Figure:
+    """So many Gibbs samples of each model, carried down through the models below, as means of the lowest layer."""
+    problem = sampling.Problem(tuple(models), each, burn_in=BURN_IN, means=not below, seed=settings.seed, below=below)
     state = iterate.run(partial(sampling.step, problem, map=map), sampling.init(problem), steps=sampling.total_steps(problem))
-    drawn: Array = np.concatenate(list(sampling.rows(problem, state))) / problem.models[0].visible.scale
-    return plots.tiles(plots.images(drawn, value.image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
+    lowest = below[-1] if below else models[0]
+    rows = np.concatenate(sampling.rows(problem, state, means=True)) / lowest.visible.scale
+    return plots.tiles(plots.images(rows, image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
 
 
-def trace(value: RBM, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Reconstruction error of every epoch, one curve for each model."""
     if value.trace is None:
         raise DataError("there is no trace: it was not learned by herd fit-rbm")

@@ -30,6 +30,7 @@ Metrics = Callable[..., dict[str, float | None]]
 METRICS: dict[str, str] = {
     "classifier": "herdcli.evaluation.classifier.metrics",
     "rbm": "herdcli.evaluation.rbm.metrics",
+    "dbn": "herdcli.evaluation.dbn.metrics",
     "rbm-pairs": "herdcli.evaluation.gallery.metrics",
     "herding": "herdcli.evaluation.herding.metrics",
     "beliefs": "herdcli.evaluation.beliefs.metrics",

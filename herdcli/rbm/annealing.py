@@ -4,13 +4,15 @@ Chains walk from independent visible units with biases a (log Z known) to the mo
     f_β(v) = exp( ((1−β) a + β b)·v + Σ_k A(β x_k) ),   x = c + v'W,   0 = β_0 < … < β_T = 1,
 collecting  log w = Σ_t log f_{β_t}(v_t) − log f_{β_{t−1}}(v_t); v_{t+1} is one Gibbs step under β_t from v_t.
 The mean of w is an unbiased estimate of Z_1/Z_0.  Units are sampled and x is formed in float32, weights in float64.
+Reversed, chains walk from samples of the model to the base, β falling; the mean of w then estimates Z_0/Z_1.  By Jensen's
+inequality the first errs downwards in log Z and the second upwards, so that between them lies what they agree on.
 Source: Neal (2001); Salakhutdinov & Murray (2008), sec. 4.1, without the base model's own hidden units, whose
 contribution is a constant.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -28,13 +30,19 @@ TEMPERATURES_PER_STEP = 10
 
 @dataclass(frozen=True)
 class Problem:
-    """M models to anneal side by side, each from its own base-rate biases (D,)."""
+    """M models to anneal side by side, each from its own base-rate biases (D,), or with `reverse` to them."""
 
     models: tuple[Harmonium, ...]
     bases: tuple[Array, ...]
     chains: int = 100
     temperatures: int = 1000
     seed: int = 0
+    reverse: bool = False
+
+    @property
+    def stream(self) -> Stream:
+        """Where the random numbers come from."""
+        return Stream.REVERSE_ANNEALING if self.reverse else Stream.ANNEALING
 
 
 @dataclass
@@ -62,9 +70,20 @@ def init(problem: Problem) -> State:
         raise BadUsage(f"annealed importance sampling needs at least 1 temperature, not {problem.temperatures}")
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
-        first = generator(problem.seed, Stream.ANNEALING, unit=m)
+        first = generator(problem.seed, problem.stream, unit=m)
         layer(h.visible).sample(np.zeros_like(values[m]), a.astype(np.float32), values[m], first)
     return State(values, np.zeros(values.shape[:2]))
+
+
+def reversed_from(problem: Problem, state: State) -> tuple[Problem, State]:
+    """The way back of a finished run: chains begin where it ended, drawn anew in proportion to their weights."""
+    back = replace(problem, reverse=True)
+    values = np.empty_like(state.values)
+    for m, (reached, log_weights) in enumerate(zip(state.values, state.log_weights, strict=True)):
+        share = np.cumsum(np.exp(log_weights - log_weights.max()))
+        places = (np.arange(len(share)) + generator(problem.seed, back.stream, unit=m).random()) / len(share)
+        values[m] = reached[np.searchsorted(share / share[-1], places)]
+    return back, State(values, np.zeros(values.shape[:2]))
 
 
 def total_steps(problem: Problem) -> int:
@@ -76,6 +95,7 @@ def step(problem: Problem, state: State, *, map: Map = map) -> State:
     """Ten temperatures further; `map` runs over models."""
     first = state.step * TEMPERATURES_PER_STEP
     betas = np.arange(first, min(first + TEMPERATURES_PER_STEP, problem.temperatures) + 1) / problem.temperatures
+    betas = 1.0 - betas if problem.reverse else betas
     for _ in map(lambda m: _anneal(problem, state, betas, m), range(len(problem.models))):
         pass
     state.step += 1
@@ -85,13 +105,15 @@ def step(problem: Problem, state: State, *, map: Map = map) -> State:
 def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     """Take model m's chains through the temperatures `betas`, weights and values updated in place."""
     h, a, v, log_weights = problem.models[m], problem.bases[m], state.values[m], state.log_weights[m]
-    random = generator(problem.seed, Stream.ANNEALING, unit=m, step=state.step + 1)
+    random = generator(problem.seed, problem.stream, unit=m, step=state.step + 1)
     W, c = h.W.astype(np.float32), h.c.astype(np.float32)
     visible_layer, hidden_layer = layer(h.visible), layer(h.hidden)
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     for before, beta in pairwise(betas.tolist()):
         np.matmul(v, W, out=x)
         log_weights += (beta - before) * (v @ (h.b - a)) + _gain(h.hidden, x + h.c, before, beta)
+        if beta == 0.0:
+            return
         hidden_layer.sample(x, c, hidden, random, beta=beta)
         np.matmul(hidden, W.T, out=natural)
         visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
@@ -129,5 +151,6 @@ def estimates(problem: Problem, state: State) -> list[Estimate]:
         weights = np.exp(log_weights - top)
         mean = weights.mean()
         error = weights.std(ddof=1) / (mean * np.sqrt(len(weights)))
-        found.append(Estimate(float(start + top + np.log(mean)), float(error)))
+        ratio = float(top + np.log(mean))
+        found.append(Estimate(float(start) + (-ratio if problem.reverse else ratio), float(error)))
     return found

@@ -91,6 +91,23 @@ def _training_energy(groups: Groups, models: Sequence[Harmonium], map: Callable[
     return np.array(means, dtype=np.float64)
 
 
+def judged_on(model: RBM, X: Array, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
+    """The model with other rows X (n, D) to be judged by; y (n,) their classes if there are several models.
+
+    Figures that need the rows it was learned from go: scores, and without training rows the energy of those.
+    """
+    held, training = np.isin(split, (VALID, TEST)), split == TRAIN
+    energy = None
+    if training.any():
+        models = model.harmoniums()
+        owners = np.zeros(len(X), dtype=np.int64) if y is None else y
+        own = [X[training & (owners == m)] for m in range(len(models))]
+        if all(len(rows) for rows in own):
+            energy = np.array([transform.energies([h], rows, map).mean() for h, rows in zip(models, own, strict=True)])
+    rows = Rows(X[held], split[held], None if y is None else y[held])
+    return replace(model, holdout=rows, scores=None, training_energy=energy)
+
+
 def _scores(groups: Groups, every: RBM, state: State, map: Callable[..., Any]) -> Scores:
     """Energies averaged while learning where the state has them, else those of the finished models."""
     found = scores(groups, every.harmoniums(), map)

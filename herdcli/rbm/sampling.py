@@ -6,7 +6,6 @@ drawn at natural parameter 0, or at given rows.  In float32, as learning samples
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +24,7 @@ class Problem:
 
     count    rows wanted of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two.
     means    keep E[v | h] in place of the states.  start  rows (chains, D) that the chains begin at.
+    below    models that turn the rows of the one model into those of the layers below it, the nearest first.
     """
 
     models: tuple[Harmonium, ...]
@@ -35,6 +35,7 @@ class Problem:
     means: bool = False
     seed: int = 0
     start: Array | None = None
+    below: tuple[Harmonium, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("count", 1), ("chains", 0), ("burn_in", 1), ("thin", 1)):
@@ -104,6 +105,16 @@ def _sweeper(h: Harmonium, draws: np.random.Generator) -> Sweeper:
     return Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
 
 
-def rows(problem: Problem, state: State) -> Iterable[Array]:
-    """The rows (count, D) of each model once all steps are done."""
-    return [kept.reshape(-1, kept.shape[-1])[: problem.count] for kept in state.rows]
+def rows(problem: Problem, state: State, *, means: bool = False) -> list[Array]:
+    """The rows (count, D) float32 of each model once all steps are done, carried down to the lowest layer.
+
+    means  the means of the lowest layer in place of its states.
+    """
+    found = [kept.reshape(-1, kept.shape[-1])[: problem.count] for kept in state.rows]
+    for depth, h in enumerate(problem.below):
+        sweeper = _sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
+        for m, hidden in enumerate(found):
+            found[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
+            last = means and depth == len(problem.below) - 1
+            sweeper.down(hidden, np.empty_like(found[m]) if not last else found[m], None if last else found[m])
+    return found

@@ -1,0 +1,63 @@
+"""What `herd eval` says about a `dbn`: a lower bound of the log-likelihood of the test rows beside that of its first layer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.evaluation import rbm, rbm_plots
+from herdcli.evaluation.plots import Figure
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.likelihood import Map, log_likelihood
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.stack import DBN, bounds, features, states_above
+from herdcli.schema import Array
+
+SAMPLES = 20  # hidden states of each row that the bound is a mean over
+
+
+def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: rbm.Progress | None = None) -> dict[str, float | None]:
+    """Means over test rows, in nats; None where the artifact carries none.
+
+    log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.
+    log_likelihood_first     of the first layer alone, with the standard error of its log Z.
+    reconstruction           up to the last layer and down again by means.
+    """
+    columns = ("log_likelihood_bound", "log_likelihood_bound_se", "log_likelihood_first", "log_likelihood_first_se", "reconstruction")
+    result: dict[str, float | None] = dict.fromkeys(columns)
+    first, models = value.layers[0], value.harmoniums()
+    if first.holdout is None or not (first.holdout.split == rbm.TEST).any():
+        return result
+    rows = np.asarray(first.holdout.X[first.holdout.split == rbm.TEST], dtype=np.float64)
+    values = models[0].visible.discrete(rows)
+    valid = first.holdout.X[first.holdout.split == rbm.VALID]
+
+    def estimate(h: Harmonium, known: Array) -> Estimate:
+        return rbm.log_partitions({0: h}, {0: known} if len(known) else {}, settings, map, progress)[""][0]
+
+    last = estimate(models[-1], states_above(models[:-1], valid, settings.seed))
+    lowest = last if len(models) == 1 else estimate(models[0], valid)
+    drawn = bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
+    spread = drawn.mean(axis=1).std(ddof=1) / np.sqrt(len(drawn))
+    result["log_likelihood_bound"] = float(drawn.mean())
+    result["log_likelihood_bound_se"] = float(np.hypot(last.standard_error, spread))
+    result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
+    result["log_likelihood_first_se"] = lowest.standard_error
+    means = features(models, rows, map).astype(np.float64) * models[-1].hidden.scale
+    for h in reversed(models):
+        means = h.visible_means(means)
+    limits = models[0].visible.range or (0.0, 1.0)
+    result["reconstruction"] = float(np.square((rows - means) / (limits[1] - limits[0])).mean())
+    return result
+
+
+def filters(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
+    """The weights of the first layer's hidden units."""
+    return rbm_plots.filters(value.layers[0], settings, map=map)
+
+
+def samples(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
+    """Gibbs samples of the last layer carried down to the means of the first."""
+    models = value.harmoniums()
+    below = tuple(reversed(models[:-1]))
+    return rbm_plots.drawn(models[-1:], below, rbm_plots.SAMPLES, value.layers[0].image_shape, settings, map)

@@ -1,0 +1,209 @@
+"""Deep belief networks: harmoniums learned one on the other, and the bound on their likelihood.
+
+Layer l + 1 learns from hidden states of layer l sampled given its rows.  Where its hidden units are of the kind of layer l's
+visible ones and at least as many, it begins with layer l's weights transposed and further units without weights: then
+its distribution of layer l's hidden units is layer l's own, and the bound begins at layer l's log-likelihood.
+
+    log p(v) ≥ −F_1(v) + Σ_l E_q[F'_l(h_l) − F_{l+1}(h_l)] − log Z_L,       q(h_l | h_{l−1}) of harmonium l,
+
+F_l is harmonium l's free energy of its visible and F'_l that of its hidden units; the Z of all but the last cancel.
+Source: Hinton, Osindero & Teh (2006), sec. 4; Salakhutdinov & Murray (2008), sec. 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.rbm import learning
+from herdcli.rbm.gibbs import layer
+from herdcli.rbm.likelihood import Map, row_blocks
+from herdcli.rbm.model import RBM, Harmonium, Trace
+from herdcli.rbm.settings import Settings
+from herdcli.rbm.units import TwoState, family
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True)
+class DBN:
+    """The `dbn` artifact: one rbm for each layer, the lowest first, which carries the rows for `eval`."""
+
+    layers: list[RBM]
+
+    def validate(self) -> None:
+        """Raise DataError unless each layer's visible units are the hidden ones of the layer below."""
+        if not self.layers:
+            raise DataError("/layers is empty")
+        for index, (below, above) in enumerate(pairwise(self.layers)):
+            if below.count != 1 or above.count != 1:
+                raise DataError("/layers has more than one model in a layer")
+            ours, theirs = (above.W.shape[1], above.visible_units), (below.W.shape[2], below.hidden_units)
+            if ours != theirs:
+                raise DataError(f"/layers/{index + 1} has {ours[0]} {ours[1]} visible units, the layer below {theirs[0]} {theirs[1]} ones")
+
+    def harmoniums(self) -> list[Harmonium]:
+        """All layers in float64."""
+        return [part.harmonium() for part in self.layers]
+
+
+@dataclass
+class Finished:
+    """A layer that has been learned."""
+
+    W: Array = array("D K", "pair weights", kind="f")
+    b: Array = array("D", "visible biases", kind="f")
+    c: Array = array("K", "hidden biases", kind="f")
+    trace: Array = array("E", "reconstruction error of each epoch", kind="f")
+
+
+@dataclass
+class State:
+    """The layer that is being learned, and those that are done."""
+
+    step: int
+    current: learning.State
+    finished: list[Finished] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows (n, D) in unit values, hidden units of each layer to learn, and the settings they share.
+
+    below  layers that are there already, the lowest first.
+    """
+
+    rows: Array
+    sizes: tuple[int, ...]
+    settings: Settings
+    below: tuple[Harmonium, ...] = ()
+    _layers: dict[int, learning.Problem] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def settings_of(self, index: int) -> Settings:
+        """The settings of one layer to learn."""
+        first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
+        return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
+
+    def layer(self, finished: Sequence[Finished]) -> learning.Problem:
+        """The learning problem above the finished layers; a function of them, kept while it is used."""
+        index = len(finished)
+        if index not in self._layers:
+            self._layers.clear()
+            settings = self.settings_of(index)
+            models = [*self.below, *(self.harmonium(part, number) for number, part in enumerate(finished))]
+            rows = states_above(models, self.rows, settings.seed)
+            start = transposed_start(models[-1], settings) if models else None
+            self._layers[index] = learning.Problem([rows], settings, start=start)
+        return self._layers[index]
+
+    def harmonium(self, part: Finished, index: int) -> Harmonium:
+        """A finished layer in float64."""
+        settings = self.settings_of(index)
+        W, b, c = (np.asarray(values, dtype=np.float64) for values in (part.W, part.b, part.c))
+        return Harmonium(W, b, c, family(settings.visible_units), family(settings.hidden_units))
+
+
+def states_above(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
+    """Hidden states (n, K) of the last model sampled given rows (n, D) of the first, in the type that learning takes."""
+    for depth, h in enumerate(models):
+        hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if isinstance(h.hidden, TwoState) else np.float32)
+        W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), layer(h.hidden)
+        for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape))):
+            natural = np.asarray(rows[block], dtype=np.float32) @ W
+            states = np.empty_like(natural)
+            units.sample(natural, c, states, generator(seed, Stream.DEEP, unit=depth, step=number))
+            hidden[block] = states
+        rows = hidden
+    return rows
+
+
+def shown_states(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
+    """`states_above`, counts of rate units as proportions."""
+    states = states_above(models, rows, seed)
+    return states if isinstance(models[-1].hidden, TwoState) else states / np.float32(models[-1].hidden.scale)
+
+
+def transposed_start(h: Harmonium, settings: Settings) -> tuple[Array, Array, Array] | None:
+    """First parameters of the layer above under which its visible units are distributed as h's hidden ones; None if shapes forbid it.
+
+    Units beyond h's visible ones have weights of 0, which leaves the distribution as it is, and different biases, so that
+    they learn different things.
+    """
+    D, K = h.W.shape
+    if settings.hidden < D or settings.hidden_units != h.visible.name:
+        return None
+    W, c = np.zeros((K, settings.hidden)), np.zeros(settings.hidden)
+    W[:, :D], c[:D] = h.W.T, h.b
+    c[D:] = generator(settings.seed, Stream.INITIAL, step=1).standard_normal(settings.hidden - D)
+    return W, h.c, c
+
+
+def init(problem: Problem) -> State:
+    """The first layer at its start.  Raises BadUsage unless there is a layer to learn."""
+    if not problem.sizes:
+        raise BadUsage("there is no layer to learn")
+    return State(0, learning.init(problem.layer([])))
+
+
+def total_steps(problem: Problem) -> int:
+    """Minibatches of all layers."""
+    return len(problem.sizes) * learning.total_steps(problem.layer([]))
+
+
+def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
+    """One minibatch of the layer that is being learned; when it was its last, the next layer begins."""
+    now = problem.layer(state.finished)
+    state.current = learning.step(now, state.current, map=map)
+    state.step += 1
+    if state.current.step == learning.total_steps(now) and len(state.finished) < len(problem.sizes) - 1:
+        state.finished.append(_finish(state.current))
+        state.current = learning.init(problem.layer(state.finished))
+    return state
+
+
+def _finish(done: learning.State) -> Finished:
+    return Finished(done.W[0], done.b[0], done.c[0], done.trace[:, 0])
+
+
+def assemble(problem: Problem, state: State) -> list[RBM]:
+    """The rbm of every learned layer, without rows."""
+    parts = [*state.finished, _finish(state.current)]
+    models = []
+    for index, part in enumerate(parts):
+        chosen = asdict(problem.settings_of(index))
+        del chosen["hidden"]
+        models.append(RBM(W=part.W[None], b=part.b[None], c=part.c[None], trace=Trace(part.trace[:, None]), **chosen))
+    return models
+
+
+def features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
+    """Hidden means of the last model, each layer's given the means of the layer below: (n, K) float32, of rate units proportions."""
+    result = np.empty((len(rows), len(models[-1].c)), dtype=np.float32)
+
+    def fill(block: slice) -> None:
+        means = np.asarray(rows[block], dtype=np.float64)
+        for h in models:
+            means = h.hidden_means(means)
+        result[block] = means / models[-1].hidden.scale
+
+    list(map(fill, row_blocks(len(rows), sum(sum(h.W.shape) for h in models))))
+    return result
+
+
+def bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, samples: int = 20, seed: int = 0) -> Array:
+    """Samples (samples, n) of the lower bound of log p(v) for rows (n, D): their mean over the first axis estimates it, in nats."""
+    total = np.tile(-models[0].free_energy(rows) - log_partition, (samples, 1))
+    for draw in range(samples):
+        values = rows
+        for depth, (h, above) in enumerate(pairwise(models)):
+            natural = (np.asarray(values, dtype=np.float64) @ h.W).astype(np.float32)
+            states = np.empty_like(natural)
+            layer(h.hidden).sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
+            values = states.astype(np.float64)
+            total[draw] += h.transposed().free_energy(values) - above.free_energy(values)
+    return total

@@ -1,0 +1,123 @@
+"""Deep belief networks: the bound against enumeration, where it starts, and layers learned one on the other."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+
+from herdcli.errors import DataError
+from herdcli.rbm import likelihood, stack
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.settings import Settings
+from herdcli.rbm.stack import DBN, Problem, State
+from herdcli.rbm.units import family
+
+
+def model(visible: str, hidden: str, shape: tuple[int, int], seed: int = 0) -> Harmonium:
+    random = np.random.default_rng(seed)
+    D, K = shape
+    return Harmonium(random.normal(0, 0.8, shape), random.normal(0, 0.5, D), random.normal(0, 0.5, K), family(visible), family(hidden))
+
+
+def states(name: str, count: int) -> np.ndarray:
+    values = range(family(name).scale + 1) if name.startswith("rate") else family(name).values
+    return np.array(list(itertools.product(values, repeat=count)), dtype=np.float64)
+
+
+def conditional(h: Harmonium, v: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """log p(h | v) of every hidden state z (S, K) for rows v (n, D): (n, S)."""
+    return (v @ h.W + h.c) @ z.T + h.hidden.log_base(z) - h.hidden.log_partition(v @ h.W + h.c).sum(axis=1)[:, None]
+
+
+@pytest.mark.parametrize("hidden", ["binary", "spin", "rate:2"])
+def test_the_bound_is_its_expectation_and_lies_below_the_likelihood(hidden: str) -> None:
+    """log p(v) = log Σ_h p(v | h) p_top(h);  the bound is Σ_h q(h | v) (log p(v | h) + log p_top(h) − log q(h | v))."""
+    first, top = model("binary", hidden, (4, 3)), model(hidden, "binary", (3, 2), seed=1)
+    v, z = states("binary", 4), states(hidden, 3)
+    log_z = likelihood.log_partition_exact(top)
+    prior = -top.free_energy(z) - log_z
+    down = conditional(first.transposed(), z, v).T  # log p(v | h)
+    q = conditional(first, v, z)
+    truth = np.logaddexp.reduce(down + prior, axis=1)
+    expected = (np.exp(q) * (down + prior - q)).sum(axis=1)
+    drawn = stack.bounds([first, top], v, log_z, samples=4000)
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(drawn.mean(axis=0) - expected) < 5 * error + 1e-9).all()
+    assert (expected < truth).all()
+    assert (truth - expected).max() > 0.01
+
+
+@pytest.mark.parametrize("size", [4, 7])
+@pytest.mark.parametrize(("visible", "hidden"), [("binary", "binary"), ("binary", "spin"), ("rate:2", "binary")])
+def test_the_bound_begins_at_the_likelihood_of_the_layer_below(visible: str, hidden: str, size: int) -> None:
+    first = model(visible, hidden, (4, 3))
+    start = stack.transposed_start(first, Settings(size, visible_units=hidden, hidden_units=visible))
+    assert start is not None
+    top = Harmonium(*start, first.hidden, first.visible)
+    v = states(visible, 4)
+    below = likelihood.log_likelihood(first, v, likelihood.log_partition_exact(first))
+    found = stack.bounds([first, top], v, likelihood.log_partition_exact(top), samples=3)
+    np.testing.assert_allclose(found, np.tile(below, (3, 1)), atol=1e-9)
+    if size > 4:
+        assert len(np.unique(start[2][4:])) == size - 4  # units without weights, told apart by their biases
+
+
+def test_other_shapes_begin_at_random() -> None:
+    first = model("binary", "spin", (4, 3))
+    assert stack.transposed_start(first, Settings(3, visible_units="spin", hidden_units="binary")) is None
+    assert stack.transposed_start(first, Settings(4, visible_units="spin", hidden_units="spin")) is None
+
+
+ROWS = (np.random.default_rng(0).random((60, 6)) < 0.4).astype(np.int8)
+SETTINGS = Settings(0 + 1, epochs=3, batch_size=20, hidden_units="rate:3")
+
+
+def fit(problem: Problem, state: State | None = None, until: int | None = None) -> State:
+    state = stack.init(problem) if state is None else state
+    while state.step < (stack.total_steps(problem) if until is None else until):
+        state = stack.step(problem, state)
+    return state
+
+
+def test_layers_are_those_learned_alone_from_the_states_below() -> None:
+    problem = Problem(ROWS, (5, 4), SETTINGS)
+    layers = stack.assemble(problem, fit(problem))
+    assert [part.W.shape for part in layers] == [(1, 6, 5), (1, 5, 4)]
+    assert [(part.visible_units, part.hidden_units) for part in layers] == [("binary", "rate:3"), ("rate:3", "rate:3")]
+    DBN(layers).validate()
+    first = layers[0].harmonium()
+    alone = Problem(ROWS, (4,), SETTINGS, below=(first,))
+    np.testing.assert_array_equal(stack.assemble(alone, fit(alone))[0].W, layers[1].W)
+    above = stack.states_above([first], ROWS, 0)
+    family("rate:3").require(above)
+    big = np.tile(ROWS[:1], (40_000, 1))
+    np.testing.assert_allclose(stack.states_above([first], big, 0).mean(axis=0), first.hidden_means(ROWS[:1])[0], atol=0.03)
+
+
+@pytest.mark.parametrize("cut", [1, 8, 9, 10, 14])
+def test_a_stack_resumes_where_it_stood(cut: int) -> None:
+    whole = fit(Problem(ROWS, (5, 4), SETTINGS))
+    saved = copy.deepcopy(fit(Problem(ROWS, (5, 4), SETTINGS), until=cut))
+    resumed = fit(Problem(ROWS, (5, 4), SETTINGS), saved)
+    assert resumed.step == whole.step == 18
+    np.testing.assert_array_equal(resumed.current.W, whole.current.W)
+    np.testing.assert_array_equal(resumed.finished[0].trace, whole.finished[0].trace)
+
+
+def test_features_are_means_of_means() -> None:
+    first, second = model("binary", "rate:2", (6, 4)), model("rate:2", "binary", (4, 3), seed=1)
+    expected = second.hidden_means(first.hidden_means(ROWS.astype(np.float64)))
+    np.testing.assert_allclose(stack.features([first, second], ROWS), expected, atol=1e-6)
+    np.testing.assert_allclose(stack.features([first], ROWS), first.hidden_means(ROWS) / 2, atol=1e-6)
+
+
+def test_layers_that_do_not_fit_are_refused() -> None:
+    first, other = (stack.assemble(problem, fit(problem))[0] for problem in (Problem(ROWS, (5,), SETTINGS), Problem(ROWS, (4,), SETTINGS)))
+    with pytest.raises(DataError) as caught:
+        DBN([first, other]).validate()
+    assert caught.value.message == "/layers/1 has 6 binary visible units, the layer below 5 rate:3 ones"
+    with pytest.raises(DataError, match="/layers is empty"):
+        DBN([]).validate()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from forked import Forker
 
 HERD = Path(sys.executable).with_name("herd")
 SECONDS = 120
@@ -49,19 +52,59 @@ def leftovers(scratch: Path, folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() if "traceback" in path.name else "" for path in files}
 
 
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    made = Forker(environment(Path("/nowhere")))
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def herd(tmp_path: Path, scratch: Path) -> Callable[..., Ended]:
-    """herd(*arguments, stdin=b"", env={}) runs in tmp_path, and leaves no temporary file anywhere."""
+def herd(tmp_path: Path, scratch: Path, forker: Forker) -> Callable[..., Ended]:
+    """herd(*arguments, stdin=b"", env={}) runs in tmp_path, and leaves no temporary file anywhere.
+
+    With an environment of its own it is a process from its start, else one forked from a process that has imported herd.
+    """
 
     def run(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ended:
-        command = [HERD, *map(str, arguments)]
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, cwd=tmp_path, env=environment(scratch, **(env or {})), timeout=SECONDS, check=False
-        )
+        line = list(map(str, arguments))
+        if env:
+            done = subprocess.run(
+                [HERD, *line], input=stdin, capture_output=True, cwd=tmp_path, env=environment(scratch, **env), timeout=SECONDS, check=False
+            )
+            ended = Ended(done.returncode, done.stdout, done.stderr.decode())
+        else:
+            ended = _forked(forker, line, stdin, tmp_path, scratch)
         assert leftovers(scratch, tmp_path) == {}
-        return Ended(done.returncode, done.stdout, done.stderr.decode())
+        return ended
 
     return run
+
+
+def _forked(forker: Forker, line: list[str], stdin: bytes, folder: Path, scratch: Path) -> Ended:
+    """One command with pipes around it, as subprocess.run would have them."""
+    (reader, feed), (out, writer), (err, errors) = (os.pipe() for _ in range(3))
+    with ThreadPoolExecutor(3) as pool:
+        fed = pool.submit(_feed, feed, stdin)
+        read = [pool.submit(_drain, descriptor) for descriptor in (out, err)]
+        try:
+            code = forker.run(line, folder=folder, environment=environment(scratch), streams=(reader, writer, errors), seconds=SECONDS)
+        finally:
+            for descriptor in (reader, writer, errors):
+                os.close(descriptor)
+        fed.result()
+        stdout, stderr = (future.result() for future in read)
+    return Ended(code, stdout, stderr.decode())
+
+
+def _feed(descriptor: int, content: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(descriptor, "wb") as pipe:
+        pipe.write(content)
+
+
+def _drain(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as pipe:
+        return pipe.read()
 
 
 @pytest.fixture

@@ -145,7 +145,12 @@ def comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--confusion, --mcnemar, --tournament and --data of `herd eval`."""
     for option in (
         click.option("--data", metavar="FILE", default=None, help="Judge classifiers, samples and filters on these rows."),
-        click.option("--reference", metavar="FILE", default=None, help="Judge beliefs by these marginals: .MAR text or beliefs."),
+        click.option(
+            "--reference",
+            metavar="FILE",
+            default=None,
+            help="Judge beliefs by these marginals (.MAR text or beliefs), a network by this network.",
+        ),
         click.option("--tournament", is_flag=True, help="Classifiers of many tasks, or a report of them: who wins how often."),
         click.option("--mcnemar", is_flag=True, help="Pairs of classifiers: McNemar's test."),
         click.option("--confusion", is_flag=True, help="Classifiers: true classes against predicted ones."),

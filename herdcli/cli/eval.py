@@ -80,7 +80,7 @@ def command(
     the error of classification beside nearest neighbour and the majority; dbn: a lower bound of the likelihood;
     --data FILE judges both on other rows.  classifier: errors and the quality of its confidences on
     held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
-    --trace for each number of atoms.  beliefs: convergence, and errors against --reference.  ica: distance
+    --trace for each number of atoms.  beliefs, network: convergence, likelihoods, distance from --reference.  ica: distance
     from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with
     --gallery DATA rank-n error rates beside correlation, eigenfaces, fisherfaces and δppca.
     -o FILE.h5 stores the table as a `report` artifact.

@@ -26,8 +26,8 @@ def command(session: Session, source: str, format: str | None, **options: Any) -
     """Learn a Markov network: the likeliest one, or that of largest entropy, that has the marginals of the data.
 
     \b
-      herd data digits | herd fit-mrf -o tree.h5
-      herd data digits | herd fit-mrf --structure chow-liu+random:0.05,6 --smoothing 1 | herd eval
+      herd data digits | herd fit-mrf --smoothing 1 | herd eval
+      herd data digits | herd fit-mrf --structure chow-liu+random:0.05,6 --smoothing 1 -o near.h5
       herd data digits | herd fit-mrf --structure grid --algorithm loopy-is --max-clique 4 --smoothing 1 --tolerance 1e-5 -o grid.h5
 
     DATA is a data set whose columns are discrete: two-valued, grey (--threshold), or whole numbers as states.
@@ -43,10 +43,10 @@ def command(session: Session, source: str, format: str | None, **options: Any) -
     form = output_format(session, format, FORMATS)
     check_text_output(session, "network", form)
     warn_of_ignored(session, options)
-    settings = learning.Settings(
-        **{each.name: options[each.name] for each in fields(learning.Settings) if options.get(each.name) is not None}
-    )
+    known = {each.name for each in fields(learning.Settings)} - {"regions"}
+    settings = learning.Settings(**{name: options[name] for name in known if options.get(name) is not None})
     inputs = fit_mrf_input.read(session, source, options)
+    settings = replace(settings, regions=fit_mrf_input.regions(session, inputs.problem, options))
     if options["induce"]:
         inputs = _induced(session, inputs, settings, options)
     _say_zeros(session, inputs, options)
@@ -105,7 +105,8 @@ def _save(session: Session, inputs: Inputs, settings: Settings, learned: Learned
     )  # fmt: skip
     if not learned.converged:
         message = f"{settings.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
-        hint = "raise --iterations, lower --tolerance, or --smoothing 1 where marginals are zero"
+        single = settings.algorithm == "loopy-is" and not settings.double_loop
+        hint = "--double-loop always converges" if single else "--smoothing 1 helps where marginals are zero; else raise --iterations"
         if options["on_nonconvergence"] == "error":
             raise NotConverged(message, hint=hint)
         session.console.warn(f"{message}; {hint}")

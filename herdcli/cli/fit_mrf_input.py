@@ -64,6 +64,18 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None))
 
 
+def regions(session: Session, problem: Problem, options: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The cliques of loopy-is and cvm, where a file names them."""
+    from herdcli.markov import structure
+
+    if not options["regions"]:
+        return ()
+    if options["max_clique"]:
+        raise BadUsage("--regions and --max-clique exclude each other")
+    nodes = len(problem.cardinality)
+    return tuple(load_text(session, options["regions"], "regions", lambda text: structure.read_scopes(text, problem.names, nodes)))
+
+
 def _moments(session: Session, source: str, options: dict[str, Any], given: list[str]) -> Inputs:
     from herdcli.markov import constraints, moments
 

@@ -93,6 +93,8 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Share of the old that loopy-is keeps in every update, geometrically.",
         ),
+        click.option("--double-loop", is_flag=True, help="Let loopy-is maximise its entropy by a double loop, which always converges."),
+        click.option("--regions", metavar="FILE", default=None, help="The cliques of loopy-is and cvm: variables of one a line."),
         click.option(
             "--max-clique",
             type=click.IntRange(2),
@@ -121,7 +123,8 @@ USERS = {
     **dict.fromkeys(("sweeps", "chains", "learning_rate", "expectations"), ("gradient",)),
     "penalty": ("gradient", "pseudo-likelihood"),
     "damping": ("loopy-is",),
-    "max_clique": ("loopy-is", "cvm"),
+    **dict.fromkeys(("max_clique", "regions"), ("loopy-is", "cvm")),
+    "double_loop": ("loopy-is",),
     "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient"),
     **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "linear-response")),
 }

@@ -85,12 +85,16 @@ def _artifact(session: Session, source: Source, path: str) -> Artifact:
 
 
 def against(session: Session, artifact: Artifact, reference: str | None) -> Artifact:
-    """Beliefs beside the marginals of a reference (.MAR text, or beliefs); other kinds, and without one all, as they are."""
-    if reference is None or artifact.kind != "beliefs":
+    """Beliefs beside the marginals of a reference (.MAR text, or beliefs), networks beside a network; the others as they are."""
+    if reference is None or artifact.kind not in ("beliefs", "network"):
         return artifact
     from dataclasses import replace
 
     from herdcli.evaluation.beliefs import Compared
+    from herdcli.evaluation.network import Beside
+
+    if artifact.kind == "network":
+        return replace(artifact, value=Beside(artifact.value, load_network(session, reference, None).value))
 
     marginals, log_z = _reference(session, reference)
     return replace(artifact, value=Compared(artifact.value, marginals, log_z))

@@ -34,6 +34,7 @@ METRICS: dict[str, str] = {
     "rbm-pairs": "herdcli.evaluation.gallery.metrics",
     "herding": "herdcli.evaluation.herding.metrics",
     "beliefs": "herdcli.evaluation.beliefs.metrics",
+    "network": "herdcli.evaluation.network.metrics",
     "samples": "herdcli.evaluation.samples.metrics",
     "ica": "herdcli.evaluation.ica.metrics",
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
     from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
-    from herdcli.fast.numpy_junction import clique_updates, settle_and_scale
+    from herdcli.fast.numpy_junction import clique_updates, region_updates, settle_and_scale
     from herdcli.fast.numpy_lattice import lattice_sweep
     from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, solve_step
@@ -50,6 +50,7 @@ __all__ = [
     "momentum_step",
     "murmur3",
     "parse_text",
+    "region_updates",
     "residual_updates",
     "settle",
     "settle_and_scale",

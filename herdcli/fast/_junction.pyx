@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Scaling and propagation of clique marginals, compiled: the twin of numpy_junction.py, which documents it."""
 
-from libc.math cimport fabs, pow
+from libc.math cimport exp, fabs, log, pow
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -167,3 +167,85 @@ def settle_and_scale(const int32_t[::1] scalings, const int32_t[:, ::1] sends, c
             for j in range(out_offset[c], out_offset[c + 1]):
                 pending[out[j]] += change
     return furthest, bad
+
+
+def region_updates(const int32_t[::1] program, const int64_t[::1] first_link, const double[::1] weight, double[::1] tables,
+                   double[::1] multiplier, const int64_t[::1] multiplier_offset, double[::1] values, const double[::1] old,
+                   const double[::1] target, tuple links, double[::1] scratch):
+    """One sweep of the inner loop of double-loop entropy maximisation; see the twin."""
+    cdef Links here = _links(links, tables, values, target, scratch)
+    cdef double furthest = 0, apart = 0, unused = 0, c, far
+    cdef Py_ssize_t t, r, s, q, j, n, first, regions = weight.shape[0], scopes, parents, bad = -1
+    cdef double *agreed = here.marginal
+    cdef double *marginal
+    scopes = links[5].shape[0] - 1
+    if old.shape[0] != values.shape[0] or first_link.shape[0] != regions + 1 or regions > scopes:
+        raise ValueError("arrays of different shapes")
+    for r in range(regions):
+        n = here.scope_offset[scopes - regions + r + 1] - here.scope_offset[scopes - regions + r]
+        if (first_link[r + 1] - first_link[r] + 1) * n > scratch.shape[0]:
+            raise ValueError("scratch is too small")
+    with nogil:
+        for t in range(program.shape[0]):
+            if program[t] >= 0:
+                if _update(here, program[t], -1, 1.0, &furthest, &unused):
+                    bad = t
+                    break
+                continue
+            r = -1 - program[t]
+            s = scopes - regions + r
+            first = here.scope_offset[s]
+            n = here.scope_offset[s + 1] - first
+            parents = first_link[r + 1] - first_link[r]
+            c = weight[r]
+            for q in range(parents):
+                _project(here, first_link[r] + q, agreed + (q + 1) * n, n)
+            _agree(agreed, &multiplier[0], &multiplier_offset[first_link[r]], &old[first], parents, n, c)
+            for q in range(parents):
+                marginal = agreed + (q + 1) * n
+                far = _distance(marginal, agreed, n)
+                if far > apart or far != far:
+                    apart = far
+                _ratios(agreed, marginal, 1.0, n, marginal)
+                for j in range(n):
+                    multiplier[multiplier_offset[first_link[r] + q] + j] *= marginal[j]
+                _spread(here, first_link[r] + q, marginal)
+            for j in range(n):
+                here.values[first + j] = agreed[j]
+    return furthest, apart, bad
+
+
+cdef void _project(Links here, Py_ssize_t k, double *out, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t c = here.clique[k]
+    herd_project(here.tables + here.clique_offset[c], here.cell + here.cell_offset[k], here.clique_offset[c + 1] - here.clique_offset[c], out, n)
+
+
+cdef void _spread(Links here, Py_ssize_t k, const double *ratio) noexcept nogil:
+    cdef Py_ssize_t c = here.clique[k]
+    herd_spread(here.tables + here.clique_offset[c], here.cell + here.cell_offset[k], here.clique_offset[c + 1] - here.clique_offset[c], ratio)
+
+
+cdef void _agree(double *agreed, const double *multiplier, const int64_t *offset, const double *old, Py_ssize_t parents, Py_ssize_t n,
+                 double c) noexcept nogil:
+    """Q, normalised; the marginals of the parents stand behind it."""
+    cdef Py_ssize_t j, q
+    cdef double total, power = parents + (c if c > 0 else 0.0), share, marginal
+    cdef bint possible
+    for j in range(n):
+        total = 0
+        possible = True
+        for q in range(parents):
+            marginal = agreed[(q + 1) * n + j]
+            share = multiplier[offset[q] + j]
+            possible = possible and marginal > 0 and share > 0
+            total += log(marginal) - log(share) if possible else 0.0
+        if c < 0:
+            possible = possible and old[j] > 0
+            total += -c * log(old[j]) if possible else 0.0
+        agreed[j] = exp(total / power) if possible else 0.0
+    total = 0
+    for j in range(n):
+        total = total + agreed[j] if j else agreed[j]
+    if total > 0:
+        for j in range(n):
+            agreed[j] /= total

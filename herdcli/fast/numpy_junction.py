@@ -25,7 +25,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["clique_updates", "settle_and_scale"]
+__all__ = ["clique_updates", "region_updates", "settle_and_scale"]
 
 Links = tuple[Array, ...]
 
@@ -103,6 +103,63 @@ def settle_and_scale(
         c = int(clique_of[k])
         pending[out[out_offset[c] : out_offset[c + 1]]] += change
     return furthest, -1
+
+
+def region_updates(
+    program: Array, first_link: Array, weight: Array, tables: Array, multiplier: Array, multiplier_offset: Array, values: Array,
+    old: Array, target: Array, links: Links, scratch: Array,
+) -> tuple[float, float, int]:  # fmt: skip
+    """One sweep of the inner loop of double-loop entropy maximisation: k ≥ 0 of `program` (T,) int32 scales at link k, −1 − r
+    makes the parents of region r agree about it.
+
+    Region r is scope S − R + r; its links first_link[r] … first_link[r+1] − 1 go to its parents.  weight (R,) is its counting
+    number c.  multiplier  λ of each link, from multiplier_offset[link] on.  With ν = P(x_r)/λ for each of the n parents,
+    Q ∝ (Π ν · old^|c|)^(1/n) for c < 0 and (Π ν)^(1/(n+c)) for c > 0; then λ and the parent are multiplied by Q/P(x_r).
+    `values` of a region becomes Q.  scratch ((n + 1) cells of a region).
+    Returns the largest |P − target| before a scaling, the largest |P − Q|, and the first impossible row or −1.
+    """
+    furthest = apart = 0.0
+    regions = len(weight)
+    for t, k in enumerate(program.tolist()):
+        if k >= 0:
+            far, _, bad = clique_updates(np.array([[k, -1]], dtype=np.int32), tables, values, target, links, 1.0, scratch)
+            if bad >= 0:
+                return furthest, apart, t
+            furthest = max(furthest, far)
+            continue
+        r = -1 - k
+        scope = len(links[5]) - 1 - regions + r
+        at = slice(int(links[5][scope]), int(links[5][scope + 1]))
+        own = range(int(first_link[r]), int(first_link[r + 1]))
+        cells, c = at.stop - at.start, float(weight[r])
+        shares = [multiplier[multiplier_offset[q] : multiplier_offset[q] + cells] for q in own]
+        marginals = [_marginal(q, tables, links)[0] for q in own]
+        agreed = np.array(_agreed(marginals, shares, old[at].tolist(), c))
+        total = float(np.add.accumulate(agreed)[-1])
+        agreed = agreed / total if total > 0 else agreed
+        for q, share, marginal in zip(own, shares, marginals, strict=True):
+            ratio, _ = _ratio(agreed, marginal, 1.0)
+            apart = max(apart, _distance(marginal, agreed))
+            share *= ratio
+            _multiply(q, ratio, tables, links)
+        values[at] = agreed
+    return furthest, apart, -1
+
+
+def _agreed(marginals: list[Array], shares: list[Array], old: list[float], c: float) -> list[float]:
+    """Q before it is normalised; the sum of logarithms is over the parents in order."""
+    made = []
+    power = len(marginals) + (c if c > 0 else 0.0)
+    for j in range(len(old)):
+        total, possible = 0.0, True
+        for marginal, share in zip(marginals, shares, strict=True):
+            possible = possible and marginal[j] > 0 and share[j] > 0
+            total += math.log(marginal[j]) - math.log(share[j]) if possible else 0.0
+        if c < 0:
+            possible = possible and old[j] > 0
+            total += -c * math.log(old[j]) if possible else 0.0
+        made.append(math.exp(total / power) if possible else 0.0)
+    return made
 
 
 def _marginal(k: int, tables: Array, links: Links) -> tuple[Array, slice]:

@@ -37,12 +37,11 @@ class CliqueGraph:
 
     def homes(self, scopes: Sequence[Scope]) -> list[int]:
         """The smallest clique that holds each scope (every scope must be in one)."""
-        members = [frozenset(clique) for clique in self.cliques]
-        holding: dict[int, list[int]] = {}
-        for c in sorted(range(len(members)), key=lambda c: len(members[c])):
-            for i in members[c]:
-                holding.setdefault(i, []).append(c)
-        return [next(c for c in holding[scope[0]] if members[c].issuperset(scope)) for scope in scopes]
+        return homes(self.cliques, scopes)
+
+    def inner(self) -> list[tuple[Scope, list[int]]]:
+        """Each separator and its two cliques."""
+        return [(scope, [c, d]) for c, d, scope in self.separators]
 
     def cells(self, cardinality: Array) -> int:
         """Table cells of all cliques."""
@@ -50,13 +49,27 @@ class CliqueGraph:
 
     def bytes_needed(self, cardinality: Array, scopes: Sequence[Scope]) -> int:
         """Memory of the tables and of the maps from their cells to those of separators and clusters."""
-        links = np.ones(len(self.cliques))
-        for c in self.homes(scopes):
-            links[c] += 1
-        for c, d, _ in self.separators:
-            links[[c, d]] += 1
-        sizes = [float(np.prod([float(cardinality[i]) for i in clique])) for clique in self.cliques]
-        return int(min(2.0**62, float(np.dot(sizes, 16 + 4 * links))))
+        return bytes_needed(self.cliques, self.inner(), cardinality, scopes)
+
+
+def homes(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
+    """The smallest clique that holds each scope (every scope must be in one)."""
+    members = [frozenset(clique) for clique in cliques]
+    holding: dict[int, list[int]] = {}
+    for c in sorted(range(len(members)), key=lambda c: len(members[c])):
+        for i in members[c]:
+            holding.setdefault(i, []).append(c)
+    return [next(c for c in holding[scope[0]] if members[c].issuperset(scope)) for scope in scopes]
+
+
+def bytes_needed(cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope]) -> int:
+    """Memory of clique tables and of the maps from their cells to those of inner regions and clusters."""
+    links = np.ones(len(cliques))
+    np.add.at(links, homes(cliques, scopes), 1)
+    for _, parents in inner:
+        links[parents] += 1
+    sizes = [float(np.prod([float(cardinality[i]) for i in clique])) for clique in cliques]
+    return int(min(2.0**62, float(np.dot(sizes, 16 + 4 * links))))
 
 
 def search(network: Network, seed: int, orders: int) -> elimination.Search:
@@ -133,9 +146,13 @@ def _join(parent: dict[int, int], c: int, d: int) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays of numpy_junction: links 0 … A−1 join clusters to their cliques, A + e is the sending end of send e."""
+    """The arrays of numpy_junction: links 0 … A−1 join clusters to their cliques, then come those of the inner regions.
 
-    graph: CliqueGraph
+    Of a clique graph, whose inner regions are separators of two cliques, A + e is the sending end of send e.
+    """
+
+    cliques: list[Scope]
+    inner: list[tuple[Scope, list[int]]]
     links: tuple[Array, ...]
     home: list[int]
     target: Array
@@ -169,27 +186,28 @@ class Layout:
         return np.repeat(1.0 / sizes, sizes)
 
 
-def layout(graph: CliqueGraph, cardinality: Array, scopes: Sequence[Scope], targets: Sequence[Array]) -> Layout:
-    """Clusters and separators of a clique graph in flat arrays."""
+def layout(
+    cliques: list[Scope], inner: list[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope], targets: Sequence[Array]
+) -> Layout:
+    """Clusters, and inner regions with the cliques that agree about them, in flat arrays."""
     states = cardinality.tolist()
-    home = graph.homes(scopes)
-    every = [*scopes, *(variables for _, _, variables in graph.separators)]
+    home = homes(cliques, scopes)
+    every = [*scopes, *(variables for variables, _ in inner)]
     ends = [(c, a) for a, c in enumerate(home)]
-    for s, (c, d, _) in enumerate(graph.separators):
-        ends += [(c, len(scopes) + s), (d, len(scopes) + s)]
+    ends += [(c, len(scopes) + s) for s, (_, parents) in enumerate(inner) for c in parents]
     sizes = [math.prod(states[i] for i in scope) for scope in every]
-    maps = [cell_map(graph.cliques[c], every[s], states) for c, s in ends]
+    maps = [cell_map(cliques[c], every[s], states) for c, s in ends]
     flat = [np.asarray(target, dtype=np.float64).ravel() for target in targets]
     padding = np.zeros(sum(sizes[len(scopes) :]))
     links = (
-        _offsets([math.prod(states[i] for i in clique) for clique in graph.cliques]),
+        _offsets([math.prod(states[i] for i in clique) for clique in cliques]),
         np.array([c for c, _ in ends], dtype=np.int32),
         np.array([s for _, s in ends], dtype=np.int32),
         _offsets([len(part) for part in maps]),
         np.concatenate(maps) if maps else np.empty(0, dtype=np.int32),
         _offsets(sizes),
     )
-    return Layout(graph, links, home, np.concatenate([*flat, padding]), np.empty(2 * max(sizes, default=1)))
+    return Layout(cliques, inner, links, home, np.concatenate([*flat, padding]), np.empty(2 * max(sizes, default=1)))
 
 
 def cell_map(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
@@ -249,7 +267,7 @@ def start(base: Network | None, tree: Tree, kept: Sequence[int], made: Layout) -
     home = [min((tree.position[i] for i in scope), default=0) for scope, _ in base.factors()]
     found = junction_tree.calibrate(base, Tree(tree.scopes, tree.parent, home, tree.position))
     tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
-    for s, (c, _, _) in enumerate(made.graph.separators):
+    for s, (_, (c, _)) in enumerate(made.inner):
         k = made.clusters + 2 * s
         cell = made.links[4][made.links[3][k] : made.links[3][k + 1]]
         at = made.cells_of(made.clusters + s)

@@ -80,7 +80,8 @@ def pair_marginals(model: IterativeScaling, state: State) -> Array:
     """
     made, states = model.layout, model.problem.cardinality.tolist()
     offset = np.concatenate(([0], np.cumsum(states)))
-    graph = made.graph
+    graph = model.graph
+    assert graph is not None
     home = graph.homes([(i,) for i in range(len(states))])
     places = []
     for i, c in enumerate(home):

@@ -68,12 +68,13 @@ class IterativeScaling:
         """Clusters and separators in flat arrays."""
         assert self.graph is not None
         targets = [np.zeros(self.problem.shape_of(c.scope)) if c.features is not None else c.target for c in self.problem.clusters]
-        return cliques.layout(self.graph, self.problem.cardinality, self.scopes, targets)
+        return cliques.layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
 
     @cached_property
     def program(self) -> list[Array | int]:
         """A sweep: rows for `clique_updates`, interrupted by the numbers of clusters with features."""
-        rows = _effective(self.layout) if self.settings.algorithm == "effective-ipf" else _around(self.layout)
+        assert self.graph is not None
+        rows = (_effective if self.settings.algorithm == "effective-ipf" else _around)(self.graph, self.layout)
         parts: list[Array | int] = []
         run: list[Row] = []
         for k, other in rows:
@@ -149,18 +150,18 @@ def _joint(problem: Problem) -> CliqueGraph:
 
 def _by_clique(made: Layout) -> list[list[int]]:
     """The clusters of each clique."""
-    found: list[list[int]] = [[] for _ in made.graph.cliques]
+    found: list[list[int]] = [[] for _ in made.cliques]
     for a, c in enumerate(made.home):
         found[c].append(a)
     return found
 
 
-def _around(made: Layout) -> list[Row]:
+def _around(graph: CliqueGraph, made: Layout) -> list[Row]:
     """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
     rows: list[Row] = []
     owned = _by_clique(made)
-    for root in cliques.roots(made.graph):
-        for c, e, first in depth_first(made.graph, root):
+    for root in cliques.roots(graph):
+        for c, e, first in depth_first(graph, root):
             if e >= 0:
                 rows.append(made.send(e))
             if first:
@@ -168,12 +169,12 @@ def _around(made: Layout) -> list[Row]:
     return rows
 
 
-def _effective(made: Layout) -> list[Row]:
+def _effective(graph: CliqueGraph, made: Layout) -> list[Row]:
     """Effective IPF: after each scaling its change goes out to every clique of the tree."""
     rows: list[Row] = []
     for a, c in enumerate(made.home):
         rows.append((a, -1))
-        rows += [made.send(e) for _, e, first in depth_first(made.graph, c) if first and e >= 0]
+        rows += [made.send(e) for _, e, first in depth_first(graph, c) if first and e >= 0]
     return rows
 
 
@@ -181,4 +182,4 @@ def impossible(problem: Problem, a: int) -> NegativeResult:
     """What is said where a cluster needs probability that the others, or P0, do not leave."""
     scope = ", ".join(problem.names[i] if problem.names else f"x{i}" for i in problem.clusters[a].scope)
     message = f"no distribution has these marginals: cluster {a} ({scope}) needs states that other clusters, or the base, forbid"
-    return NegativeResult(message, hint="--smoothing 1 leaves no marginal zero")
+    return NegativeResult(message, hint="--smoothing 1 leaves no marginal of rows zero; loopy-is that runs away needs --double-loop")

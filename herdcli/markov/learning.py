@@ -17,7 +17,7 @@ ALGORITHMS: dict[str, str] = {
     "ups-jt": "herdcli.markov.ipf.IterativeScaling",
     "effective-ipf": "herdcli.markov.ipf.IterativeScaling",
     "ipf": "herdcli.markov.ipf.IterativeScaling",
-    "loopy-is": "herdcli.markov.loopy_scaling.LoopyScaling",
+    "loopy-is": "herdcli.markov.loopy_scaling.loopy_scaling",
     "cvm": "herdcli.markov.cvm.ClusterVariation",
     "gis": "herdcli.markov.learning_features.FeatureScaling",
     "iis": "herdcli.markov.learning_features.FeatureScaling",
@@ -35,7 +35,8 @@ class Settings:
     """Options of learning.
 
     expectations  of gradient: exact, gibbs (chains that go on) or cd (chains that start at rows); sweeps each update.
-    penalty       L2, on log factors.  max_clique  0 leaves cliques as they come.  damping  share that is kept.
+    penalty       L2, on log factors.  damping  share that is kept.
+    max_clique    0 leaves the cliques of loopy-is and cvm as they come.  regions  those cliques, where they are given.
     """
 
     algorithm: str = "ups-jt"
@@ -48,6 +49,8 @@ class Settings:
     chains: int = 100
     sweeps: int = 1
     max_clique: int = 0
+    regions: tuple[tuple[int, ...], ...] = ()
+    double_loop: bool = False
     damping: float = 0.0
     seed: int = 0
 

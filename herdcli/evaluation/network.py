@@ -1,0 +1,117 @@
+"""What `herd eval` says about a `network`: how likely it makes rows that it was not learned from, and its distance from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov import enumeration, fitted
+from herdcli.markov.junction_tree import Calibrated
+from herdcli.markov.network import Network
+from herdcli.schema import Array
+
+COLUMNS = (
+    "variables", "factors", "log_z", "log_likelihood", "train_log_likelihood", "marginal_l1", "marginal_error_max", "converged", "residual",
+    "iterations", "scaling_updates", "propagation_updates", "kl", "reference_l1", "joint_l1",
+)  # fmt: skip
+LIMIT = 4e9  # bytes of a junction tree
+MOST_JOINT = 1 << 20  # states up to which joint tables are compared
+TEST = 2
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A network beside another one over the same variables."""
+
+    network: Network
+    reference: Network
+
+
+def metrics(
+    value: Network | Beside, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | None]:
+    """Every column of `COLUMNS`; None where it does not apply, or where the junction tree would take more than 4 GB.
+
+    log_likelihood   mean of log P over the test rows, nats; train_log_likelihood over those it was learned from.
+    marginal_l1      mean over clusters of Σ |P(x_a) − given marginal|; marginal_error_max the largest difference.
+    kl               Σ_x R log(R/P) against the reference R, nats; reference_l1 the mean over factors of Σ |P(x_a) − R(x_a)|;
+    joint_l1         Σ_x |P − R| up to 2^20 states.
+    """
+    network = value.network if isinstance(value, Beside) else value
+    result: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    result |= {"variables": network.count, "factors": network.factor_count}
+    fit = network.fit
+    scopes = [scope for scope, _ in network.factors() if scope]
+    if fit is not None:
+        scopes += [scope for scope, _ in fit.targets(network.cardinality)]
+    found = fitted.calibrated(network, LIMIT, scopes)
+    if found is not None:
+        result["log_z"] = found.log_z
+    if fit is not None:
+        result |= _learned(network, found)
+    return result | _compared(value, found, scopes) if isinstance(value, Beside) else result
+
+
+def _learned(network: Network, found: Calibrated | None) -> dict[str, float | None]:
+    fit = network.fit
+    assert fit is not None
+    result: dict[str, float | None] = {
+        "train_log_likelihood": fit.log_likelihood if np.isfinite(fit.log_likelihood) or fit.rows else None,
+        "converged": float(fit.converged),
+        "residual": fit.residual,
+        "iterations": fit.iterations,
+        "scaling_updates": fit.scaling_updates,
+        "propagation_updates": fit.propagation_updates,
+    }
+    if found is None:
+        return result
+    targets = fit.targets(network.cardinality)
+    present = fitted.marginals(network, found, [scope for scope, _ in targets])
+    apart = [np.abs(p - q) for p, (_, q) in zip(present, targets, strict=True)]
+    if apart:
+        result["marginal_l1"] = float(np.mean([part.sum() for part in apart]))
+        result["marginal_error_max"] = max(float(part.max()) for part in apart)
+    if fit.holdout is not None and fit.holdout_split is not None and (test := fit.holdout_split == TEST).any():
+        result["log_likelihood"] = float(fitted.log_potential(network, fit.holdout[test]).mean()) - found.log_z
+    return result
+
+
+def _compared(value: Beside, found: Calibrated | None, scopes: list[tuple[int, ...]]) -> dict[str, float | None]:
+    network, reference = value.network, value.reference
+    if not np.array_equal(network.cardinality, reference.cardinality):
+        raise DataError(f"has {network.count} variables, the reference has {reference.count}, or other numbers of states")
+    wider = fitted.calibrated(reference, LIMIT, [*scopes, *(scope for scope, _ in reference.factors() if scope)])
+    if wider is None or found is None:
+        return {}
+    factors = [(scope, table) for scope, table in network.factors() if scope]
+    own = fitted.marginals(reference, wider, [scope for scope, _ in factors])
+    known = [(scope, table) for scope, table in reference.factors() if scope]
+    theirs = fitted.marginals(reference, wider, [scope for scope, _ in known])
+    constant = _constant(reference) - _constant(network)
+    energy = sum(_expected_log(p, table) for p, (_, table) in zip(theirs, known, strict=True))
+    energy -= sum(_expected_log(p, table) for p, (_, table) in zip(own, factors, strict=True))
+    present = fitted.marginals(network, found, [scope for scope, _ in factors])
+    result: dict[str, float | None] = {
+        "kl": max(0.0, energy + constant - wider.log_z + found.log_z),
+        "reference_l1": float(np.mean([np.abs(p - q).sum() for p, q in zip(present, own, strict=True)])),
+    }
+    if float(np.log2(network.cardinality.astype(np.float64)).sum()) <= np.log2(MOST_JOINT):
+        joint = enumeration.init(network).joint
+        result["joint_l1"] = float(np.abs(joint - enumeration.init(reference).joint).sum())
+    return result
+
+
+def _expected_log(p: Array, table: Array) -> float:
+    """Σ p log f, −∞ where f forbids what p has."""
+    on = p > 0
+    with np.errstate(divide="ignore"):
+        return float(p[on] @ np.log(table[on]))
+
+
+def _constant(network: Network) -> float:
+    """Σ log of factors over no variable."""
+    return sum(float(np.log(table)) for scope, table in network.factors() if not scope)

@@ -50,8 +50,8 @@ class Energy(Protocol):
         """Σ_d ∂²E/∂z_d² (n,)."""
         ...
 
-    def parameters(self, z: Array) -> tuple[Array, Array]:
-        """(∂/∂J (M, D), ∂/∂γ (len γ,)) of the sum of E over the rows."""
+    def parameters(self, z: Array, weights: bool = True) -> tuple[Array, Array]:
+        """(∂/∂J (M, D), ∂/∂γ (len γ,)) of the sum of E over the rows; the second is 0 without `weights`."""
         ...
 
     def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
@@ -111,9 +111,9 @@ class Linear:
         result: Array = curvature @ (self.J**2).sum(axis=1)
         return result
 
-    def parameters(self, z: Array) -> tuple[Array, Array]:
+    def parameters(self, z: Array, weights: bool = True) -> tuple[Array, Array]:
         u, slope = self.slope(z)
-        by_gamma = self.expert.energy(u).sum(axis=0) if self.expert.learns_gamma else np.zeros_like(self.gamma)
+        by_gamma = self.expert.energy(u).sum(axis=0) if weights and self.expert.learns_gamma else np.zeros_like(self.gamma)
         return slope.T @ z, by_gamma
 
     def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
@@ -173,7 +173,7 @@ class Topographic:
         result: Array = first - second
         return result
 
-    def parameters(self, z: Array) -> tuple[Array, Array]:
+    def parameters(self, z: Array, weights: bool = True) -> tuple[Array, Array]:
         pooled, slope = self._slope(z @ self.J.T)
         return slope.T @ z, np.log1p(pooled).sum(axis=0)
 
@@ -198,7 +198,7 @@ class Manifold:
         energies = self.expert.energy(u) + self.expert.log_z(self.gamma)
         top = energies.min(axis=1, keepdims=True)
         s = np.exp(2.0 * (top - energies))
-        G = np.einsum("nm,md,me->nde", s, self.J, self.J, optimize=True)
+        G = np.matmul(self.J.T, s[:, :, np.newaxis] * self.J)
         _, logs = np.linalg.slogdet(G)
         solved = np.linalg.solve(G, np.broadcast_to(self.J.T, (len(u), *self.J.T.shape))).transpose(0, 2, 1)
         return logs - 2.0 * top[:, 0] * self.J.shape[1], s, solved
@@ -231,7 +231,7 @@ class Manifold:
             result += (self.gradient(z + shift) - self.gradient(z - shift))[:, d] / (2.0 * width)
         return result
 
-    def parameters(self, z: Array) -> tuple[Array, Array]:
+    def parameters(self, z: Array, weights: bool = True) -> tuple[Array, Array]:
         slope, direct = self._slope(z)
         return direct + slope.T @ z, np.zeros_like(self.gamma)
 

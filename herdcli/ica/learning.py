@@ -33,7 +33,7 @@ from herdcli.schema import Array, array
 
 Map = Callable[..., Iterable[Any]]
 CHAINS = 50  # that one worker moves at a time, in wide models
-TRACED = 500  # entries of a trace at most
+TRACED = 250  # entries of a trace at most
 WATCHED = 1000  # rows that the log-likelihood of a trace is a mean over
 COLLAPSED = 0.05  # acceptance below it for PATIENCE updates is a collapse
 PATIENCE = 100
@@ -260,16 +260,16 @@ def _contrast(problem: Problem, energy: Energy, rows: Array, state: State, map: 
     uniforms = random.random(shape[:2])
     wide = energy.J.size > NARROW or not isinstance(energy, Linear)
     size = CHAINS if wide else len(rows)
-    epsilon = state.epsilon
+    epsilon, learned = state.epsilon, bool(settings.gamma_rate)
 
     def part(start: int) -> tuple[Array, Array, int]:
         chosen = slice(start, start + size)
         z, moved = rows[chosen], 0
-        before = energy.parameters(z)
+        before = energy.parameters(z, learned)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
             z, accepted = hmc.propose(energy, z, momentum, uniform, epsilon, settings.leapfrog)
             moved += int(np.count_nonzero(accepted))
-        after = energy.parameters(z)
+        after = energy.parameters(z, learned)
         return after[0] - before[0], after[1] - before[1], moved
 
     parts = list(map(part, range(0, len(rows), size)))

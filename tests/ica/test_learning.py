@@ -1,0 +1,219 @@
+"""Minibatch learning: gradients of InfoMax, EQUIL and contrastive divergence, what resuming and threads leave alone, what fails how."""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, Diverged
+from herdcli.ica import learning, maximum_likelihood
+from herdcli.ica.energy import Linear
+from herdcli.ica.experts import EXPERTS
+from herdcli.ica.learning import Collapsed, Problem, Settings
+from herdcli.numerics import whitening
+from herdcli.numerics.amari import amari_distance
+
+
+def mixed(n=4000, D=4, seed=0, sources="laplace"):
+    """Whitened mixtures Z (n, D) of D sources of a density, and forward @ mixing."""
+    random = np.random.default_rng(seed)
+    A = random.standard_normal((D, D))
+    X = EXPERTS[sources].sample(random, n, np.ones(D)) @ A.T
+    fitted = whitening.fit(X, method="zca")
+    return fitted.apply(X), fitted.forward @ A
+
+
+def run(problem, until=None, **options):
+    state = learning.init(problem)
+    while state.step < (until or problem.settings.updates):
+        state = learning.step(problem, state, **options)
+    return state
+
+
+def log_likelihood(J, Z, expert):
+    return np.linalg.slogdet(J)[1] - (expert.energy(Z @ J.T) + expert.log_z(np.ones(len(J)))).sum(axis=1).mean()
+
+
+@pytest.mark.parametrize("density", ["logistic", "student", "laplace-smooth"])
+def test_exact_gradient_is_that_of_the_likelihood(density):
+    Z, _ = mixed(60, 3)
+    settings = Settings(algorithm="infomax", density=density, natural=False, rates=((1.0, 1),), momentum=0.0, batch_size=60)
+    problem = Problem(Z, settings)
+    before = learning.init(problem).J
+    moved = run(problem).J - before
+    expert, numeric = EXPERTS[density], np.empty((3, 3))
+    for index in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[index] = 1e-6
+        numeric[index] = (log_likelihood(before + step, Z, expert) - log_likelihood(before - step, Z, expert)) / 2e-6
+    np.testing.assert_allclose(moved, numeric, rtol=1e-5, atol=1e-7)
+    natural = Problem(Z, Settings(algorithm="infomax", density=density, rates=((1.0, 1),), momentum=0.0, batch_size=60))
+    np.testing.assert_allclose(run(natural).J - before, moved @ before.T @ before, rtol=1e-9)
+
+
+def test_overcomplete_infomax_climbs_its_entropy():
+    Z, _ = mixed(2000, 3)
+    problem = Problem(Z, Settings(algorithm="infomax", filters=6, natural=False, rates=((0.05, 100),), batch_size=50))
+    state = run(problem)
+    known = state.objective[~np.isnan(state.objective)]
+    assert learning.objective_name(problem) == "entropy"
+    assert known[-20:].mean() > known[:5].mean() + 0.3
+
+
+def test_equil_is_the_exact_gradient_in_the_mean():
+    random = np.random.default_rng(1)
+    J = random.standard_normal((3, 3))
+    energy = Linear(J, np.ones(3), EXPERTS["logistic"])
+    n = 200_000
+    samples = learning.equilibrium(energy, random, n)
+    slopes = energy.slope(samples)[1]
+    mean = slopes.T @ samples / n
+    error = np.sqrt(((slopes**2).T @ samples**2 / n - mean**2) / n)
+    assert (np.abs(mean - np.linalg.inv(J).T) < 4 * error).all()
+
+
+@pytest.mark.parametrize(("algorithm", "expert"), [("ebm", "logistic"), ("ebm", "laplace-smooth"), ("equil", "logistic")])
+def test_square_models_end_where_infomax_ends(algorithm, expert):
+    Z, product = mixed(4000, 3, sources=expert)
+    kind = np.float32 if algorithm == "ebm" else np.float64
+    rates = ((0.02, 300), (0.005, 400), (0.002, 500))
+    settings = Settings(
+        algorithm=algorithm, expert=expert, rates=rates, average=500, initial_scale=0.5, leapfrog=10, step_size=0.3, step_gain=0.02
+    )
+    J, _ = learning.result(Problem(Z.astype(kind), settings, product), run(Problem(Z.astype(kind), settings, product)))
+    exact = maximum_likelihood.Problem(Z, expert)
+    best = maximum_likelihood.init(exact)
+    while not best.done:
+        best = maximum_likelihood.step(exact, best)
+    assert amari_distance(J @ np.linalg.inv(best.J)) < 0.5
+    assert log_likelihood(J, Z, EXPERTS[expert]) == pytest.approx(-best.loss, abs=5e-3)
+
+
+def test_square_infomax_as_an_energy_ends_there_too():
+    """Eq. 4.27: the energy of the manifold, by contrastive divergence."""
+    Z, product = mixed(2000, 2)
+    rates = ((0.1, 60), (0.02, 60))
+    settings = Settings(
+        algorithm="ebm", expert="infomax", rates=rates, average=40, initial_scale=0.5, leapfrog=4, step_size=0.5, batch_size=64
+    )
+    problem = Problem(Z.astype(np.float32), settings, product)
+    J, _ = learning.result(problem, run(problem))
+    assert amari_distance(J @ product) < 0.6
+
+
+def test_natural_gradients_do_not_depend_on_the_mixing():
+    """J of rows Z A', started at J A⁻¹, goes through J A⁻¹ for ever."""
+    Z, _ = mixed(500, 3)
+    A = np.random.default_rng(2).standard_normal((3, 3))
+    settings = Settings(algorithm="infomax", rates=((0.02, 100),))
+    one, other = Problem(Z, settings), Problem(Z @ A.T, settings)
+    states = [learning.init(one), learning.init(other)]
+    states[1].J = states[0].J @ np.linalg.inv(A)
+    for _ in range(100):
+        states = [learning.step(problem, state) for problem, state in zip((one, other), states, strict=True)]
+    np.testing.assert_allclose(states[1].J @ A, states[0].J, rtol=1e-6, atol=1e-8)
+
+
+def test_contrastive_divergence_vanishes_at_the_model():
+    """Rows drawn from the model itself: the mean update is 0 within its standard error."""
+    random = np.random.default_rng(3)
+    J = random.standard_normal((3, 3)).astype(np.float32)
+    Z = np.linalg.solve(J, random.logistic(size=(3, 20_000))).T.astype(np.float32)
+    settings = Settings(algorithm="ebm", expert="logistic", rates=((0.1, 40),), batch_size=500, momentum=0.0, step_size=0.3, leapfrog=8)
+    problem = Problem(Z, settings)
+
+    def errors(start):
+        updates = []
+        for step in range(40):
+            state = learning.init(problem)
+            state.J, state.step = start.copy(), step
+            updates.append(learning.step(problem, state).J_velocity.astype(np.float64))
+        return np.abs(np.mean(updates, axis=0)) / (np.std(updates, axis=0) / np.sqrt(40))
+
+    assert (errors(J) < 4.5).all()
+    assert (errors(J * np.float32(0.3)) > 10).any()
+
+
+WIDE = {"algorithm": "ebm", "expert": "student", "filters": 80, "gamma_rate": 0.1, "rates": ((0.01, 6),), "leapfrog": 3, "proposals": 2}
+
+
+def same(one, other):
+    return all(np.array_equal(getattr(one, f.name), getattr(other, f.name), equal_nan=f.name not in ("step",)) for f in fields(one))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [WIDE, {**WIDE, "grid": (8, 10)}, {"algorithm": "infomax", "rates": ((0.01, 6),)}, {"algorithm": "equil", "rates": ((0.01, 6),)}],
+)
+def test_threads_and_resuming_leave_the_bits_alone(settings):
+    Z = np.random.default_rng(4).laplace(size=(300, 60)).astype(np.float32 if settings["algorithm"] == "ebm" else np.float64)
+    problem = Problem(Z, Settings(**settings, batch_size=120, average=3))
+    plain = run(problem)
+    half = copy.deepcopy(run(problem, until=3))
+    while half.step < 6:
+        half = learning.step(Problem(Z, problem.settings), half)
+    assert same(plain, half)
+    with ThreadPoolExecutor(2) as pool:
+        assert same(plain, run(problem, map=pool.map))
+    assert not np.array_equal(plain.J, learning.init(problem).J)
+
+
+def test_gamma_stays_where_the_product_has_an_integral():
+    Z, _ = mixed(400, 2)
+    problem = Problem(Z.astype(np.float32), Settings(algorithm="ebm", expert="student", gamma_rate=0.1, rates=((0.01, 60),), leapfrog=3))
+    state = learning.init(problem)
+    state.gamma_velocity[...] = (-0.9, 0.1)
+    state = learning.step(problem, state)
+    assert state.raised == 1
+    assert state.gamma.min() > 0.5
+
+
+@pytest.mark.parametrize("cause", [{"step_size": 1e4, "step_gain": 1e-9}, {"weight_decay": 1e30}], ids=["steps", "filters"])
+def test_collapse_resets_the_step_once_and_then_ends(cause):
+    Z, _ = mixed(200, 2)
+    problem = Problem(Z.astype(np.float32), Settings(algorithm="ebm", expert="logistic", rates=((0.01, 900),), leapfrog=2, **cause))
+    state = learning.init(problem)
+    told = r"acceptance collapsed again at update \d+, after the leapfrog step had been reset"
+    with pytest.raises(Collapsed, match=told) as caught, np.errstate(all="ignore"):
+        while state.step < 900:
+            state = learning.step(problem, state)
+    assert caught.value.exit_code == 1
+    assert caught.value.state.resets == 1
+    assert np.isfinite(caught.value.state.J).all()
+    assert np.abs(caught.value.state.J).max() < 1e6
+
+
+def test_divergence_is_told():
+    Z, _ = mixed(200, 2)
+    with pytest.raises(Diverged, match="filters left the finite range at update"), np.errstate(all="ignore"):
+        run(Problem(Z, Settings(algorithm="infomax", rates=((1e150, 50),))))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"filters": 2}, "2 filters of 3 dimensions: there must be as many or more"),
+        ({"algorithm": "equil", "filters": 4}, "equil draws from square models, and 4 filters of 3 dimensions are not"),
+        ({"algorithm": "ebm", "expert": "student", "gamma": 0.4}, "gamma 0.4 is not above ½: the Student density has no finite integral"),
+        ({"rates": ((0.0, 4),)}, "rates must be above 0, each for at least one update"),
+        ({"average": 20_000}, "10000 updates, of which 20000 last ones cannot be averaged"),
+        ({"grid": (2, 2)}, "a topography is of ebm with student experts, and has as many places as filters"),
+        ({"algorithm": "sgd"}, "unknown algorithm 'sgd', expected infomax, ebm or equil"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(BadUsage) as caught:
+        Problem(np.zeros((5, 3)), Settings(**settings))
+    assert caught.value.message == message
+
+
+def test_every_epoch_sees_every_row_once():
+    problem = Problem(np.arange(20.0).reshape(10, 2), Settings(algorithm="infomax", batch_size=5))
+    for epoch in range(3):
+        rows = np.concatenate([problem.batch(2 * epoch + part) for part in range(2)])
+        assert sorted(rows[:, 0].tolist()) == list(range(0, 20, 2))
+    assert not np.array_equal(problem.batch(0), problem.batch(2))

@@ -1,0 +1,117 @@
+"""Maximum likelihood: its gradient and optimum against a plain optimiser, known mixings, and scikit-learn where it is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from herdcli.errors import BadUsage
+from herdcli.ica import libraries
+from herdcli.ica import maximum_likelihood as ml
+from herdcli.ica.experts import EXPERTS
+from herdcli.numerics import whitening
+from herdcli.numerics.amari import amari_distance
+
+
+def mixed(n=3000, D=4, seed=0):
+    random = np.random.default_rng(seed)
+    A = random.standard_normal((D, D))
+    X = random.laplace(size=(n, D)) @ A.T
+    fitted = whitening.fit(X, method="pca")
+    return fitted.apply(X), fitted.forward @ A
+
+
+def run(problem):
+    state = ml.init(problem)
+    while not state.done and state.step < problem.iterations:
+        state = ml.step(problem, state)
+    return state
+
+
+def loss(J, Z, density, gamma=1.0):
+    expert, M = EXPERTS[density], len(J)
+    return gamma * expert.energy(Z @ J.T).sum(axis=1).mean() + expert.log_z(np.full(M, gamma)).sum() - np.linalg.slogdet(J)[1]
+
+
+@pytest.mark.parametrize(("density", "gamma"), [("logistic", 1.0), ("student", 1.5), ("laplace-smooth", 1.0)])
+def test_loss_and_gradient_are_those_of_the_definition(density, gamma):
+    Z, _ = mixed(200, 3)
+    J = np.random.default_rng(1).standard_normal((3, 3))
+    found = ml.evaluate(ml.Problem(Z, density, gamma), 1, J)
+    assert found.loss == pytest.approx(loss(J, Z, density, gamma), rel=1e-12)
+    for index in np.ndindex(3, 3):
+        P = np.zeros((3, 3))
+        P[index] = 1e-6
+        along = (loss(J + P @ J, Z, density, gamma) - loss(J - P @ J, Z, density, gamma)) / 2e-6
+        assert found.G[index] == pytest.approx(along, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("density", ml.DENSITIES)
+def test_optimum_is_that_of_a_plain_optimiser(density):
+    Z, product = mixed(1000, 3)
+    state = run(ml.Problem(Z, density, 1.5 if density == "student" else 1.0))
+    gamma = 1.5 if density == "student" else 1.0
+    plain = minimize(lambda v: loss(v.reshape(3, 3), Z, density, gamma), state.J.ravel() * 1.2, method="BFGS", options={"gtol": 1e-7})
+    assert state.loss == pytest.approx(plain.fun, abs=1e-8)
+    assert np.abs(state.G).max() <= 1e-7
+    assert amari_distance(state.J @ product) < 0.6
+    assert (np.diff(state.trace) >= -1e-12).all()
+
+
+def test_optimum_does_not_depend_on_the_mixing():
+    Z, _ = mixed()
+    A = np.random.default_rng(2).standard_normal((4, 4))
+    one, other = run(ml.Problem(Z)), run(ml.Problem(Z @ A.T))
+    assert other.loss == pytest.approx(one.loss + np.linalg.slogdet(A)[1], abs=1e-9)
+    assert amari_distance(other.J @ A @ np.linalg.inv(one.J)) < 1e-5
+
+
+def test_many_rows_begin_with_few():
+    Z, product = mixed(3 * ml.THINNED, 3)
+    problem = ml.Problem(Z)
+    first = ml.init(problem)
+    assert first.stage == 0
+    assert problem.columns(0).shape == (3, ml.THINNED)
+    state = run(problem)
+    assert state.stage == 1
+    whole = ml.Problem(Z, initial=np.linalg.inv(product))
+    assert ml.evaluate(whole, 1, state.J).loss == pytest.approx(state.loss, rel=1e-12)
+    assert np.abs(ml.evaluate(whole, 1, state.J).G).max() <= 1e-7
+
+
+def test_resumed_state_goes_the_same_way():
+    import copy
+
+    Z, _ = mixed()
+    problem = ml.Problem(Z)
+    state = ml.init(problem)
+    for _ in range(4):
+        state = ml.step(problem, state)
+    saved = copy.deepcopy(state)
+    ends = [run_on(problem, one) for one in (state, saved)]
+    assert np.array_equal(ends[0].J, ends[1].J)
+    assert np.array_equal(ends[0].J, run(ml.Problem(Z)).J)
+
+
+def run_on(problem, state):
+    while not state.done:
+        state = ml.step(problem, state)
+    return state
+
+
+def test_densities_without_curvature_are_refused():
+    with pytest.raises(BadUsage, match="density 'laplace' has no curvature to go by"):
+        ml.Problem(np.zeros((5, 2)), "laplace")
+
+
+@pytest.mark.parametrize("name", ["fastica", "picard"])
+def test_libraries_find_the_sources_too(name):
+    pytest.importorskip(libraries.PACKAGES[name], reason="the extra ica is not installed")
+    Z, product = mixed()
+    J, count, converged = getattr(libraries, name)(Z, np.eye(4), tolerance=1e-6, iterations=300)
+    assert converged
+    assert 1 < count < 300
+    assert amari_distance(J @ product) < 0.6
+    if name == "picard":
+        assert amari_distance(J @ np.linalg.inv(run(ml.Problem(Z)).J)) < 1e-3

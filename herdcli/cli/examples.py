@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Examples:
 
     name: str
     text: str = ""  # svmlight or vw
-    pieces: Callable[[], Iterable[bytes]] = tuple
+    pieces: Callable[[], Iterable[memoryview]] = tuple  # whole lines, each valid until the next is asked for
     data: Artifact | None = None
     size: int = 0  # bytes of text, 0 if not known
     used: int = 0  # bytes read so far, of all passes
@@ -91,14 +91,15 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     def known_as(kind: str, digest: str, size: int) -> None:
         session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
 
-    def read() -> Iterator[bytes]:
+    def read() -> Iterator[memoryview]:
         whole, size = hashlib.sha256(), 0
         with open(path, "rb") if path else source.reader() as stream:
-            while piece := stream.read(PIECE):
-                whole.update(piece)
-                size += len(piece)
-                examples.used += len(piece)
-                yield piece
+            for fresh, lines in _in_lines(stream):
+                whole.update(fresh)
+                size += len(fresh)
+                examples.used += len(fresh)
+                if lines:
+                    yield lines
         found.append((whole.hexdigest(), size))
 
     found: list[tuple[str, int]] = []
@@ -110,6 +111,21 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
         size = source.size if source.regular else 0
         examples = Examples(source.name, form, read, size=size, finish=lambda: known_as("text", *found[0]))
         yield examples
+
+
+def _in_lines(stream: BinaryIO) -> Iterator[tuple[memoryview, memoryview]]:
+    """What was read, and the lines that it completes: parts of one buffer, which the next part is read into."""
+    buffer, kept = bytearray(PIECE), 0
+    while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
+        end = kept + count
+        cut = buffer.rfind(b"\n", kept, end) + 1
+        yield memoryview(buffer)[kept:end], memoryview(buffer)[:cut]
+        kept = end - cut
+        rest = buffer[cut:end]
+        if 2 * kept > len(buffer):
+            buffer = bytearray(2 * len(buffer))
+        buffer[:kept] = rest
+    yield memoryview(b""), memoryview(buffer)[:kept]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -19,6 +18,9 @@ from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.wording import readable
 from herdcli.cli.console import Console, write_stdout
 from herdcli.errors import BadUsage, DataError, Interrupted
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 S = TypeVar("S", bound=iterate.Steppable)
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
@@ -130,6 +132,8 @@ class Session:
         if self.threads == 1:
             return map(function, *iterables)
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd")
         return self._pool.map(function, *iterables)
 

@@ -51,7 +51,7 @@ def _scrambled(k: int) -> int:
 
 
 def parse_text(
-    text: bytes,
+    text: bytes | memoryview,
     vw: bool,
     mask: int,
     first: int,

@@ -4,6 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 enum { FINE, BAD_LABEL, BAD_PAIR, ZERO_INDEX, FALLING_INDEX, BAD_VALUE, NOT_FINITE, LARGE_INDEX, NO_LABEL, BAD_WEIGHT, NO_BAR };
 
@@ -141,7 +144,128 @@ static void online_put_hashed(online_output *out, int64_t begin, int64_t *count,
     }
 }
 
-static int online_svmlight_line(const char *line, const char *end, online_output *out, online_report *report)
+#if defined(__SSE2__) && defined(__GNUC__)
+/* A bit for each of 64 bytes that is no digit. */
+static inline uint64_t online_strange(const char *at)
+{
+    const __m128i zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
+    uint64_t digits = 0;
+    for (int k = 0; k < 4; k++) {
+        const __m128i less = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(at + 16 * k)), zero);
+        digits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(less, nine), less)) << 16 * k;
+    }
+    return ~digits;
+}
+
+/* 1 to 8 digits from `at` on as the upper bytes of a word, zeros before them; 8 bytes are read. */
+static inline uint64_t online_word(const char *at, int64_t count)
+{
+    uint64_t word;
+    memcpy(&word, at, 8);
+    return (word ^ 0x3030303030303030u) << (-8 * count & 63);
+}
+
+/* The numbers that the digits of two words spell, the second in the upper half: digits to pairs, fours, eights. */
+static inline uint64_t online_numbers(uint64_t one, uint64_t two)
+{
+    const __m128i ten = _mm_set1_epi32(10 | 1 << 16), hundred = _mm_set1_epi32(100 | 1 << 16), myriad = _mm_set1_epi32(10000 | 1 << 16);
+    const __m128i zero = _mm_setzero_si128(), both = _mm_set_epi64x((int64_t)two, (int64_t)one);
+    __m128i v = _mm_packs_epi32(_mm_madd_epi16(_mm_unpacklo_epi8(both, zero), ten), _mm_madd_epi16(_mm_unpackhi_epi8(both, zero), ten));
+    v = _mm_madd_epi16(v, hundred);
+    v = _mm_madd_epi16(_mm_packs_epi32(v, v), myriad);
+    return (uint64_t)_mm_cvtsi128_si64(v);
+}
+
+#define ONLINE_NEXT(stop)                  \
+    do {                                   \
+        while (!bits) {                    \
+            base += 64;                    \
+            if (limit - base < 72)         \
+                goto done;                 \
+            bits = online_strange(base);   \
+        }                                  \
+        stop = base + __builtin_ctzll(bits); \
+        bits &= bits - 1;                  \
+    } while (0)
+
+/* Pairs index:value of a row from the blank `c` on, as long as they are plain: 8 digits, a colon, perhaps a minus, 8 digits,
+ * perhaps a point and 16 digits.  Numbers are found between the bytes that are no digits and worked out without a loop over
+ * their digits, and so without branches that cannot be foreseen.  Returns the blank before the first pair that is not plain
+ * or not right, or the end of the line; the numbers are those of online_number. */
+static const char *online_plain(const char *c, const char *limit, online_output *out, int64_t *entries, int64_t *last)
+{
+    static const uint64_t ten[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    const int64_t first = out->first, shift = 1 - first;
+    int32_t *const indices = out->index;
+    double *const values = out->value;
+    int64_t n = *entries, previous = *last;
+    const char *base = c + 1;
+    uint64_t bits;
+    if (limit - base < 72 || *c != ' ')
+        return c;
+    bits = online_strange(base);
+    while (*c == ' ') {
+        const char *const token = c + 1, *colon, *stop, *number;
+        int64_t index, count, negative = 0;
+        uint64_t whole, both;
+        double value;
+        ONLINE_NEXT(colon);
+        if (*colon != ':' || (uint64_t)(colon - token - 1) > 7)
+            break;
+        number = colon + 1;
+        ONLINE_NEXT(stop);
+        if (stop == number && *stop == '-') {
+            negative = 1;
+            number++;
+            ONLINE_NEXT(stop);
+        }
+        count = stop - number;
+        if ((uint64_t)(count - 1) > 7)
+            break;
+        if (*stop == '.') {
+            const char *const point = stop;
+            whole = count == 1 ? (uint64_t)(*number - '0') : online_numbers(online_word(number, count), 0);
+            ONLINE_NEXT(stop);
+            count = stop - point - 1;
+            if ((uint64_t)(count - 1) > 15 || stop - number > 17)
+                break;
+            if (count > 8) {
+                whole = whole * ten[count - 8] + online_numbers(online_word(point + 1, count - 8), 0);
+                both = online_numbers(online_word(token, colon - token), online_word(stop - 8, 8));
+                whole = whole * ten[8] + (both >> 32);
+            } else {
+                both = online_numbers(online_word(token, colon - token), online_word(point + 1, count));
+                whole = whole * ten[count] + (both >> 32);
+            }
+            if (whole >= (uint64_t)1 << 53)
+                break;
+            value = (double)(int64_t)whole / ONLINE_TEN[count];
+        } else {
+            both = online_numbers(online_word(token, colon - token), online_word(number, count));
+            value = (double)(int64_t)(both >> 32);
+        }
+        index = (int64_t)(uint32_t)both;
+        if (!online_is_end(*stop) || index < first || index <= previous)
+            break;
+        indices[n] = (int32_t)(index + shift);
+        values[n++] = negative ? -value : value;
+        previous = index;
+        c = stop;
+    }
+done:
+    *entries = n;
+    *last = previous;
+    return c;
+}
+#else
+static const char *online_plain(const char *c, const char *limit, online_output *out, int64_t *entries, int64_t *last)
+{
+    (void)limit, (void)out, (void)entries, (void)last;
+    return c;
+}
+#endif
+
+static int online_svmlight_line(const char *line, const char *end, const char *limit, online_output *out, online_report *report)
 {
     const char *c = line, *token;
     int64_t count = report->entries, last = -1;
@@ -162,6 +286,8 @@ static int online_svmlight_line(const char *line, const char *end, online_output
         int64_t index = 0;
         const char *digits;
         double value;
+        if (c < end && !out->mask)
+            c = online_plain(c, limit, out, &count, &last);
         while (c < end && online_is_end(*c))
             c++;
         if (c == end)
@@ -216,6 +342,24 @@ static int online_svmlight_line(const char *line, const char *end, online_output
     out->weight[report->rows] = 1.0;
     out->pointer[++report->rows] = count;
     return FINE;
+}
+
+/* A line of svmlight text whose pairs are all plain: its end is not looked for beforehand.  NULL for any other line. */
+static const char *online_plain_line(const char *line, const char *limit, online_output *out, online_report *report)
+{
+    const char *c = line;
+    int64_t count = report->entries, last = -1;
+    while (c < limit && !online_is_end(*c))
+        c++;
+    if (out->mask || c == limit || online_number(line, c, &out->label[report->rows]))
+        return NULL;
+    c = online_plain(c, limit, out, &count, &last);
+    if (*c != '\n')
+        return NULL;
+    report->entries = count;
+    out->weight[report->rows] = 1.0;
+    out->pointer[++report->rows] = count;
+    return c;
 }
 
 /* The part of a Vowpal Wabbit line before the first bar: label, importance, tag. */
@@ -307,18 +451,18 @@ static void online_parse(const char *text, int64_t size, int vw, online_output *
 {
     out->pointer[0] = 0;
     while (report->used < size) {
-        const char *line = text + report->used, *end = memchr(line, '\n', (size_t)(size - report->used));
-        int code;
-        if (!end)
-            end = text + size;
-        code = vw ? online_vw_line(line, end, out, report) : online_svmlight_line(line, end, out, report);
-        if (code) {
-            report->token += report->used;
-            report->lines++;
-            report->used = (end - text) + (end < text + size);
-            return;
+        const char *line = text + report->used, *end = vw ? NULL : online_plain_line(line, text + size, out, report);
+        int code = FINE;
+        if (!end) {
+            end = memchr(line, '\n', (size_t)(size - report->used));
+            end = end ? end : text + size;
+            code = vw ? online_vw_line(line, end, out, report) : online_svmlight_line(line, end, text + size, out, report);
         }
+        if (code)
+            report->token += report->used;
         report->lines++;
         report->used = (end - text) + (end < text + size);
+        if (code)
+            return;
     }
 }

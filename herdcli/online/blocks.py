@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class Block:
         """How many examples."""
         return len(self.pointer) - 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Rows a table of weights needs for it."""
         return int(self.index.max()) + 1 if len(self.index) else 1

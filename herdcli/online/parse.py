@@ -12,6 +12,8 @@ from herdcli import fast
 from herdcli.errors import DataError
 from herdcli.online.blocks import Block
 
+Text = bytes | memoryview
+
 EXPECTED = {
     1: ("{token} where a label should stand", "a line is: label index:value index:value …"),
     2: (
@@ -48,7 +50,7 @@ class Reader:
     lines: int = 0
     _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
 
-    def blocks(self, pieces: Iterable[bytes]) -> Iterator[Block]:
+    def blocks(self, pieces: Iterable[Text]) -> Iterator[Block]:
         """A block for each piece of whole lines.  Raises DataError at a wrong line: its number, column, and what was expected."""
         self.lines = self.skipped = 0
         for text in whole_lines(pieces):
@@ -56,7 +58,7 @@ class Reader:
             if found:
                 yield found[0] if len(found) == 1 else _joined(found)
 
-    def _parts(self, text: bytes) -> Iterator[Block]:
+    def _parts(self, text: Text) -> Iterator[Block]:
         """The rows of a text, in as many parts as there are wrong lines between them."""
         if self.unlabelled and self.vw:
             text = re.sub(rb"(?m)^[ \t]*(?=\|)", b"0 ", text)
@@ -71,10 +73,10 @@ class Reader:
                 weights = weight[:rows].copy() if self.vw and (weight[:rows] != 1.0).any() else None
                 yield Block(pointer[: rows + 1].copy(), index[:end].copy(), value[:end].copy(), label[:rows].copy(), weights)
             if code:
-                self._tolerate(code, column, text[token : token + length])
+                self._tolerate(code, column, bytes(text[token : token + length]))
             text = text[used:]
 
-    def _arrays(self, text: bytes) -> tuple[np.ndarray, ...]:
+    def _arrays(self, text: Text) -> tuple[np.ndarray, ...]:
         """Room for the rows of a text, kept for the next one."""
         most = len(text) // 2 + 2  # a row and an entry take two bytes at least
         if not self._room or len(self._room[0]) < most:
@@ -93,16 +95,20 @@ class Reader:
         raise DataError(text, where=where, hint=hint)
 
 
-def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same text in pieces that end with a line."""
+def whole_lines(pieces: Iterable[Text]) -> Iterator[Text]:
+    """The same text in pieces that end with a line; a piece that does so already is not copied."""
     rest: list[bytes] = []
     for piece in pieces:
-        cut = piece.rfind(b"\n") + 1
+        if not rest and piece[-1:] == b"\n":
+            yield piece
+            continue
+        text = bytes(piece)
+        cut = text.rfind(b"\n") + 1
         if cut:
-            yield b"".join([*rest, memoryview(piece)[:cut]])
-            rest = [piece[cut:]]
+            yield b"".join([*rest, memoryview(text)[:cut]])
+            rest = [text[cut:]] if cut < len(text) else []
         else:
-            rest.append(piece)
+            rest.append(text)
     last = b"".join(rest)
     if last.strip():
         yield last

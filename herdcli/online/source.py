@@ -51,7 +51,9 @@ class Memory:
 class Text:
     """Blocks of text, which `open` yields anew for each pass, piece by piece."""
 
-    def __init__(self, open: Callable[[], Iterable[bytes]], reader: Reader, labels: Labels, *, passes: int = 1, rows: int = ROWS) -> None:
+    def __init__(
+        self, open: Callable[[], Iterable[bytes | memoryview]], reader: Reader, labels: Labels, *, passes: int = 1, rows: int = ROWS
+    ) -> None:
         self.open, self.reader, self.labels, self.passes, self.rows = open, reader, labels, passes, rows
         self._next = 0
         self._batches: Iterator[Batch] = self._read()

@@ -53,6 +53,26 @@ def test_two_classes_give_the_same_bits(rule):
     assert np.isfinite(results[0][0]).all()
 
 
+@pytest.mark.parametrize("width", [3_000, 300_000])
+@pytest.mark.parametrize("form", range(3))
+def test_long_rows_give_the_same_bits_in_a_table_of_any_size(width, form):
+    random, rule = np.random.default_rng(7), (0, form, 0, 0, 0.7, 0.0)
+    lengths = random.integers(0, 400, 40)
+    index = np.concatenate([np.sort(random.choice(width, n, replace=False)) for n in lengths]).astype(np.int32)
+    data = (
+        np.concatenate(([0], np.cumsum(lengths))),
+        index,
+        random.standard_normal(len(index)) / 10,
+        random.integers(0, 2, 40, dtype=np.int32),
+    )
+    results = []
+    for side in (compiled, twin):
+        weights, running, outcome = table(width, 1), np.zeros(2), np.zeros((2, 40))
+        results.append((weights, running, outcome, side.learn_binary(weights, *data, None, rule, running, *outcome)))
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(*results, strict=True))
+    assert results[0][3] > 20
+
+
 @pytest.mark.parametrize("top", [True, False])
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule[3] == 0], ids=str)
 def test_many_classes_give_the_same_bits(rule, top):
@@ -138,6 +158,30 @@ def test_svmlight_is_read_alike(text, mask):
 def test_vowpal_wabbit_is_read_alike(text, mask):
     for ours, theirs in zip(parsed(compiled, text, vw=True, mask=mask), parsed(twin, text, vw=True, mask=mask), strict=True):
         assert np.array_equal(ours, theirs)
+
+
+def some_number(random: np.random.Generator) -> str:
+    """Mostly plain: digits, a point, digits; now and then whatever else a number or a line can have in it."""
+    whole, part = (str(random.integers(10 ** random.integers(1, most))) for most in (10, 18))
+    odd = [".5", "7.", "+3", "1e-05", "-0", "1E2", "0/1", "4:4", "inf", "--1", "5#6", "2\t", "9 ", "12\r", "007.50", ""]
+    plain = [whole, f"{whole}.{part}", f"-{whole}.{part}", f"0.{part}", f"0.{part}", f"-{whole}"]
+    return str(random.choice(plain)) if random.random() < 0.97 else str(random.choice(odd))
+
+
+def test_lines_of_all_sorts_are_read_alike():
+    random = np.random.default_rng(9)
+    codes = set()
+    for _ in range(150):
+        lines = []
+        for _ in range(random.integers(1, 6)):
+            places = np.cumsum(random.integers(1, 10 ** random.integers(1, 8), random.integers(0, 30)))
+            lines.append(" ".join([str(random.choice(["1", "-1", "+1", "2.5"])), *(f"{place}:{some_number(random)}" for place in places)]))
+        text = ("\n".join(lines) + "\n" * int(random.integers(2)) + "1 1:1\n" * int(random.integers(40))).encode()
+        ours, theirs = (parsed(side, text) for side in (compiled, twin))
+        codes.add(ours[0][3])
+        assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+        assert np.array_equal(np.signbit(ours[-1]), np.signbit(theirs[-1]))
+    assert len(codes) > 3
 
 
 def test_numbers_are_read_as_python_reads_them():

@@ -23,14 +23,7 @@ CSR = ("data", "indices", "indptr", "shape")
 
 def read(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
     """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = _arrays(archive, where, limit)
-    except (HerdError, MemoryError):
-        raise
-    except Exception as error:  # zipfile, zlib, struct, tokenize and ast each raise their own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"the NPZ file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+    arrays = load_arrays(path, where=where, limit=limit)
     sparse = "X" not in arrays and set(CSR) <= set(arrays)
     if not sparse and "X" not in arrays:
         raise DataError(
@@ -50,6 +43,18 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
         note(f"{where}: ignored {', '.join(ignored)}")
     attributes = {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
     return assemble(X, roles, attributes, where=where, note=note, columns=further)
+
+
+def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
+    """Every array of the file by its name.  Raises DataError for a file that is cut short, damaged, or holds pickles."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _arrays(archive, where, limit)
+    except (HerdError, MemoryError):
+        raise
+    except Exception as error:  # zipfile, zlib, struct, tokenize and ast each raise their own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"the NPZ file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
 
 
 def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:

@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.convert_images import image_options, normalized
 from herdcli.cli.convert_rows import changed, row_options
+from herdcli.cli.import_rbm import import_options, import_rbm
 from herdcli.cli.options import input_argument, input_format_option, output_options, seed_option, stage
 from herdcli.cli.partition import kept, partition_options, partitioned
 from herdcli.cli.session import Session
@@ -19,7 +20,7 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
 @input_argument
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
 @click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
-@stage(image_options, row_options, partition_options, seed_option, input_format_option, output_options)
+@stage(import_options, image_options, row_options, partition_options, seed_option, input_format_option, output_options)
 def command(session: Session, source: str, format: str | None, input_format: str | None, label: str | None, **options: Any) -> None:
     """Change a data set's format; normalise its images, cut pictures and signals into pieces, draw its split.
 
@@ -27,13 +28,18 @@ def command(session: Session, source: str, format: str | None, input_format: str
       herd data digits | herd convert - -o digits.parquet
       herd convert digits.parquet --format csv > digits.csv
       herd data digits | herd convert --patches 4 --count 1000 --log -o patches.h5
+      herd convert weights.h5 --to rbm -o model.h5
       herd data digits | herd convert --subsample 2 --mask ellipse --equalize --split .5,0,.5 -o small.h5
 
     --patches cuts squares of pictures, --segments stretches of signals, both at random places that the
     seed decides; labels and splits go along. --hold-out splits so that some labels are tested under a
-    condition that they were not trained in.  HDF5 and Parquet outputs are sealed artifacts and keep the
+    condition that they were not trained in.  --to rbm takes weights that another program learned, for
+    herd eval --data.  HDF5 and Parquet outputs are sealed artifacts and keep the
     record of where they come from; CSV, NPZ and svmlight are exports.
     """
+    if options["to"] == "rbm":
+        import_rbm(session, source, options)
+        return
     session.check_output("dataset", format)
     keep = kept(options["keep"], options["hold_outs"])
     data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label, keep=keep)

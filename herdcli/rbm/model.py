@@ -168,3 +168,10 @@ class RBM(RBM1):
     def harmoniums(self) -> list[Harmonium]:
         """All models in float64."""
         return [self.harmonium(index) for index in range(self.count)]
+
+
+def imported(W: Array, b: Array, c: Array, visible_units: str, hidden_units: str) -> RBM:
+    """Weights (D, K) and biases (D,), (K,) that another program learned, as the artifact."""
+    nothing = {"steps": 0, "epochs": 0, "batch_size": 0, "learning_rate": 0.0, "momentum": 0.0, "weight_decay": 0.0, "chains": 0, "seed": 0}
+    units = {"visible_units": visible_units, "hidden_units": hidden_units}
+    return RBM(W=W[None], b=b[None], c=c[None], algorithm="imported", **units, **nothing)  # type: ignore[arg-type]

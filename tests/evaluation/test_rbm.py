@@ -12,6 +12,7 @@ from herdcli.evaluation import classes, rbm
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.scores import Scores
 from herdcli.rbm import likelihood
+from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.model import RBM, Rows
 
 SMALL = EvaluationSettings(chains=50, temperatures=200)
@@ -90,7 +91,7 @@ def test_annealed_likelihood_is_near_the_exact_one_and_says_its_error():
 
 def test_standard_error_combines_models_by_their_rows(monkeypatch):
     value = artifact(2)
-    monkeypatch.setattr(rbm, "_log_partitions", lambda *_: {0: (0.0, 3.0), 1: (0.0, 4.0)})
+    monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: Estimate(0.0, 3.0), 1: Estimate(0.0, 4.0)}})
     counts = np.bincount(value.holdout.y[value.holdout.split == 2])
     expected = np.hypot(3.0 * counts[0], 4.0 * counts[1]) / counts.sum()
     assert rbm.metrics(value, SMALL)["log_likelihood_se"] == pytest.approx(expected)

@@ -1,0 +1,104 @@
+"""Weights of harmoniums as other programs keep them: arrays by name in NPZ or HDF5.
+
+weights                       biases of the visible, of the hidden units     layout of the weights
+W, weights, weight_matrix     b, vbias, … and c, hbias, …                    visible × hidden, or as the biases say
+components_                   intercept_visible_, intercept_hidden_          hidden × visible (scikit-learn)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import codec, guard, header, npz, sniff
+from herdcli.artifacts.inputs import Source, open_source
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+WEIGHTS = ("W", "weights", "weight_matrix", "components_", "components", "w")
+VISIBLE = ("b", "vbias", "visible_bias", "visible_biases", "v_bias", "bv", "intercept_visible_", "intercept_visible")
+HIDDEN = ("c", "hbias", "hidden_bias", "hidden_biases", "h_bias", "bh", "intercept_hidden_", "intercept_hidden")
+BY_HIDDEN = ("components_", "components")  # arrays whose rows are hidden units
+HINT = "names it may have: W, b, c; weight_matrix, vbias, hbias; components_, intercept_visible_, intercept_hidden_"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """W (D, K), b (D,), c (K,) as floats, and the digest and size of the file."""
+
+    W: Array
+    b: Array
+    c: Array
+    sha256: str
+    name: str
+    size: int
+
+
+def read(path: str, *, limit: int, note: Callable[[str], None]) -> Weights:
+    """Weights and biases from an NPZ or HDF5 file; "-" is stdin.  Raises DataError for what is missing or does not fit together."""
+    with open_source(path, limit=limit) as source:
+        form = sniff.tell(source.head, source.name)
+        if form not in ("npz", "hdf5"):
+            raise DataError(f"is {form}, weights are read from NPZ and HDF5", where=source.name)
+        with source.file() as opened:
+            arrays = npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _hdf5(opened, source, limit)
+        return _assembled(arrays, source, note)
+
+
+def _hdf5(path: str, source: Source, limit: int) -> dict[str, Array]:
+    stated = header.parse(source.head, where=source.name)
+    if stated is not None:
+        raise DataError(f"is a {stated.kind} artifact already", where=source.name)
+    sniff.refuse_lost_seal(source.head, source.name)
+    with guard.opened(path, where=source.name) as file:
+        source.forget_file()
+        datasets = guard.walk(file, where=source.name)
+        wanted = {full: item for full, item in datasets.items() if _role(full.rpartition("/")[2])}
+        guard.check_readable(wanted, limit=limit, where=source.name)
+        found = {full.rpartition("/")[2]: codec.read_array(item) for full, item in wanted.items()}
+        if len(found) < len(wanted):
+            raise DataError("has weights in several groups", where=source.name, hint="write one model into a file of its own")
+        return found or dict.fromkeys(sorted(datasets), np.empty(0))
+
+
+def _role(name: str) -> str | None:
+    roles = {"weights": WEIGHTS, "visible biases": VISIBLE, "hidden biases": HIDDEN}
+    return next((role for role, names in roles.items() if name in names), None)
+
+
+def _assembled(arrays: dict[str, Array], source: Source, note: Callable[[str], None]) -> Weights:
+    named: dict[str, tuple[str, Array]] = {}
+    for name, values in arrays.items():
+        role = _role(name)
+        if role and role in named:
+            raise DataError(f"has two arrays of {role}, {named[role][0]} and {name}", where=source.name)
+        if role:
+            named[role] = (name, values)
+    for role in ("weights", "visible biases", "hidden biases"):
+        if role not in named:
+            held = ", ".join(sorted(arrays)) or "nothing"
+            raise DataError(f"has no array of {role} (it has {held})", where=source.name, hint=HINT)
+    for name, values in named.values():
+        if values.dtype.kind not in "fiu":
+            raise DataError(f"array {name} has type {values.dtype}, expected numbers", where=source.name)
+    name, W = named["weights"]
+    b, c = (_as_floats(named[role][1]).ravel() for role in ("visible biases", "hidden biases"))
+    W = _as_floats(W)
+    if W.shape not in ((len(b), len(c)), (len(c), len(b))):
+        shape = " × ".join(map(str, W.shape))
+        raise DataError(f"array {name} is {shape}, with {len(b)} visible and {len(c)} hidden biases", where=source.name)
+    if len(b) == len(c):
+        rows = "hidden" if name in BY_HIDDEN else "visible"
+        note(f"{source.name}: {name} is square; its rows are taken for {rows} units")
+        W = W.T if rows == "hidden" else W
+    elif W.shape != (len(b), len(c)):
+        W = W.T
+    return Weights(np.ascontiguousarray(W), b, c, source.sha256, source.name, source.size)
+
+
+def _as_floats(values: Any) -> Array:
+    floats: Array = values if values.dtype.kind == "f" and values.dtype.itemsize in (4, 8) else values.astype(np.float64)
+    return floats

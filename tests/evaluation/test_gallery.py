@@ -1,0 +1,102 @@
+"""Recognition: the model and its four rivals on the same images, by test sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage
+from herdcli.evaluation import gallery, gallery_plots, plots
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.faces import rivals
+from herdcli.faces.ranks import first_match, rank_errors
+from herdcli.rbm import learning, matching, pairs
+
+PERSONS, EACH, SHAPE = 6, 5, (4, 5)
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """A model of pairs of 6 persons' 3 images of 4 × 5, and their other two images as probes of two sets."""
+    random = np.random.default_rng(5)
+    persons = np.repeat(np.arange(PERSONS), EACH)
+    images = np.clip(random.random((PERSONS, 20))[persons] + 0.15 * random.normal(size=(len(persons), 20)), 0, 1) * 255
+    units = (images / 255 * 10).astype(np.float32)
+    train, test = np.flatnonzero(np.arange(30) % 5 < 3), np.flatnonzero(np.arange(30) % 5 >= 3)
+    index = pairs.ordered_pairs(persons, train, [str(p) for p in range(PERSONS)])
+    settings = learning.Settings(
+        **vars(pairs.DEFAULTS) | {"hidden": 8, "epochs": 150, "batch_size": 12, "learning_rate": 0.02, "bias_rate": 0.02, "momentum": 0.5}
+    )
+    problem, varies = pairs.problem(units, index, settings)
+    state = learning.init(problem)
+    for _ in range(learning.total_steps(problem)):
+        state = learning.step(problem, state)
+    model = pairs.assemble(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
+    model = type(model)(**vars(model) | {"image_shape": np.array(SHAPE)})
+    names = np.array(list("abcdef"))[persons]
+    return gallery.Recognition(model, units, images, names, train, test, np.where(test % 5 == 3, "day", "night"))
+
+
+def test_rows_are_the_errors_of_each_method_on_each_set(judged):
+    rows = gallery.rows(judged)
+    assert [row["set"] for row in rows[::5]] == ["day", "night", "all"]
+    assert [row["method"] for row in rows[:5]] == ["rbm-pairs", "correlation", "eigenfaces", "fisherfaces", "dppca"]
+    assert all(row["gallery"] == 18 for row in rows)
+    assert [row["probes"] for row in rows[::5]] == [6, 6, 12]
+    train, probes = judged.images[judged.gallery], judged.images[judged.probes]
+    expected = {
+        "rbm-pairs": matching.similarity(
+            judged.model, *(matching.totals(judged.model, judged.units[rows]) for rows in (judged.probes, judged.gallery))
+        ),
+        "correlation": rivals.correlation(probes, train),
+        "eigenfaces": rivals.eigenfaces(train, components=199, drop=0)(probes, train),
+        "fisherfaces": rivals.fisherfaces(train, judged.persons[judged.gallery])(probes, train),
+        "dppca": rivals.delta_ppca(train, judged.persons[judged.gallery])(probes, train),
+    }
+    for row in rows:
+        inside = np.ones(12, dtype=bool) if row["set"] == "all" else judged.sets == row["set"]
+        ahead = first_match(expected[row["method"]], judged.persons[judged.probes], judged.persons[judged.gallery])[inside]
+        assert {f"rank_{n}": error for n, error in rank_errors(ahead).items()}.items() <= row.items()
+
+
+def test_a_learned_model_recognises_far_better_than_chance(judged):
+    own = next(row for row in gallery.rows(judged) if row["set"] == "all" and row["method"] == "rbm-pairs")
+    assert own["rank_1"] <= 0.25  # chance is 5/6
+
+
+def test_rivals_have_the_sizes_that_are_asked_for(judged):
+    small = gallery.Recognition(**vars(judged) | {"dimensions": gallery.Dimensions(2, 3, 2, 1, 1)})
+    found = gallery.similarities(small)
+    train, probes = judged.images[judged.gallery], judged.images[judged.probes]
+    np.testing.assert_allclose(found["eigenfaces"], rivals.eigenfaces(train, components=3, drop=2)(probes, train))
+    persons = judged.persons[judged.gallery]
+    np.testing.assert_allclose(found["fisherfaces"], rivals.fisherfaces(train, persons, components=2)(probes, train))
+    np.testing.assert_allclose(found["dppca"], rivals.delta_ppca(train, persons, within=1, between=1)(probes, train))
+
+
+def test_what_the_model_says_of_itself(judged):
+    for value in (judged, judged.model):
+        found = gallery.metrics(value, EvaluationSettings())
+        assert found["pairs"] == PERSONS * 6
+        assert found["reconstruction"] == judged.model.trace[-1]
+        assert found["largest_weight"] == pytest.approx(max(np.abs(judged.model.W1).max(), np.abs(judged.model.W2).max()))
+
+
+def test_every_picture_can_be_drawn_and_two_of_them_need_images(judged, tmp_path):
+    for name in plots.names("rbm-pairs"):
+        draw = plots.plot_of("rbm-pairs", name)
+        plots.write(draw(judged, EvaluationSettings()), tmp_path / f"{name}.png", ".png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+        if name in ("errors", "nearest"):
+            with pytest.raises(BadUsage, match=rf"^--plot {name} needs images to compare$"):
+                draw(judged.model, EvaluationSettings())
+        else:
+            draw(judged.model, EvaluationSettings())
+
+
+def test_pairs_of_filters_stand_side_by_side(judged):
+    model = judged.model
+    shown = gallery_plots._side_by_side(np.stack([model.W1.T, model.W2.T], axis=1), model.image_shape)
+    assert shown.shape == (8, 4, 11)
+    np.testing.assert_array_equal(shown[3, :, :5].ravel(), model.W1[:, 3])
+    np.testing.assert_array_equal(shown[3, :, 6:].ravel(), model.W2[:, 3])

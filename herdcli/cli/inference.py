@@ -14,7 +14,10 @@ from herdcli.errors import BadUsage, DataError
 if TYPE_CHECKING:
     from herdcli.markov.network import Network
 
-ALGORITHMS = ["junction-tree", "enumerate", "bp", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap", "gibbs"]
+ALGORITHMS = [
+    "junction-tree", "enumerate", "bp", "ups", "ups-t", "double-loop", "gbp", "loopy-is", "is-bp", "gis-bp",
+    "mean-field", "structured-mean-field", "tap", "belief-optimization", "gibbs",
+]  # fmt: skip
 AUTO = "auto"
 
 
@@ -31,7 +34,16 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
         click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
         click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are."),
-        click.option("--linear-response", is_flag=True, help="Covariances too, by linear response (bp, ups, mean-field, tap)."),
+        click.option(
+            "--regions",
+            type=click.Choice(["edges", "plaquettes"]),
+            default="edges",
+            show_default=True,
+            help="Largest regions of double-loop and gbp: the factors, or also loops of three and four variables.",
+        ),
+        click.option(
+            "--linear-response", is_flag=True, help="Covariances too, by linear response (bp, ups, belief-optimization, mean-field, tap)."
+        ),
         click.option(
             "--clamp",
             type=click.Choice(["auto", "rows", "columns", "rows-columns"]),
@@ -116,14 +128,15 @@ def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Any:
         yield i, numbers
 
 
-FIXED_POINT = ("bp", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap")
+FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
 USERS = {
     "orders": (AUTO, "junction-tree"),
     "schedule": (AUTO, "bp", "loopy-is"),
-    "damping": (AUTO, "bp", "loopy-is", "mean-field", "tap"),
+    "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap"),
     "damping_kind": (AUTO, "bp", "loopy-is"),
     "clamp": (AUTO, "ups"),
-    "linear_response": ("bp", "loopy-is", "ups", "ups-t", "mean-field", "tap"),
+    "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
+    "regions": ("double-loop", "gbp"),
     **dict.fromkeys(("sweeps", "burn_in", "chains"), ("gibbs",)),
     **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
     "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),

@@ -20,10 +20,14 @@ ALGORITHMS: dict[str, str] = {
     "ups": "herdcli.markov.ups.UPS",
     "ups-t": "herdcli.markov.ups.UPS",
     "mean-field": "herdcli.markov.meanfield.MeanField",
+    "structured-mean-field": "herdcli.markov.structured.StructuredMeanField",
+    "belief-optimization": "herdcli.markov.belief_optimization.BeliefOptimization",
     "tap": "herdcli.markov.meanfield.MeanField",
     "gibbs": "herdcli.markov.gibbs.Gibbs",
     "is-bp": "herdcli.markov.scaling.ScalingByPropagation",
     "gis-bp": "herdcli.markov.scaling.ScalingByPropagation",
+    "double-loop": "herdcli.markov.double_loop.DoubleLoop",
+    "gbp": "herdcli.markov.double_loop.DoubleLoop",
     "loopy-is": "herdcli.markov.propagation.BeliefPropagation",
 }
 TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"}
@@ -42,6 +46,7 @@ class Settings:
     damping: float = 0.0
     damping_kind: str = "geometric"
     clamp: str = "auto"
+    regions: str = "edges"
     linear_response: bool = False
     sweeps: int = 10_000
     burn_in: int = 1000

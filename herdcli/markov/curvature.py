@@ -20,6 +20,7 @@ from scipy.sparse import coo_matrix, csr_matrix, diags
 from herdcli.errors import DataError
 from herdcli.markov.bethe import PairBeliefs
 from herdcli.markov.pairwise import Pairwise
+from herdcli.markov.two_state import second_derivatives
 from herdcli.schema import Array
 
 
@@ -115,18 +116,12 @@ def _pair_blocks(graph: Pairwise, found: PairBeliefs, index: Array, live: Array,
 
 
 def _two_by_two(p: Array, states: Array, index: Array, live: Array) -> Blocks:
-    """The same for two states each, with a determinant that is a sum of products and so exact for strong couplings."""
-    flat = p.reshape(-1, 4)
-    a, b, c, d = flat.T
-    determinant = a * b * c + a * b * d + a * c * d + b * c * d
-    row = live[states[:, 1]].astype(np.int64)  # which state of each is the coordinate
-    column = live[states[:, 3]].astype(np.int64)
-    with np.errstate(divide="ignore", over="ignore"):
-        both = np.where(row == column, a * d - b * c, b * c - a * d) / determinant
-        of_first, of_second = (c + d) * (a + b) / determinant, (b + d) * (a + c) / determinant
+    """The same for two states each."""
+    row, column = live[states[:, 1]].astype(np.int64), live[states[:, 3]].astype(np.int64)  # which state is the coordinate
+    of_first, of_second, mixed = second_derivatives(p.reshape(-1, 4))
     made = np.empty((len(p), 2, 2))
-    made[:, 0, 0], made[:, 1, 1] = of_second, of_first
-    made[:, 0, 1] = made[:, 1, 0] = -both
+    made[:, 0, 0], made[:, 1, 1] = of_first, of_second
+    made[:, 0, 1] = made[:, 1, 0] = np.where(row == column, mixed, -mixed)
     every = np.arange(len(p))
     return index[np.stack([states[every, row], states[every, 2 + column]], axis=1)], made
 

@@ -8,7 +8,7 @@ residual schedule: Elidan, McGraw & Koller (2006).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -37,6 +37,15 @@ class State:
     step: int
     pending: Array = field(default_factory=lambda: np.empty(0))
     tree: Array = field(default_factory=lambda: np.empty(0))
+
+
+class Run(Protocol):
+    """What a certificate is made of."""
+
+    residual: Array
+    free_energy: Array
+    updates: Array
+    step: int
 
 
 class BeliefPropagation:
@@ -127,7 +136,7 @@ def memory_of_result(graph: Pairwise, linear_response: bool) -> tuple[int, str]:
 
 
 def bethe_result(
-    network: Network, graph: Pairwise, found: bethe.PairBeliefs, state: State, converged: bool, response: Array | None = None
+    network: Network, graph: Pairwise, found: bethe.PairBeliefs, state: Run, converged: bool, response: Array | None = None
 ) -> Result:
     """Beliefs, −F as log Z, and the certificate of a run on messages.
 

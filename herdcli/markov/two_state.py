@@ -11,25 +11,29 @@ import numpy as np
 from scipy.sparse import coo_matrix, identity
 from scipy.sparse.linalg import splu
 
-from herdcli.markov.bethe import PairBeliefs
 from herdcli.markov.pairwise import Pairwise
 from herdcli.schema import Array
 
 
 def logs(graph: Pairwise) -> Array | None:
-    """(E, 4) log ψ of all edges; None unless all nodes have two states and nothing is zero."""
-    if not (graph.cardinality == 2).all() or not graph.table.all() or not graph.potential.all() or not graph.edges:
+    """(E, 4) log ψ of all edges; None unless all nodes have at most two states and nothing is zero."""
+    if graph.cardinality.max() > 2 or not graph.table.all() or not graph.potential.all():
         return None
     result: Array = np.log(graph.table).reshape(-1, 4)
     return result
 
 
-def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, PairBeliefs]:
-    """Messages that bounce at these marginals from both ends of every edge, and the beliefs."""
+def both(graph: Pairwise, flat: Array) -> tuple[Array, Array]:
+    """(N,) the values of each node's first and of its last state, of values over all states."""
+    return flat[graph.node_offset[:-1]], flat[graph.node_offset[1:] - 1]
+
+
+def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
+    """Messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge; (E, 4) beliefs of pairs."""
     i, j = graph.tail[::2], graph.head[::2]
     w = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
     turned = w < 0  # exchange the states of j, so that the coupling is positive
-    p, q = node[0::2], node[1::2]
+    p, q = both(graph, node)
     pi, qi = p[i], q[i]
     pj, qj = np.where(turned, q[j], p[j]), np.where(turned, p[j], q[j])
     less = qi < qj
@@ -38,19 +42,28 @@ def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, PairBel
     # s (s + apart) = odds (on − s)(off − s), s the smaller cell off the diagonal
     linear, constant = apart + odds * (on + off), odds * on * off
     s = 2 * constant / (linear + np.sqrt(linear * linear - 4 * np.expm1(-np.abs(w)) * constant))
-    diagonal = off - s, on - s  # both 0, both 1
-    beside = np.where(less, s + apart, s), np.where(less, s, s + apart)  # (0, 1) and (1, 0)
-    pair = np.empty((len(w), 4))
-    for cell, (as_is, exchanged) in enumerate(
-        ((diagonal[0], beside[0]), (beside[0], diagonal[0]), (beside[1], diagonal[1]), (diagonal[1], beside[1]))
-    ):
-        pair[:, cell] = np.where(turned, exchanged, as_is)
+    same = off - s, on - s  # both 0, both 1
+    apart_cells = np.where(less, s + apart, s), np.where(less, s, s + apart)  # (0, 1) and (1, 0)
+    as_is = np.stack([same[0], apart_cells[0], apart_cells[1], same[1]], axis=1)
+    pair = np.where(turned[:, None], as_is[:, [1, 0, 3, 2]], as_is)
     weight = np.log(pair) - tables
-    logit = np.log(q) - np.log(p)
+    with np.errstate(divide="ignore"):
+        logit = np.log(q) - np.log(p)
     ratio = np.empty(2 * len(w))
     ratio[0::2] = logit[j] - (weight[:, 1] - weight[:, 0])
     ratio[1::2] = logit[i] - (weight[:, 2] - weight[:, 0])
-    return of_ratios(ratio), PairBeliefs(node, pair.ravel())
+    return ratio, pair
+
+
+def second_derivatives(pair: Array) -> tuple[Array, Array, Array]:
+    """Of min Σ b log b/ψ in the two marginals q_i and q_j, twice in q_i, twice in q_j, once in each: the inverse covariance.
+
+    The determinant is a sum of products, and so exact for strong couplings.
+    """
+    a, b, c, d = pair.T
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        determinant = a * b * c + a * b * d + a * c * d + b * c * d
+        return (b + d) * (a + c) / determinant, (c + d) * (a + b) / determinant, (b * c - a * d) / determinant
 
 
 def of_ratios(ratio: Array) -> Array:
@@ -67,14 +80,16 @@ def polished(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> A
     """
     directed = 2 * graph.edges
     ratio = np.log(messages[1::2]) - np.log(messages[0::2])
-    potential = np.log(graph.potential[1::2]) - np.log(graph.potential[0::2])
+    first, last = both(graph, graph.potential)
+    potential = np.log(last) - np.log(first)
     every = np.arange(directed)
     total = potential + np.bincount(graph.head, ratio, graph.nodes)
     back = ratio[every ^ 1]
     cavity = total[graph.tail] - back
     held = fixed[graph.tail] == 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        wanted = np.log(target[1::2]) - np.log(target[0::2])
+        first, last = both(graph, target)
+        wanted = np.log(last) - np.log(first)
     cavity = np.where(held, wanted[graph.tail] - back, cavity)
     table = np.log(graph.table).reshape(-1, 2, 2)
     of = np.empty((directed, 2, 2))  # rows the tail

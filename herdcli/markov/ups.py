@@ -106,7 +106,7 @@ class UPS:
         It begins at uniform marginals.  None where no damping makes the free energy fall.
         """
         if state.step == 0:
-            start = np.where(self.fixed[self.owner] == 1, self.target, 0.5)
+            start = np.where(self.fixed[self.owner] == 1, self.target, 1 / self.graph.cardinality[self.owner])
             return self._paired(state, tables, start, 1.0)
         last, shift = float(state.residual[-1]), state.shift
         if last < POLISH and (messages := two_state.polished(self.graph, state.messages, self.fixed, self.target)) is not None:
@@ -125,7 +125,8 @@ class UPS:
         return None
 
     def _paired(self, state: UPSState, tables: Array, node: Array, shift: float) -> UPSState | None:
-        messages, found = two_state.nearest(self.graph, tables, node)
+        ratio, pair = two_state.nearest(self.graph, tables, node)
+        messages, found = two_state.of_ratios(ratio), bethe.PairBeliefs(node, pair.ravel())
         fixed = np.ones(self.graph.nodes, dtype=np.uint8)
         made = self._measured(state, messages, fixed, node, np.array([len(self.order), 0]), found)
         return None if made is None else replace(made, clamped=self.hidden, shift=shift)

@@ -42,9 +42,8 @@ def _function(model: Any, want: str) -> Any:
         coder = Model(model.dictionary, model.expert, float(model.gamma[0]), model.noise, model.posterior)
 
         def code(rows: Array) -> Array:
-            Z = model.whitening.apply(rows)
-            S = coder.infer(Z)[0]
-            return S if want == "features" else -coder.log_joint(Z, S)[:, np.newaxis]
+            found = coder.infer(model.whitening.apply(rows))
+            return found.mean if want == "features" else -found.objective[:, np.newaxis]
 
         return code
     energy = energy_of(model.J, model.gamma, model.expert, topography=model.topography, density=model.density)

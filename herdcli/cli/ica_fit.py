@@ -180,4 +180,11 @@ def _sparse_coding(session: Session, rows: Rows, settings: Settings, options: di
     )
     more = {"expert": settings.expert, "dictionary": state.A, "noise": noise, "posterior": task.posterior}
     trace = Trace(np.arange(1, state.step + 1), state.objective)
-    return Fit(np.linalg.pinv(state.A), np.full(state.A.shape[1], settings.gamma), trace, state.step, "log_joint", more)
+    return Fit(
+        np.linalg.pinv(state.A),
+        np.full(state.A.shape[1], settings.gamma),
+        trace,
+        state.step,
+        "bound" if task.posterior == "variational" else "log_joint",
+        more,
+    )

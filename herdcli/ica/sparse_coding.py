@@ -38,6 +38,18 @@ LEAST = 1e-6  # curvature that is divided by
 
 
 @dataclass(frozen=True)
+class Inferred:
+    """Means (n, M) of the sources, pull = Σ_n E[λ s'] (D, M) on the dictionary, and the objective (n,).
+
+    The objective is log p(z, s) at the mean; of the variational posterior its bound on log p(z).
+    """
+
+    mean: Array
+    pull: Array
+    objective: Array
+
+
+@dataclass(frozen=True)
 class Model:
     """Dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none."""
 
@@ -57,21 +69,24 @@ class Model:
         if self.expert == "gaussian-cdf":
             raise BadUsage("a Gaussian prior is not sparse", hint="--expert laplace, laplace-smooth, student or logistic")
 
-    def infer(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, M) of the sources of rows (n, D), and Σ_n E[λ s'] (D, M)."""
+    def infer(self, Z: Array) -> Inferred:
+        """What is known of the sources of rows (n, D)."""
         if self.expert == "laplace" and self.noise == 0:
             mean, dual = self._pursuit(Z)
-            return mean, dual.T @ mean
-        spread = None
+            return Inferred(mean, dual.T @ mean, self.log_joint(Z, mean))
         if self.expert == "laplace" and self.posterior == "map":
-            mean = self._lasso(Z)
+            mean, spread = self._lasso(Z), None
         else:
-            mean, spread = self._reweighted(Z, self.posterior == "variational")
+            xi = self._tightened(Z)
+            mean, _, spread = self._gaussian(Z, self._prior(xi))
         if self.posterior == "laplace":
             curvature = self.gamma * EXPERTS[self.expert].curvature(mean)
             spread = self._gaussian(Z, 1.0 / np.maximum(curvature, LEAST))[2]
         pull = (Z - mean @ self.A.T).T @ mean
-        return mean, (pull if spread is None or self.posterior == "map" else pull - self.A @ spread) / max(self.noise**2, SMALLEST)
+        if spread is not None and self.posterior != "map":
+            pull -= self.A @ spread
+        objective = self.bound(Z, xi) if self.posterior == "variational" else self.log_joint(Z, mean)
+        return Inferred(mean, pull / max(self.noise**2, SMALLEST), objective)
 
     def log_joint(self, Z: Array, S: Array) -> Array:
         """log p(z, s) (n,); without noise log p(s)."""
@@ -116,37 +131,51 @@ class Model:
                 break
         return s
 
-    def _reweighted(self, Z: Array, variational: bool) -> tuple[Array, Array]:
-        """Mean (n, M) and summed covariance of the Gaussian whose prior touches the energies."""
-        expert, M = EXPERTS[self.expert], self.A.shape[1]
-        xi, mean = np.ones((len(Z), M)), np.zeros((len(Z), M))
+    def bound(self, Z: Array, xi: Array) -> Array:
+        """Σ over the priors' bounds, integrated over s: at most log p(z), (n,).      xi  (n, M) where they touch."""
+        prior = self._prior(xi)
+        _, logs = np.linalg.slogdet(systems := self._systems(prior))
+        solved = np.linalg.solve(systems, Z[:, :, np.newaxis])[:, :, 0]
+        touched = -(self.gamma * EXPERTS[self.expert].energy(xi) + EXPERTS[self.expert].log_z(np.full(xi.shape[1], self.gamma)))
+        touched += 0.5 * (np.log(2.0 * np.pi * prior) + xi**2 / prior)
+        result: Array = touched.sum(axis=1) - 0.5 * (logs + (Z * solved).sum(axis=1) + Z.shape[1] * np.log(2.0 * np.pi))
+        return result
+
+    def _prior(self, xi: Array) -> Array:
+        """1/κ(ξ) = ξ / γE'(ξ), the variances of the Gaussians that touch the prior at ξ (n, M)."""
+        expert = EXPERTS[self.expert]
+        slope = self.gamma * expert.slope(xi)
+        curvature = float(expert.curvature(np.zeros(1))[0])
+        flat = 1.0 / (self.gamma * curvature) if curvature else 0.0  # at 0; the Laplacian has a peak there
+        result: Array = np.where(slope > 0, xi / np.where(slope > 0, slope, 1.0), flat)
+        return result
+
+    def _tightened(self, Z: Array) -> Array:
+        """ξ (n, M) of the tightest bound, or for the MAP and what is built on it |s| at the mode."""
+        xi = np.ones((len(Z), self.A.shape[1]))
         for _ in range(INFERENCE):
-            slope = self.gamma * expert.slope(xi)
-            prior = np.where(slope > 0, xi / np.where(slope > 0, slope, 1.0), _flat(self.expert) / self.gamma)
-            new, variance, spread = self._gaussian(Z, prior)
-            xi = np.sqrt(new**2 + variance) if variational else np.abs(new)
-            change, mean = np.abs(new - mean).max(), new
-            if change <= SETTLED * max(np.abs(mean).max(), LEAST):
+            mean, variance, _ = self._gaussian(Z, self._prior(xi))
+            before, xi = xi, np.sqrt(mean**2 + variance) if self.posterior == "variational" else np.abs(mean)
+            if np.abs(xi - before).max() <= SETTLED * max(xi.max(), LEAST):
                 break
-        return mean, spread
+        return xi
 
     def _gaussian(self, Z: Array, prior: Array) -> tuple[Array, Array, Array]:
         """Mean, variance and summed covariance of s given z under N(0, diag prior), by D × D systems.      prior  (n, M)."""
-        A, D = self.A, Z.shape[1]
-        outer = np.einsum("dm,em->mde", A, A).reshape(A.shape[1], -1)
-        systems = (prior @ outer).reshape(len(Z), D, D) + max(self.noise**2, SMALLEST) * np.eye(D)
-        solved = np.linalg.solve(systems, np.broadcast_to(A, (len(Z), *A.shape)))  # S⁻¹A (n, D, M)
+        A = self.A
+        solved = np.linalg.solve(self._systems(prior), np.broadcast_to(A, (len(Z), *A.shape)))  # S⁻¹A (n, D, M)
         mean = prior * np.einsum("nd,ndm->nm", Z, solved)
         reduced = np.einsum("dm,ndm->nm", A, solved)
         variance = np.maximum(prior - prior**2 * reduced, 0.0)
         spread = np.diag(prior.sum(axis=0)) - np.einsum("nm,ndm,nk,dk->mk", prior, solved, prior, A, optimize=True)
         return mean, variance, spread
 
-
-def _flat(expert: str) -> float:
-    """ξ / E'(ξ) at 0: 1 / E''(0), and 0 for the Laplacian."""
-    curvature = float(EXPERTS[expert].curvature(np.zeros(1))[0])
-    return 0.0 if curvature == 0 else 1.0 / curvature
+    def _systems(self, prior: Array) -> Array:
+        """Covariances A diag(prior) A' + σ² I of z, (n, D, D)."""
+        D = len(self.A)
+        outer = (self.A[:, np.newaxis] * self.A).reshape(D * D, -1)
+        result: Array = (prior @ outer.T).reshape(-1, D, D) + max(self.noise**2, SMALLEST) * np.eye(D)
+        return result
 
 
 @dataclass
@@ -155,7 +184,7 @@ class State:
 
     step: int
     A: Array = array("D M", "dictionary, columns of length 1", kind="f")
-    objective: Array = array("U", "mean log p(z, s) of each update's rows", kind="f")
+    objective: Array = array("U", "mean of each update's rows", kind="f")
 
 
 @dataclass(frozen=True)
@@ -193,8 +222,8 @@ def step(task: Task, state: State, *, map: Map = map) -> State:
     """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged where it leaves the numbers."""
     Z, model = task.rows.batch(state.step), task.model(state.A)
     parts = list(map(model.infer, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
-    state.objective[state.step] = model.log_joint(Z, np.concatenate([mean for mean, _ in parts])).mean()
-    state.A += task.settings.rate(state.step) / len(Z) * sum(pull for _, pull in parts)
+    state.objective[state.step] = sum(part.objective.sum() for part in parts) / len(Z)
+    state.A += task.settings.rate(state.step) / len(Z) * sum(part.pull for part in parts)
     state.A /= np.sqrt((state.A**2).sum(axis=0))
     state.step += 1
     if not np.isfinite(state.A).all():

@@ -88,18 +88,18 @@ def recognising(session: Session, artifact: Artifact, options: Row) -> Artifact:
     rows = in_units(session, data, family(model.settings.visible_units), options | known, default=0.5)
     persons, names = rows.labelled(data.name, "--gallery")
     split = _split(session, artifact, data, rows.split)
-    gallery, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[options["probes"]]))
-    for part, indices in (("training", gallery), (options["probes"], probes)):
+    train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[options["probes"]]))
+    for part, indices in (("training", train), (options["probes"], probes)):
         if not len(indices):
             raise DataError(f"no row is in the {part} part", where=data.name, hint="herd convert --split draws parts anew")
-    if options["gallery_images"]:
-        gallery = holdout.some_of_each(persons, gallery, options["gallery_images"], options["seed"])
+    count = options["gallery_images"]
     value = Recognition(
         model=model,
         units=rows.X,
         images=preparation.dense(data.value, np.float64),
         persons=np.array(names)[persons],
-        gallery=gallery,
+        train=train,
+        gallery=train if count is None else holdout.some_of_each(persons, train, count, options["seed"]),
         probes=probes,
         sets=_sets(data, options["probe_sets"], options["probes"])[probes],
         dimensions=Dimensions(options["drop_first"], *options["dimensions"]),

@@ -39,13 +39,15 @@ class Dimensions:
 class Recognition:
     """A model with images to judge it by: in unit values (n, D) for the model, as intensities (n, D) for its rivals.
 
-    persons  (n,) text.  gallery (G,), probes (P,)  indices of rows.  sets  (P,) text: the test set of each probe.
+    persons  (n,) text.  train, gallery (G,), probes (P,)  indices of rows; the rivals learn from the first.  sets  (P,) text: the test
+    set of each probe.
     """
 
     model: PairRBM
     units: Array
     images: Array
     persons: Array
+    train: Array
     gallery: Array
     probes: Array
     sets: Array
@@ -69,7 +71,7 @@ def own_similarity(value: Recognition, map: Map = map) -> Array:
 
 def similarities(value: Recognition, map: Map = map) -> dict[str, Array]:
     """Similarities (P, G) by method, the model's own first."""
-    train, persons, dimensions = value.images[value.gallery], value.persons[value.gallery], value.dimensions
+    train, persons, dimensions = value.images[value.train], value.persons[value.train], value.dimensions
     methods: dict[str, rivals.Similarity] = {
         "correlation": rivals.correlation,
         "eigenfaces": rivals.eigenfaces(train, components=dimensions.eigenfaces, drop=dimensions.dropped),
@@ -77,7 +79,8 @@ def similarities(value: Recognition, map: Map = map) -> dict[str, Array]:
         "dppca": rivals.delta_ppca(train, persons, within=dimensions.within, between=dimensions.between),
     }
     own = {"rbm-pairs": own_similarity(value, map)}
-    return own | {name: method(value.images[value.probes], train) for name, method in methods.items()}
+    probes, gallery = value.images[value.probes], value.images[value.gallery]
+    return own | {name: method(probes, gallery) for name, method in methods.items()}
 
 
 def rows(value: Recognition, map: Map = map) -> list[Row]:

@@ -34,7 +34,7 @@ def judged():
     model = pairs.assemble(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
     model = type(model)(**vars(model) | {"image_shape": np.array(SHAPE)})
     names = np.array(list("abcdef"))[persons]
-    return gallery.Recognition(model, units, images, names, train, test, np.where(test % 5 == 3, "day", "night"))
+    return gallery.Recognition(model, units, images, names, train, train, test, np.where(test % 5 == 3, "day", "night"))
 
 
 def test_rows_are_the_errors_of_each_method_on_each_set(judged):
@@ -72,6 +72,13 @@ def test_rivals_have_the_sizes_that_are_asked_for(judged):
     persons = judged.persons[judged.gallery]
     np.testing.assert_allclose(found["fisherfaces"], rivals.fisherfaces(train, persons, components=2)(probes, train))
     np.testing.assert_allclose(found["dppca"], rivals.delta_ppca(train, persons, within=1, between=1)(probes, train))
+
+
+def test_a_smaller_gallery_leaves_the_rivals_as_they_are(judged):
+    few = judged.train[::3]
+    small, whole = gallery.similarities(gallery.Recognition(**vars(judged) | {"gallery": few})), gallery.similarities(judged)
+    for name in whole:
+        np.testing.assert_allclose(small[name], whole[name][:, ::3], rtol=1e-9)
 
 
 def test_what_the_model_says_of_itself(judged):

@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify lint bench figures tables quick digits lock clean
+.PHONY: help demo test verify lint bench figures tables quick manual digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -62,6 +62,9 @@ quick: $(VENV)/installed-dev | $(RESULTS)  ## herding on one split of USPS, up t
 
 $(RESULTS):
 	mkdir -p $@
+
+manual: $(VENV)/installed-dev  ## docs/commands, docs/man and docs/format.md from the commands and kinds themselves
+	$(BIN)/python scripts/make_manual.py
 
 digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
 	$(BIN)/pip install --quiet scikit-learn

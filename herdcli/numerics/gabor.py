@@ -19,7 +19,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-BATCH = 64  # pictures fitted side by side: their derivatives stay in the cache
+PIXELS = 1 << 14  # of the pictures fitted side by side: their derivatives stay in the cache
 TRIED, REFINED = 12, 40  # steps from every start, and from the best one
 SPECTRUM = 64  # the power spectrum is sampled at so many frequencies a side
 SMALLEST = 0.3  # σ and τ, in pixels
@@ -43,7 +43,8 @@ class Gabors:
 
 def fit(pictures: Array, *, map: Callable[..., Any] = map) -> Gabors:
     """The Gabor functions nearest to pictures (n, height, width).  A picture without variation has r2 = 0."""
-    parts = list(map(_fit, [pictures[start : start + BATCH].astype(np.float64) for start in range(0, len(pictures), BATCH)]))
+    batch = max(1, PIXELS // pictures[0].size)
+    parts = list(map(_fit, [pictures[start : start + batch].astype(np.float64) for start in range(0, len(pictures), batch)]))
     return Gabors(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Gabors)))
 
 

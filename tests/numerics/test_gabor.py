@@ -45,7 +45,7 @@ def test_noise_leaves_little_to_another_optimiser():
 
 
 def test_explained_variance_is_that_of_the_functions():
-    pictures = np.random.default_rng(0).normal(size=(70, 8, 8))  # more than a batch
+    pictures = np.random.default_rng(0).normal(size=(300, 8, 8))  # more than a batch
     found = gabor.fit(pictures)
     left = ((pictures - gabor.functions(found, 8, 8)) ** 2).sum(axis=(1, 2))
     total = ((pictures - pictures.mean(axis=(1, 2), keepdims=True)) ** 2).sum(axis=(1, 2))

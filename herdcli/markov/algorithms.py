@@ -16,6 +16,7 @@ from herdcli.schema import Array
 ALGORITHMS: dict[str, str] = {
     "junction-tree": "herdcli.markov.exact.JunctionTree",
     "enumerate": "herdcli.markov.exact.Enumerate",
+    "frontier": "herdcli.markov.frontier.Frontier",
     "bp": "herdcli.markov.propagation.BeliefPropagation",
     "ups": "herdcli.markov.ups.UPS",
     "ups-t": "herdcli.markov.ups.UPS",
@@ -31,12 +32,16 @@ ALGORITHMS: dict[str, str] = {
     "loopy-is": "herdcli.markov.propagation.BeliefPropagation",
 }
 TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"}
+WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept."""
+    """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
+
+    clamp_sets: in place of `clamp`; start: 0 for the usual first state, k for the k-th random one.
+    """
 
     algorithm: str = "junction-tree"
     tolerance: float = 1e-9
@@ -46,11 +51,15 @@ class Settings:
     damping: float = 0.0
     damping_kind: str = "geometric"
     clamp: str = "auto"
+    clamp_sets: list[list[int]] | None = None
     regions: str = "edges"
+    start: int = 0
     linear_response: bool = False
     sweeps: int = 10_000
     burn_in: int = 1000
     chains: int = 8
+    annealing: int = 0
+    message_passing: str = "hugin"
     seed: int = 0
 
 
@@ -120,6 +129,16 @@ def _as_lattice(network: Network, settings: Settings) -> Method | None:
     return None
 
 
+def _sweepable(network: Network, settings: Settings, size: int, limit: int) -> tuple[str, str] | None:
+    """The frontier sweep, where a lattice's junction tree would take `size` bytes and that is much."""
+    from herdcli.markov import frontier
+
+    if network.shape is None or size <= WIDE or isinstance(frontier.find(network), str):
+        return None
+    needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
+    return ("frontier", f"which sweeps over the lattice in 2^{math.log2(needed):.0f} bytes") if needed <= min(limit, size) else None
+
+
 def candidates(network: Network, settings: Settings, limit: int) -> list[tuple[str, str]]:
     """What `auto` tries in turn until one converges, and why: exact within `limit` bytes, else propagation, then UPS."""
     if network.observations():
@@ -127,6 +146,8 @@ def candidates(network: Network, settings: Settings, limit: int) -> list[tuple[s
     exact = method(network, replace(settings, algorithm="junction-tree"))
     state = run(exact.step, exact.init(), steps=2, until=exact.done)
     size, what = exact.bytes_needed(state)
+    if (swept := _sweepable(network, settings, size, limit)) is not None:
+        return [swept]
     if size <= limit:
         return [("junction-tree", "which fits the memory allowed")]
     needs = f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes"

@@ -47,7 +47,9 @@ class JunctionTree:
         """All marginals and log Z."""
         from herdcli.markov.algorithms import Result
 
-        found = junction_tree.calibrate(self.network, junction_tree.plan(self.network, state.order))
+        hugin = self.settings.message_passing == "hugin"
+        propagate = junction_tree.calibrate if hugin else junction_tree.calibrate_without_division
+        found = propagate(self.network, junction_tree.plan(self.network, state.order))
         cliques = junction_tree.factor_marginals(self.network, found)
         attributes = {"log_z": found.log_z, "free_energy": -found.log_z, "iterations": state.step}
         return Result(junction_tree.node_marginals(self.network, found), cliques, attributes)

@@ -1,8 +1,9 @@
 """Gibbs sampling of Boltzmann machines: parallel chains, units of one colour at once.
 
 Marginals are means of the conditional probabilities that units are drawn from (Rao–Blackwell), over the sweeps after the
-burn-in.  R̂ compares the halves of all chains with each other (Gelman et al. 2013, sec. 11.4); standard errors are those of
-the means of the halves.  Source: Teh (2003), sec. 2.3.
+burn-in.  With annealing the inverse temperature rises to 1 over the first sweeps of the burn-in.  R̂ compares the halves of all
+chains with each other (Gelman et al. 2013, sec. 11.4); standard errors are those of the means of the halves.
+Source: Teh (2003), sec. 2.3.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
+from herdcli.errors import BadUsage
 from herdcli.markov.boltzmann import boltzmann, colours
 from herdcli.markov.network import Factor, Network
 from herdcli.rng import Stream, generator
@@ -40,6 +42,9 @@ class Gibbs:
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
+        if settings.annealing > settings.burn_in:
+            hint = f"--burn-in {settings.annealing} or more"
+            raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
         self.machine = boltzmann(network, "gibbs")
         self.parts = [part[~self.machine.held[part]] for part in colours(self.machine.W)]
         self.rows = [(part, self.machine.W[part]) for part in self.parts]
@@ -59,8 +64,9 @@ class Gibbs:
         random = generator(self.settings.seed, Stream.CHAINS, step=state.step)
         kept = state.step - self.settings.burn_in
         half = int(kept >= (self.steps - self.settings.burn_in) // 2)
+        cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         for part, W in self.rows:
-            p = expit(W @ state.x + self.machine.b[part, None])
+            p = expit(cold * (W @ state.x + self.machine.b[part, None]))
             state.x[part] = random.random(p.shape) < p
             if kept >= 0:
                 state.probability[half, part] += p

@@ -3,7 +3,7 @@
 The cliques are those of an elimination order: clique k holds variable k and its neighbours when it goes, and sends its
 message to the clique of the first of them to go next.  A clique's axes stand in elimination order, so that messages
 only need new axes of length 1, and summing a variable out is summing over the first axis.
-Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation); Teh (2003), sec. 2.2.2.
+Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation, divides messages out); Teh (2003), sec. 2.2.2.
 """
 
 from __future__ import annotations
@@ -91,6 +91,37 @@ def calibrate(network: Network, tree: Tree) -> Calibrated:
         impossible = messages[k] == -np.inf  # 0/0 of Hugin propagation is 0
         down -= np.where(impossible, 0.0, messages[k])
         tables[k] += down
+    return Calibrated(tree, tables, log_z)
+
+
+def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
+    """The same by Shafer–Shenoy propagation: a message is the product of all other incoming ones, nothing is divided out.
+
+    More products where a clique has many neighbours, and no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
+    """
+    tables = _initial(network, tree)
+    states = network.cardinality.tolist()
+    children: list[list[int]] = [[] for _ in tables]
+    arriving: list[Array] = []  # the message of each clique to its parent, seen with the parent's axes
+    log_z = 0.0
+    for k, table in enumerate(tables):
+        up = log_sum(sum((arriving[j] for j in children[k]), start=table), (0,))
+        p = tree.parent[k]
+        if p < 0:
+            log_z += float(up)
+            arriving.append(up)
+        else:
+            children[p].append(k)
+            arriving.append(_placed(up, tree.scopes[k][1:], tree.scopes[p], states))
+    if log_z == -np.inf:
+        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+    for p in range(len(tables) - 1, -1, -1):
+        here = tables[p] + (log_z - float(arriving[p]) if tree.parent[p] < 0 else 0.0)
+        for k in children[p]:
+            others = sum((arriving[j] for j in children[p] if j != k), start=here)
+            separator = set(tree.scopes[k][1:])
+            tables[k] = tables[k] + log_sum(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))
+        tables[p] = sum((arriving[j] for j in children[p]), start=here)
     return Calibrated(tree, tables, log_z)
 
 

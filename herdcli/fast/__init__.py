@@ -1,15 +1,16 @@
 """Inner loops, compiled or in NumPy: the same signatures and, bit for bit, the same results.
 
-`from herdcli import fast; fast.logistic(x)`.  At import the compiled loops are taken if they were
-built, else the NumPy twins; HERD_KERNELS=cython|python decides instead.  A new loop `name` is a
-pair `_name.pyx`, `numpy_name.py` and one entry of TWINS; what the twin names in `__all__` appears here.
+`from herdcli import fast; fast.logistic(x)`.  The compiled loops are taken if they were built, else the
+NumPy twins; HERD_KERNELS=cython|python decides instead.  A new loop `name` is a pair `_name.pyx`,
+`numpy_name.py` and one entry of TWINS.  A pair is imported when one of its functions is first used.
 """
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from herdcli.errors import BadUsage
 
@@ -24,7 +25,16 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, solve_step
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
-TWINS = ("embedding", "gibbs", "herding", "hmc", "junction", "lattice", "markov", "online")
+TWINS = {  # what the twin names in `__all__`
+    "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values",
+    "gibbs": "add_sparse_product logistic momentum_step sparse_scratch two_state_means two_state_sample",
+    "herding": "ascend herding_scratch herding_update hidden_pass",
+    "hmc": "expert_energy expert_slope leapfrog leapfrog_scratch",
+    "junction": "clique_updates region_updates settle_and_scale",
+    "lattice": "lattice_sweep",
+    "markov": "residual_updates settle update_messages",
+    "online": "learn_binary learn_multiclass linear_scores murmur3 parse_text solve_step",
+}
 
 __all__ = [
     "add_sparse_product",
@@ -62,6 +72,7 @@ __all__ = [
     "use",
 ]
 
+_TOPIC = {function: topic for topic, functions in TWINS.items() for function in functions.split()}
 _used = ""
 
 
@@ -75,17 +86,24 @@ def use(name: str) -> None:
     global _used
     if name not in ("cython", "python"):
         raise BadUsage(f"unknown kernels '{name}', expected cython or python", where="HERD_KERNELS")
-    for topic in TWINS:
-        twin = import_module(f"herdcli.fast.numpy_{topic}")
-        source = twin
-        if name == "cython":
-            try:
-                source = import_module(f"herdcli.fast._{topic}")
-            except ImportError as error:
-                raise BadUsage(f"the compiled loops are not built ({error})", where="HERD_KERNELS", hint="use python") from None
-        for function in twin.__all__:
-            globals()[function] = getattr(source, function)
+    missing = [topic for topic in TWINS if name == "cython" and find_spec(f"herdcli.fast._{topic}") is None]
+    if missing:
+        raise BadUsage(f"the compiled loops are not built (no herdcli.fast._{missing[0]})", where="HERD_KERNELS", hint="use python")
+    for function in _TOPIC:
+        globals().pop(function, None)
     _used = name
+
+
+def __getattr__(function: str) -> Any:
+    """A loop, looked up once: from then on it is an attribute like any other."""
+    if function not in _TOPIC:
+        raise AttributeError(f"module 'herdcli.fast' has no attribute '{function}'")
+    module = ("_" if _used == "cython" else "numpy_") + _TOPIC[function]
+    try:
+        found = globals()[function] = getattr(import_module(f"herdcli.fast.{module}"), function)
+    except ImportError as error:
+        raise BadUsage(f"the compiled loops cannot be loaded ({error})", where="HERD_KERNELS", hint="use python") from None
+    return found
 
 
 def _choose() -> None:

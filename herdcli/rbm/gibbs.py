@@ -136,13 +136,13 @@ class Categorical(Drawn):
     columns: int
 
     def _mean(self, natural: Array) -> None:
-        units = natural.reshape(*natural.shape[:-1], -1, self.columns)
+        units = natural.reshape(*natural.shape[:-1], natural.shape[-1] // self.columns, self.columns)
         units -= units.max(axis=-1, keepdims=True)
         np.exp(units, out=units)
         units /= units.sum(axis=-1, keepdims=True)
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
-        units = mean.reshape(*mean.shape[:-1], -1, self.columns)
+        units = mean.reshape(*mean.shape[:-1], mean.shape[-1] // self.columns, self.columns)
         below = np.cumsum(units[..., :-1], axis=-1) <= generator.random((*units.shape[:-1], 1), dtype=np.float32)
         states = np.zeros(units.shape, dtype=np.float32)
         np.put_along_axis(states, below.sum(axis=-1, keepdims=True), 1.0, axis=-1)

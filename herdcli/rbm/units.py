@@ -293,7 +293,7 @@ class Softmax:
         self.support = np.eye(columns)
 
     def _units(self, columns: Array) -> Array:
-        return columns.reshape(*columns.shape[:-1], -1, self.group)
+        return columns.reshape(*columns.shape[:-1], columns.shape[-1] // self.group, self.group)
 
     def log_partition(self, natural: Array) -> Array:
         result: Array = np.logaddexp.reduce(self._units(natural), axis=-1)

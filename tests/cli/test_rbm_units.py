@@ -254,6 +254,30 @@ def test_a_network_of_layers_is_learned_by_option_and_by_command(run: Callable, 
     assert set(np.unique(artifacts.load("s.h5").value.X)) <= {0, 1}
 
 
+@pytest.mark.parametrize("steps", [3, 8])
+def test_a_network_of_layers_goes_on_from_its_checkpoint(run: Callable, grey: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Stopped in the first layer (6 steps) or in the second, and resumed: the bytes of a run without a stop."""
+    from herdcli.errors import Interrupted
+    from herdcli.rbm import stack
+
+    arguments = ("fit-rbm", "-q", "grey.h5", "--layers", "5,6", "--epochs", "3", "--algorithm", "fpcd", "--centering")
+    assert run(*arguments, "-o", "whole.h5").code == 0
+    taken, step = [0], stack.step
+
+    def stopping(*given: object, **named: object) -> object:
+        if taken[0] == steps:
+            raise Interrupted(15)
+        taken[0] += 1
+        return step(*given, **named)  # type: ignore[arg-type]
+
+    checkpoint = ("--checkpoint", "run.state", "--every", "1", "-o", "cut.h5")
+    monkeypatch.setattr(stack, "step", stopping)
+    assert run(*arguments, *checkpoint).code == 75
+    monkeypatch.setattr(stack, "step", step)
+    assert run(*arguments, *checkpoint, "--resume").code == 0
+    assert (grey.parent / "cut.h5").read_bytes() == (grey.parent / "whole.h5").read_bytes()
+
+
 def test_the_bound_of_an_unlearned_layer_is_the_likelihood_below(run: Callable, grey: Path) -> None:
     assert run("fit-rbm", "-q", "grey.h5", "--hidden", "5", "--epochs", "20", "-o", "one.h5").code == 0
     still = ("--hidden", "8", "--epochs", "1", "--learning-rate", "1e-9")

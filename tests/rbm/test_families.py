@@ -220,6 +220,16 @@ def test_samples_and_means_are_the_familys(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_rows_are_no_rows(name: str) -> None:
+    none = np.empty((0, 6), dtype=np.float32)
+    assert layer(family(name)).fair_states((0, 6), generator(0, Stream.INITIAL)).shape == (0, 6)
+    layer(family(name)).sample(none, np.zeros(6, np.float32), none.copy(), generator(0, Stream.GIBBS))
+    family(name).require(none)
+    assert family(name).summed_log_partition(none.copy()).shape == (0,)
+    assert family(name).mean(none).shape == (0, 6)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_fair_states_are_drawn_at_natural_parameter_0(name: str) -> None:
     states = layer(family(name)).fair_states((4000, 6), generator(0, Stream.INITIAL))
     assert states.dtype == np.float32

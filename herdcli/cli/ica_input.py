@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.artifacts import Artifact, preparation
 from herdcli.artifacts.dataset import TEST, TRAIN
 from herdcli.cli.session import Session
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import mixing, whitening
 from herdcli.numerics.whitening import Whitening
 from herdcli.schema import Array
@@ -48,7 +48,7 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Rows:
         Z = fitted.apply(train)
         rest = X[split == TEST]
         holdout = fitted.apply(rest).astype(np.float32) if len(rest) else None
-    except HerdError as error:
+    except DataError as error:
         error.where = error.where or artifact.name
         raise
     shape = None if options["mix"] or options["mixing"] else data.image_shape

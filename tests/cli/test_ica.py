@@ -1,0 +1,375 @@
+"""`herd ica`: what it writes, what it refuses and in which words, and that reruns, threads and resuming end at the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from herdcli.artifacts import load
+from herdcli.cli.main import main
+from herdcli.errors import Interrupted
+from herdcli.ica import learning
+from herdcli.numerics.amari import amari_distance
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """run(*arguments) is `herd` in this process, in tmp_path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HERD_THREADS", "1")
+
+    def invoke(*arguments: object) -> Ended:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return Ended(int(ended.value.code or 0), out, err)
+
+    return invoke
+
+
+RANDOM = np.random.default_rng(0)
+SOURCES = RANDOM.laplace(size=(1200, 4))
+MIXING = RANDOM.standard_normal((4, 4))
+
+
+def write(path: Path, X: np.ndarray, **others: np.ndarray) -> None:
+    with h5py.File(path, "w") as file:
+        file["X"] = X
+        for name, item in others.items():
+            file[name] = item
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> None:
+    """sources.h5, mixed.h5 and mixing.h5: four Laplacian sources, what was mixed of them, and how."""
+    write(tmp_path / "sources.h5", SOURCES)
+    write(tmp_path / "short.h5", SOURCES[:60] @ MIXING.T)
+    write(tmp_path / "mixed.h5", SOURCES @ MIXING.T, split=np.repeat([0, 2], [1000, 200]).astype(np.uint8))
+    write(tmp_path / "mixing.h5", MIXING)
+
+
+SHORT = ("--rates", "0.02x20,0.005x10", "--leapfrog", 3, "--batch-size", 50)
+ALL = [
+    ("ml",),
+    ("infomax", "--rates", "0.02x30"),
+    ("infomax", "--rates", "0.02x10", "--filters", 6, "--density", "laplace"),
+    ("ebm", *SHORT, "--filters", 6, "--gamma-rate", 0.1),
+    ("ebm", *SHORT, "--topography", "2x3", "--neighbourhood", 1),
+    ("ebm", *SHORT, "--expert", "infomax", "--filters", 5),
+    ("equil", "--rates", "0.02x30"),
+    ("sparse-coding", "--filters", 6, "--rates", "0.1x5"),
+    ("sparse-coding", "--filters", 5, "--rates", "0.1x2", "--batch-size", 10, "--noise", 0),
+    ("sparse-coding", "--filters", 5, "--rates", "0.1x2", "--expert", "student", "--posterior", "variational"),
+]
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("line", ALL, ids=lambda line: "-".join(map(str, line[:1] + line[-2:])))
+def test_every_algorithm_makes_a_model_that_applies_and_evaluates(run, line):
+    made = run("ica", "mixed.h5", "--algorithm", *line, "-o", "a.h5")
+    assert made.code == 0, made.err
+    value = load("a.h5").value
+    assert value.rows == 1000
+    assert value.holdout.shape == (200, 4)
+    assert (np.diff(value.power) <= 0).all() or value.topography is not None
+    assert run("apply", "a.h5", "short.h5", "-o", "u.h5").code == 0
+    assert load("u.h5").value.X.shape == (60, len(value.J))
+    assert run("apply", "a.h5", "u.h5", "--want", "rows", "-o", "x.h5").code == 0
+    restored, rows = load("x.h5").value.X, SOURCES[:60] @ MIXING.T
+    if value.dictionary is None:
+        np.testing.assert_allclose(restored, rows, atol=1e-9)
+    else:
+        assert np.corrcoef(restored.ravel(), rows.ravel())[0, 1] > 0.9
+    assert run("apply", "a.h5", "short.h5", "--want", "energies", "-o", "e.h5").code == 0
+    assert load("e.h5").value.X.shape == (60, 1)
+    told = run("eval", "a.h5", "--format", "json")
+    assert told.code == 0, told.err
+    assert json.loads(told.out)[0]["filters"] == len(value.J)
+
+
+@pytest.mark.usefixtures("data")
+def test_sources_are_found_and_the_distance_to_a_known_mixing_is_traced(run):
+    assert run("ica", "mixed.h5", "--mixing", "mixing.h5", "-o", "a.h5").code == 0
+    assert run("ica", "sources.h5", "--mix", "random", "--algorithm", "infomax", "--average", 200, "-o", "b.h5").code == 0
+    assert run("ica", "sources.h5", "--mix", "instamix:0.5", "--algorithm", "ebm", *SHORT, "-o", "c.h5").code == 0
+    known = load("a.h5").value
+    assert amari_distance(known.unmixing @ MIXING) < 1
+    mixed = load("b.h5").value
+    assert amari_distance(mixed.unmixing @ mixed.mixing) < 1
+    assert mixed.trace.amari[-1] < 2 < mixed.trace.amari[0]
+    c = load("c.h5").value
+    assert c.mixing[0].tolist() == pytest.approx([1, 1 / 9, 1 / 9, 1 / 9])
+    assert c.trace.iteration[-1] == 30
+    assert len(c.trace.acceptance) == len(c.trace.step_size) == len(c.trace.amari) == len(c.trace.objective)
+    figures = json.loads(run("eval", "a.h5", "--format", "json").out)[0]
+    assert figures["amari"] == pytest.approx(amari_distance(known.unmixing @ MIXING))
+
+
+@pytest.mark.usefixtures("data")
+def test_preprocessing_is_kept_and_undone(run, tmp_path):
+    intensities = np.round(np.exp(SOURCES @ MIXING.T / 4) * 10)
+    write(tmp_path / "counts.h5", intensities)
+    assert run("ica", "counts.h5", "--log", "--whiten", "pca", "-o", "a.h5").code == 0
+    model = load("a.h5").value
+    np.testing.assert_allclose(model.restore(model.features(intensities)), intensities, rtol=1e-8, atol=1e-8)
+    assert run("ica", "counts.h5", "--components", 2, "-o", "b.h5").code == 0
+    assert load("b.h5").value.J.shape == (2, 2)
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(
+    "line", [("ebm", *SHORT, "--filters", 90), ("sparse-coding", "--rates", "0.1x3", "--filters", 6)], ids=["ebm", "sparse-coding"]
+)
+def test_threads_and_reruns_leave_the_bytes_alone(run, tmp_path, line):
+    write(tmp_path / "wide.h5", RANDOM.laplace(size=(300, 50)) if line[0] == "ebm" else SOURCES)
+    files = []
+    for name, threads in (("a", 1), ("b", 2), ("c", 1)):
+        assert run("ica", "wide.h5", "--algorithm", *line, "-j", threads, "-o", f"{name}.h5").code == 0
+        files.append(Path(f"{name}.h5").read_bytes())
+    assert files[0] == files[1] == files[2]
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("line", [("ebm", *SHORT), ("infomax", "--rates", "0.02x30"), ("ml",), ("sparse-coding", "--rates", "0.1x30")])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
+    import herdcli.cli.session as session
+
+    assert run("ica", "mixed.h5", "--algorithm", *line, "-o", "plain.h5").code == 0
+    real = session.iterate.run
+
+    def interrupted(step, state, **options):
+        count = 0
+
+        def once(now):
+            nonlocal count
+            count += 1
+            now = step(now)
+            if count == 5:
+                options["checkpoint"](now)
+                raise Interrupted(15, step=now.step)
+            return now
+
+        return real(once, state, **options)
+
+    monkeypatch.setattr(session.iterate, "run", interrupted)
+    ended = run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "-o", "resumed.h5")
+    assert (ended.code, ended.err) == (75, "herd ica: interrupted after step 5\nhint: the checkpoint is saved: go on with --resume\n")
+    monkeypatch.setattr(session.iterate, "run", real)
+    assert run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "--resume", "-o", "resumed.h5").code == 0
+    assert Path("plain.h5").read_bytes() == Path("resumed.h5").read_bytes()
+    assert not Path("c").exists()
+
+
+def test_libraries_that_are_not_installed_are_replaced_and_told(run, data, monkeypatch):
+    from herdcli.ica import libraries
+
+    monkeypatch.setattr(libraries, "installed", lambda name: False)
+    for name in ("fastica", "picard"):
+        ended = run("ica", "mixed.h5", "--algorithm", name, "-o", f"{name}.h5")
+        assert ended.code == 0
+        assert f"ica: {name} is not installed: our own maximum likelihood in its place (pip install 'herdcli[ica]')\n" in ended.err
+    assert np.array_equal(load("picard.h5").value.J, load("fastica.h5").value.J)
+
+
+def test_fastica_of_scikit_learn(run, data):
+    pytest.importorskip("sklearn", reason="the extra ica is not installed")
+    assert run("ica", "mixed.h5", "--algorithm", "fastica", "-o", "a.h5").code == 0
+    assert amari_distance(load("a.h5").value.unmixing @ MIXING) < 1
+    refused = run("ica", "mixed.h5", "--algorithm", "fastica", "--whiten", "centre")
+    assert (refused.code, refused.err) == (2, "herd ica: fastica needs whitened rows\nhint: --whiten zca or pca\n")
+
+
+# What is refused, and in which words.
+
+FEWER, MORE = "fewer than it takes", "\nhint: --components 2, or more rows\n"
+EBM = ("mixed.h5", "--algorithm", "ebm")
+BAD = [
+    (("few.h5",), 65, f"few.h5: /X has 4 training rows for 4 columns: {FEWER}{MORE}"),
+    (("few.h5", "--components", 4), 65, f"few.h5: /X has 4 training rows for 4 components: {FEWER}{MORE}"),
+    (("nan.h5",), 65, "nan.h5: /X has 1 NaN row (first: row 3)\nhint: remove the rows or fill them in\n"),
+    (("flat.h5", "--whiten", "centre"), 65, "flat.h5: rows vary in 3 of 5 directions\nhint: --whiten pca drops the others\n"),
+    (
+        ("mixed.h5", "--filters", 6),
+        2,
+        "ml finds as many filters as dimensions, 4, not 6\nhint: --algorithm ebm, infomax or sparse-coding\n",
+    ),
+    (
+        ("mixed.h5", "--algorithm", "equil", "--filters", 6),
+        2,
+        "equil draws from square models, and 6 filters of 4 dimensions are not\nhint: use ebm\n",
+    ),
+    ((*EBM, "--filters", 3), 2, "3 filters of 4 dimensions: there must be as many or more\nhint: --components keeps fewer\n"),
+    ((*EBM, "--gamma", 0.4), 2, "gamma 0.4 is not above ½: the Student density has no finite integral\n"),
+    (
+        (*EBM, "--topography", "2x2", "--expert", "logistic"),
+        2,
+        "a topography is of ebm with student experts, and has as many places as filters\n",
+    ),
+    (
+        (*EBM, "--topography", "2x2"),
+        2,
+        "a neighbourhood of 3 does not fit a grid of 2×2: an odd side, at most 2\n",
+    ),
+    (("mixed.h5", "--components", 9), 2, "9 components of 4 columns cannot be kept\nhint: from 1 to 4\n"),
+    (
+        ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
+        2,
+        "--mix makes a mixing, --mixing names the one there is\nhint: leave one of them out\n",
+    ),
+    (("mixed.h5", "--mixing", "sources.h5"), 65, "sources.h5: the mixing has 1200 rows, /X has 4 columns: x = A s\n"),
+    (
+        ("mixed.h5", "--density", "laplace"),
+        2,
+        "density 'laplace' has no curvature to go by\nhint: use one of logistic, student, laplace-smooth, or infomax\n",
+    ),
+    (
+        ("mixed.h5", "--log"),
+        65,
+        "mixed.h5: /X has negative values, first in row 0: log(1 + x) is of intensities, from 0 upwards\n",
+    ),
+    (
+        ("mixed.h5", "--iterations", 1, "--on-nonconvergence", "error"),
+        1,
+        "not converged after 1 iterations: the largest entry of the gradient is 0.24\nhint: --iterations allows more\n",
+    ),
+    (("mixed.h5", "--algorithm", "infomax", "--rates", "1e200x9"), 1, "filters left the finite range at update 2\nhint: lower --rates\n"),
+    (
+        ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "laplace"),
+        2,
+        "without noise there is no laplace posterior\nhint: --posterior map, or --noise above 0\n",
+    ),
+]
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(("line", "code", "words"), BAD, ids=lambda item: None if isinstance(item, int) else "")
+def test_what_is_refused(run, tmp_path, line, code, words):
+    write(tmp_path / "few.h5", SOURCES[:4])
+    hole = SOURCES.copy()
+    hole[3, 1] = np.nan
+    write(tmp_path / "nan.h5", hole)
+    write(tmp_path / "flat.h5", np.column_stack([SOURCES[:, :3], np.full(1200, 7.0), SOURCES[:, 0]]))
+    with np.errstate(all="ignore"):
+        ended = run("ica", *line, "-o", "out.h5")
+    assert ended.code == code, ended.err
+    assert not Path("out.h5").exists()
+    assert ended.err.endswith(f"herd ica: {words}")
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--rates", "0.05"),
+            "Invalid value for '--rates': '0.05' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
+        ),
+        (
+            ("--rates", "0x5"),
+            "Invalid value for '--rates': '0x5' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
+        ),
+        (("--topography", "20"), "Invalid value for '--topography': '20' is not of the form 20x20: height and width of the map"),
+        (
+            ("--mix", "random:2"),
+            "Invalid value for '--mix': 'random:2' is neither 'random' nor 'instamix' nor instamix:b with b from 0 to 1",
+        ),
+        (("--initial-scale", "big"), "Invalid value for '--initial-scale': 'big' is neither 'unit' nor a number above 0"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(run, options, message):
+    ended = run("ica", "mixed.h5", *options)
+    assert (ended.code, ended.err) == (2, f"herd ica: {message}\nhint: try 'herd ica --help'\n")
+
+
+def test_dropped_directions_and_constant_channels_are_told(run, tmp_path):
+    write(tmp_path / "flat.h5", np.column_stack([SOURCES[:, :3], np.full(1200, 7.0), SOURCES[:, 0]]))
+    ended = run("ica", "flat.h5", "-o", "a.h5")
+    assert ended.code == 0
+    assert "ica: 1 of 5 columns are constant (first: column 3)\n" in ended.err
+    assert "ica: rows vary in 3 of 5 directions: 2 components were dropped\n" in ended.err
+    assert "ica: --whiten zca needs all directions: pca in its place\n" in ended.err
+    assert load("a.h5").value.J.shape == (3, 3)
+
+
+def test_gaussian_sources_are_told(run, tmp_path):
+    random = np.random.default_rng(1)
+    write(tmp_path / "g.h5", np.column_stack([random.standard_normal((4000, 2)), random.laplace(size=4000)]))
+    ended = run("ica", "g.h5", "-o", "a.h5")
+    assert ended.code == 0
+    assert "ica: warning: 2 of 3 outputs look Gaussian: their rotation is not identifiable\n" in ended.err
+    write(tmp_path / "l.h5", SOURCES)
+    assert "Gaussian" not in run("ica", "l.h5", "-o", "a.h5").err
+
+
+@pytest.mark.usefixtures("data")
+def test_a_collapse_writes_the_last_good_filters_and_ends_with_1(run):
+    ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--step-size", 1e6, "--rates", "0.01x500", "--leapfrog", 2, "-o", "a.h5")
+    assert ended.code == 1
+    assert "ica: warning: the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead\n" in ended.err
+    assert "ica: warning: the last good filters are written\n" in ended.err
+    assert ended.err.endswith(
+        "herd ica: acceptance collapsed again at update 200, after the leapfrog step had been reset\n"
+        "hint: lower --rates, or take shorter trajectories (--leapfrog)\n"
+    )
+    value = load("a.h5").value
+    assert np.isfinite(value.J).all()
+    assert value.iterations == 200
+
+
+@pytest.mark.usefixtures("data")
+def test_weights_outside_of_the_normalisable_region_are_told(run, monkeypatch):
+    real = learning.init
+
+    def falling(problem):
+        state = real(problem)
+        state.gamma_velocity[...] = -0.6
+        return state
+
+    monkeypatch.setattr(learning, "init", falling)
+    ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--gamma-rate", 0.1, "--rates", "0.01x1", "--leapfrog", 2, "-o", "a.h5")
+    assert ended.code == 0
+    assert "ica: warning: γ left the normalisable region 4 times and was set back to its border\n" in ended.err
+    assert load("a.h5").value.gamma.min() > 0.5
+
+
+@pytest.mark.usefixtures("data")
+def test_options_of_other_algorithms_are_told(run):
+    ended = run("ica", "mixed.h5", "--leapfrog", 3, "--posterior", "map", "--gradient", "exact", "-o", "a.h5")
+    assert [line for line in ended.err.splitlines() if "no effect" in line] == [
+        "ica: warning: --leapfrog has no effect with --algorithm ml",
+        "ica: warning: --posterior has no effect with --algorithm ml",
+        "ica: warning: --gradient has no effect with --algorithm ml",
+    ]
+
+
+@pytest.mark.usefixtures("data")
+def test_apply_refuses_what_does_not_fit(run, tmp_path):
+    write(tmp_path / "wide.h5", RANDOM.standard_normal((5, 7)))
+    assert run("ica", "mixed.h5", "-o", "a.h5").code == 0
+    lines = {
+        ("wide.h5",): (65, "wide.h5: /X has 7 columns, the model has 4 columns\n"),
+        ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, the model has 4 filters\n"),
+        ("mixed.h5", "--want", "classes"): (
+            2,
+            "--want classes needs a model of classes, and filters have none\nhint: --want features, energies or rows\n",
+        ),
+    }
+    for line, (code, words) in lines.items():
+        ended = run("apply", "a.h5", *line)
+        assert (ended.code, ended.err) == (code, f"herd apply: {words}")

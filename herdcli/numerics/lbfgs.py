@@ -1,6 +1,7 @@
 """Limited-memory BFGS as state and step, for smooth functions that are cheap to hold and dear to evaluate.
 
-Source: Nocedal & Wright (2006), algorithms 7.4 and 7.5; the step length satisfies the weak Wolfe conditions by bisection.
+Source: Nocedal & Wright (2006), algorithms 7.4 and 7.5; the step length satisfies the weak Wolfe
+conditions by bisection, where values differ by rounding alone the approximate ones of Hager & Zhang (2005).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from herdcli.schema import Array
 
 MEMORY = 12
+ROUNDING = 1e-14  # of the value, below which a step is judged by slopes alone
 Function = Callable[[Array], tuple[float, Array]]
 
 
@@ -46,9 +48,11 @@ def descend(function: Function, now: Minimum) -> Minimum:
     for _ in range(40):
         x = now.x + length * direction
         value, gradient = function(x)
-        if not value <= now.value + 1e-4 * length * slope:
+        steepness = float(direction @ gradient)
+        level = value <= now.value + ROUNDING * abs(now.value) and steepness <= (2e-4 - 1) * slope
+        if not (value <= now.value + 1e-4 * length * slope or level):
             high = length
-        elif float(direction @ gradient) < 0.9 * slope:
+        elif steepness < 0.9 * slope:
             low = length
         else:
             break

@@ -1,0 +1,149 @@
+"""Frontier sweeps, propagation without division, evidence in rows, annealing: all against the junction tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import BadUsage, DataError, NegativeResult
+from herdcli.markov import algorithms, generate, network
+from herdcli.markov.algorithms import Settings
+from herdcli.markov.batch import Batch
+
+
+def infer(given, algorithm, **settings):
+    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+
+
+def agree(ours, theirs, tolerance):
+    assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < tolerance * max(1, abs(theirs.attributes["log_z"]))
+    assert max(np.abs(p - q).max() for p, q in zip(ours.nodes, theirs.nodes, strict=True)) < tolerance
+    known = {tuple(sorted(scope)): p if scope == tuple(sorted(scope)) else p.T for scope, p in theirs.cliques if len(scope) == 2}
+    mine = {tuple(sorted(scope)): p if scope == tuple(sorted(scope)) else p.T for scope, p in ours.cliques if len(scope) == 2}
+    assert mine.keys() <= known.keys()
+    for scope, p in mine.items():
+        assert np.abs(p - known[scope]).max() < tolerance
+
+
+@pytest.mark.parametrize(("rows", "columns", "sigma_w"), [(4, 4, 1.0), (3, 6, 3.0), (6, 3, 3.0), (1, 5, 1.0), (5, 1, 1.0), (4, 4, 300.0)])
+def test_frontiers_give_the_marginals_of_the_junction_tree(rows, columns, sigma_w):
+    given = generate.make("grid", rows=rows, columns=columns, sigma_w=sigma_w, seed=rows)
+    method = algorithms.method(given, Settings(algorithm="frontier"))
+    assert method.logs == (sigma_w > 100)
+    agree(infer(given, "frontier"), infer(given, "junction-tree"), 1e-12)
+
+
+def test_frontiers_over_any_states_zeros_and_evidence():
+    random = np.random.default_rng(0)
+    cardinality = random.integers(1, 4, 12)
+    edges = generate.grid_edges(3, 4).tolist()
+    factors = []
+    for i, j in edges:
+        table = random.random((cardinality[j], cardinality[i])) * (random.random((cardinality[j], cardinality[i])) < 0.8)
+        table.flat[0] = 1.0
+        factors.append(((j, i), table))
+    factors += [((i,), random.random(cardinality[i]) + 0.1) for i in range(0, 12, 2)] + [((), np.array(2.0))]
+    given = network.build(cardinality, factors, shape=np.array([3, 4]))
+    held = network.condition(given, {int(np.argmax(cardinality)): 1})
+    agree(infer(given, "frontier"), infer(given, "junction-tree"), 1e-12)
+    agree(infer(held, "frontier"), infer(held, "junction-tree"), 1e-12)
+
+
+def test_networks_that_are_no_lattice_are_refused():
+    with pytest.raises(BadUsage, match="--algorithm frontier needs a network made as a grid"):
+        infer(generate.make("tree"), "frontier")
+    diagonal = network.build([2] * 4, [((0, 3), np.ones((2, 2)))], shape=np.array([2, 2]))
+    with pytest.raises(BadUsage, match="needs factors of neighbours on the grid alone, factor 0 is none"):
+        infer(diagonal, "frontier")
+    with pytest.raises(DataError, match=r"a frontier over this lattice has 2\^40.0 cells, at most 2\^27 can be swept"):
+        infer(generate.make("grid", rows=40, columns=40), "frontier")
+    closed = network.build(
+        [2, 2], [((0, 1), np.eye(2)), ((0,), np.array([1.0, 0.0])), ((1,), np.array([0.0, 1.0]))], shape=np.array([1, 2])
+    )
+    with pytest.raises(NegativeResult, match="no state has a probability"):
+        infer(closed, "frontier")
+
+
+def test_auto_sweeps_over_lattices_whose_junction_tree_is_large(monkeypatch):
+    given = generate.make("grid", rows=7, columns=7)
+    assert algorithms.candidates(given, Settings(), 1 << 30)[0][0] == "junction-tree"
+    monkeypatch.setattr(algorithms, "WIDE", 1000)
+    name, why = algorithms.candidates(given, Settings(), 1 << 30)[0]
+    assert name == "frontier"
+    assert why.startswith("which sweeps over the lattice in 2^")
+    assert algorithms.candidates(given, Settings(), 1000)[0][0] == "bp"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_propagation_without_division_is_the_same(seed):
+    random = np.random.default_rng(seed)
+    cardinality = random.integers(1, 4, 9)
+    factors = []
+    for _ in range(10):
+        scope = tuple(random.choice(9, random.integers(1, 4), replace=False).tolist())
+        table = np.exp(2 * random.standard_normal(cardinality[list(scope)])) * (random.random(cardinality[list(scope)]) < 0.9)
+        table.flat[0] = 1.0
+        factors.append((scope, table))
+    given = network.build(cardinality, factors)
+    agree(infer(given, "junction-tree", message_passing="shafer-shenoy"), infer(given, "junction-tree"), 1e-13)
+
+
+def rows_of(given, variables, evidence, **more):
+    batch = Batch(given, variables, evidence, orders=2, seed=0, **more)
+    return batch, iterate.run(batch.step, batch.init(), steps=batch.steps)
+
+
+def test_rows_of_evidence_are_conditioning(monkeypatch):
+    given = generate.make("grid", rows=3, columns=3, sigma_w=2.0, seed=1)
+    evidence = np.array([[-1, 0], [1, 1], [0, -1], [-1, -1], [1, 0]])
+    monkeypatch.setattr("herdcli.markov.batch.BLOCK", 200)
+    batch, state = rows_of(given, [4, 7], evidence)
+    assert batch.steps > 1
+    for row, given_states in enumerate(evidence):
+        held = {i: int(x) for i, x in zip([4, 7], given_states, strict=True) if x >= 0}
+        found = infer(network.condition(given, held), "junction-tree")
+        assert abs(found.attributes["log_z"] - state.log_z[row]) < 1e-12
+        for i, p in enumerate(found.nodes):
+            full = np.eye(2)[held[i]] if i in held else p
+            assert np.abs(state.marginals[row, 2 * i : 2 * i + 2] - full).max() < 1e-13
+
+
+def test_rows_that_cannot_be_are_named():
+    given = network.build([2, 2], [((0, 1), np.eye(2))])
+    with pytest.raises(NegativeResult, match="the evidence of row 1 has probability 0"):
+        rows_of(given, [0, 1], np.array([[0, 0], [0, 1]]))
+    with pytest.raises(DataError, match="row 1 gives x1 the state 2, it has 0 to 1, or −1"):
+        rows_of(given, [0, 1], np.array([[0, 0], [0, 2]]))
+
+
+def test_annealing_finds_both_modes_of_a_frustrated_start():
+    """Without it chains stay in the mode they begin near; with it the halves agree with the exact means."""
+    edges = generate.grid_edges(3, 3)
+    given = generate.from_weights(edges, np.full(len(edges), 5.0), np.array([-5.0, -7.5, -5.0, -7.5, -10.0, -7.5, -5.0, -7.5, -5.0]) + 0.05)
+    exact = infer(given, "junction-tree").nodes[4][1]
+    found = infer(given, "gibbs", sweeps=50, burn_in=300, annealing=250, chains=400)
+    assert abs(found.nodes[4][1] - exact) < 0.1
+    with pytest.raises(BadUsage, match="--annealing 20 is longer than the burn-in of 10 sweeps"):
+        infer(given, "gibbs", sweeps=50, burn_in=10, annealing=20)
+
+
+def test_hidden_markov_models_are_forward_and_backward():
+    random = np.random.default_rng(0)
+    length, states, seen = 12, 3, random.integers(0, 4, 12)
+    start, move, emit = random.dirichlet(np.ones(3)), random.dirichlet(np.ones(3), 3), random.dirichlet(np.ones(4), 3)
+    factors = [((0,), start)] + [((t, t + 1), move) for t in range(length - 1)]
+    factors += [((t, length + t), emit) for t in range(length)]
+    given = network.condition(network.build([states] * length + [4] * length, factors), {length + t: int(y) for t, y in enumerate(seen)})
+    forward, backward = [start * emit[:, seen[0]]], [np.ones(states)]
+    for y in seen[1:]:
+        forward.append((forward[-1] @ move) * emit[:, y])
+    for y in seen[:0:-1]:
+        backward.insert(0, move @ (emit[:, y] * backward[0]))
+    for algorithm in ("junction-tree", "bp"):
+        found = infer(given, algorithm, tolerance=1e-14)
+        assert abs(found.attributes["log_z"] - np.log(forward[-1].sum())) < 1e-10
+        for t in range(length):
+            p = forward[t] * backward[t]
+            assert np.abs(found.nodes[t] - p / p.sum()).max() < 1e-12

@@ -1,0 +1,306 @@
+"""Learning of networks: every exact way reaches the distribution of proportional fitting, gradients are differences."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.artifacts import load_checkpoint, save_checkpoint
+from herdcli.errors import BadUsage, DataError, NegativeResult
+from herdcli.markov import (
+    cliques,
+    constraints,
+    enumeration,
+    fitted,
+    generate,
+    induction,
+    learning,
+    learning_gradient,
+    moments,
+    network,
+    structure,
+    tilting,
+)
+from herdcli.markov.constraints import Cluster, Problem
+from herdcli.markov.learning import Settings
+
+_spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
+cases = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(cases)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+@pytest.mark.parametrize("algorithm", ["ipf", "effective-ipf", "ups-jt"])
+def test_iterative_scaling_finds_the_distribution_of_proportional_fitting(algorithm, smoothing):
+    given = cases.problem(smoothing=smoothing)
+    state, learned = cases.fit(given, algorithm, tolerance=1e-12)
+    assert learned.converged
+    assert np.abs(cases.joint(given, learned.factors) - cases.fitted_by_hand(given, 300)).max() < 1e-11
+    assert state.residual[0] > 1e-3
+
+
+@pytest.mark.parametrize(("algorithm", "settings"), [("gis", {}), ("iis", {}), ("gradient", {})])
+def test_older_ways_reach_the_same_distribution(algorithm, settings):
+    given = cases.problem()
+    _, learned = cases.fit(given, algorithm, tolerance=1e-8, iterations=3000, **settings)
+    assert learned.converged
+    assert np.abs(cases.joint(given, learned.factors) - cases.fitted_by_hand(given, 300)).max() < 1e-7
+
+
+def test_propagations_a_sweep():
+    """UPS-JT passes each separator twice a sweep; effective IPF passes all of them after each of |A| scalings."""
+    given = cases.problem()
+    learner = learning.learner(given, Settings())
+    separators, clusters = len(learner.graph.separators), len(given.clusters)
+    assert separators >= 2
+    for algorithm, expected in (("ups-jt", 2 * separators), ("effective-ipf", clusters * separators), ("ipf", 0)):
+        state, learned = cases.fit(given, algorithm, iterations=3, tolerance=1e-300)
+        assert state.step == 3
+        assert learned.counts == (3 * clusters, 3 * expected)
+
+
+def test_every_cluster_is_right_when_ups_jt_scales_it():
+    """The marginal that is scaled is that of the whole model: a sweep equals one of proportional fitting in the same order."""
+    given = cases.problem()
+    learner = learning.learner(given, Settings())
+    order = [k for part in learner.program for k, other in part.tolist() if other < 0]
+    assert sorted(order) == list(range(len(given.clusters)))
+    again = Problem(given.cardinality, [given.clusters[a] for a in order])
+    state = learner.step(learner.step(learner.init()))
+    factors = learner.result(state).factors
+    assert np.abs(cases.joint(given, factors) - cases.fitted_by_hand(again, 2)).max() < 1e-15
+
+
+def test_least_divergence_from_a_base():
+    random = np.random.default_rng(5)
+    base = network.build(cases.CARDINALITY, [((i, j), np.exp(random.standard_normal((cases.CARDINALITY[i], cases.CARDINALITY[j]))))
+                                             for i, j in [(0, 2), (2, 4), (1, 3)]])  # fmt: skip
+    given = cases.problem(scopes=[(0, 1), (3, 4), (4, 5)], base=base)
+    expected = cases.fitted_by_hand(given, 300)
+    assert np.abs(expected - cases.fitted_by_hand(cases.problem(scopes=[(0, 1), (3, 4), (4, 5)]), 300)).max() > 1e-3
+    for algorithm in ("ups-jt", "effective-ipf", "ipf", "gradient"):
+        _, learned = cases.fit(given, algorithm, tolerance=1e-10)
+        assert np.abs(cases.joint(given, learned.factors) - expected).max() < 1e-9
+    small = network.build(cases.CARDINALITY, list(base.factors())[::2])  # pairs (0, 2) and (1, 3): the cliques are a tree
+    tree = cases.problem(scopes=[(0, 1), (3, 4)], base=small)
+    for settings in ({"double_loop": True}, {"double_loop": False}):
+        _, learned = cases.fit(tree, "loopy-is", tolerance=1e-10, **settings)
+        assert np.abs(cases.joint(tree, learned.factors) - cases.fitted_by_hand(tree, 300)).max() < 1e-9
+
+
+def boltzmann_features(given: Problem) -> Problem:
+    """Two-state pairs as the features x_i, x_j and x_i x_j."""
+    made = []
+    for cluster in given.clusters:
+        f = np.zeros((3, 2, 2))
+        f[0, 1], f[1, :, 1], f[2, 1, 1] = 1, 1, 1
+        made.append(Cluster(cluster.scope, f.reshape(3, -1) @ cluster.target.ravel(), f))
+    return Problem(given.cardinality, made, rows=given.rows)
+
+
+@pytest.mark.parametrize("algorithm", ["ups-jt", "effective-ipf", "ipf", "gradient"])
+def test_features_that_say_as_much_as_marginals_give_the_same_model(algorithm):
+    given = cases.problem(cardinality=np.full(6, 2), scopes=[(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 5)])
+    _, learned = cases.fit(boltzmann_features(given), algorithm)
+    assert learned.converged
+    assert np.abs(cases.joint(given, learned.factors) - cases.fitted_by_hand(given, 300)).max() < 1e-8
+
+
+def test_improved_scaling_needs_fewer_iterations_than_generalised():
+    given = boltzmann_features(cases.problem(cardinality=np.full(5, 2), scopes=[(0, 1), (1, 2), (2, 3), (3, 4)]))
+    steps = {name: cases.fit(given, name, tolerance=2e-2)[1].iterations for name in ("gis", "iis")}
+    assert 1 < steps["iis"] < 0.9 * steps["gis"]
+
+
+@pytest.mark.parametrize("kind", [learning_gradient.ExactGradient, learning_gradient.PseudoLikelihood])
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_gradients_are_differences(kind, penalty):
+    random = np.random.default_rng(1)
+    given = cases.problem(scopes=[(0, 1), (1, 2), (2, 3), (3, 0)])
+    f = random.standard_normal((2, 2, 3))
+    given.clusters.append(Cluster((4, 5), f.reshape(2, -1) @ given.rows.marginal((4, 5), (2, 3)).ravel(), f))
+    learner = kind(given, Settings(algorithm="gradient", penalty=penalty))
+    theta = 0.5 * random.standard_normal(len(learner.parameters.target))
+    _, gradient = learner.objective(theta)
+    for i in range(len(theta)):
+        step = np.zeros(len(theta))
+        step[i] = 1e-5
+        difference = (learner.objective(theta + step)[0] - learner.objective(theta - step)[0]) / 2e-5
+        assert abs(gradient[i] - difference) < 1e-8
+
+
+def test_pseudo_likelihood_is_the_sum_of_conditionals():
+    given = cases.problem()
+    learner = learning.learner(given, Settings(algorithm="pseudo-likelihood"))
+    theta = np.random.default_rng(2).standard_normal(len(learner.parameters.target))
+    p = cases.joint(given, learner.parameters.factors(theta))
+    value = 0.0
+    for x in given.rows.x:
+        for i in range(len(x)):
+            line = p[tuple(slice(None) if k == i else x[k] for k in range(len(x)))]
+            value -= math.log(line[x[i]] / line.sum()) / len(given.rows.x)
+    assert abs(learner.objective(theta)[0] - value) < 1e-12
+
+
+def test_pseudo_likelihood_is_consistent_and_chains_come_near():
+    truth = generate.make("grid", rows=2, columns=3, sigma_w=1.0, sigma_b=0.5, seed=4)
+    p = enumeration.init(truth).joint
+    rows = constraints.Rows(np.array(list(np.ndindex(*p.shape))), p.ravel())  # every state, with its probability
+    edges = [tuple(edge) for edge in generate.grid_edges(2, 3).tolist()]
+    given = Problem(np.full(6, 2), constraints.from_scopes(rows, np.full(6, 2), edges, 0.0), rows=rows)
+    for name, most in {"pseudo-likelihood": 1e-12, "gibbs": 0.005, "cd": 0.005}.items():
+        settings = {} if name == "pseudo-likelihood" else {"expectations": name, "iterations": 200, "chains": 300, "learning_rate": 1.0}
+        _, learned = cases.fit(given, "gradient" if settings else name, **settings)
+        q = cases.joint(given, learned.factors)
+        assert -1e-15 < float((p * np.log(p / q)).sum()) < most, name
+
+
+def test_linear_response_is_right_to_second_order_in_the_weights():
+    pairs = np.array(list(itertools.combinations(range(6), 2)))
+    random = np.random.default_rng(0)
+    W, b = random.standard_normal(len(pairs)), 0.5 * random.standard_normal(6)
+    errors = []
+    for scale in (0.02, 0.04, 0.08, 0.16):
+        p = generate.from_weights(pairs, scale * W, b)
+        table = enumeration.init(p).joint
+        clusters = [Cluster(pair, enumeration.marginal(p, table, pair)) for pair in map(tuple, pairs.tolist())]
+        given = Problem(np.full(6, 2), clusters)
+        _, learned = cases.fit(given, "linear-response")
+        q = cases.joint(given, learned.factors)
+        errors.append(math.sqrt(float((table * np.log(table / q)).sum())))
+    slope = np.polyfit(np.log([0.02, 0.04, 0.08, 0.16]), np.log(errors), 1)[0]
+    assert slope > 1.8
+    assert errors[1] < 2e-3
+
+
+def test_linear_response_refuses_what_has_no_inverse():
+    x = np.zeros((10, 3), dtype=np.int64)
+    x[5:, 1:] = 1
+    rows = constraints.Rows(x, np.full(10, 0.1))
+    given = Problem(np.full(3, 2), constraints.from_scopes(rows, np.full(3, 2), [(0, 1), (0, 2), (1, 2)], 0.0), rows=rows)
+    with pytest.raises(DataError, match="x0 never changes, so its covariance has no inverse"):
+        cases.fit(given, "linear-response")
+    with pytest.raises(BadUsage, match="needs the marginals of all pairs"):
+        cases.fit(cases.problem(cardinality=np.full(6, 2), scopes=[(0, 1)]), "linear-response")
+
+
+def test_the_likeliest_tree_and_its_closed_form():
+    """P = Π p_ij / Π p_i^(d_i − 1), and no spanning tree has more information."""
+    cardinality = cases.CARDINALITY[:5]
+    rows = cases.sample(150, 4, cardinality)
+    pairs = constraints.pairs(rows, cardinality)
+    information = pairs.information()
+    p01 = rows.marginal((0, 1), (2, 3))
+    by_hand = float((p01 * np.log(p01 / np.outer(p01.sum(axis=1), p01.sum(axis=0)))).sum())
+    assert abs(information[0, 1] - by_hand) < 1e-14
+    tree = structure.chow_liu(information)
+    best = max(
+        sum(information[i, j] for i, j in edges)
+        for edges in itertools.combinations(itertools.combinations(range(5), 2), 4)
+        if len(cliques.junction_graph(edges).separators) == 3 and {i for e in edges for i in e} == set(range(5))
+    )
+    assert abs(sum(information[i, j] for i, j in tree) - best) < 1e-12
+    given = Problem(cardinality, constraints.from_scopes(rows, cardinality, tree, 0.0), rows=rows)
+    _, learned = cases.fit(given)
+    assert learned.iterations <= 2
+    expected = np.ones(cardinality)
+    for i, j in tree:
+        p = rows.marginal((i, j), (cardinality[i], cardinality[j]))
+        expected = expected * p.reshape([cardinality[k] if k in (i, j) else 1 for k in range(5)])
+    for i in range(5):
+        p = rows.marginal((i,), (cardinality[i],)) ** (1 - sum(i in edge for edge in tree))
+        expected = expected * p.reshape([-1 if k == i else 1 for k in range(5)])
+    assert np.abs(cases.joint(given, learned.factors) - expected).max() < 1e-14
+    likelihood = fitted.log_likelihood(given.network(learned.factors), rows.x, rows.weight, 1e9)
+    entropies = [float(-(q[q > 0] * np.log(q[q > 0])).sum()) for q in (rows.marginal((i,), (cardinality[i],)) for i in range(5))]
+    assert abs(likelihood - (best - sum(entropies))) < 1e-12
+
+
+def test_random_pairs_are_near_on_the_tree():
+    path = [(i, i + 1) for i in range(29)]
+    found = structure.near_on_tree(30, path, 0.3, 4, seed=1)
+    others = set(found) - set(path)
+    assert set(path) <= set(found)
+    assert {j - i for i, j in others} == {2, 3, 4}
+    assert 10 < len(others) < 40  # of 81
+    assert structure.near_on_tree(30, path, 1.0, 4, seed=1) == sorted((i, j) for i in range(30) for j in range(i + 1, min(30, i + 5)))
+
+
+def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
+    cardinality = np.full(6, 2)
+    rows = cases.sample(200, 8, cardinality)
+    pairs = constraints.pairs(rows, cardinality, 1.0)
+    start = Problem(cardinality, constraints.from_scopes(rows, cardinality, [], 1.0), rows=rows)
+    grown, added = induction.induced(start, pairs, 6, Settings(), 1.0, 1e9)
+    information = pairs.information()
+    assert abs(added[0][2] - information.max()) < 1e-9
+    assert information[added[0][:2]] == information.max()
+    assert len({pair[:2] for pair in added}) == 6
+    before = cases.joint(start, cases.fit(start)[1].factors)
+    after = cases.joint(grown, cases.fit(grown)[1].factors)
+    gained = float((after * np.log(after / before)).sum())
+    assert gained >= sum(gain for *_, gain in added) - 1e-9  # each gain is of one scaling, fitting anew adds to it
+    learner = learning.learner(grown, Settings(tolerance=1e-12))
+    state = iterate.run(learner.step, learner.init(), steps=100, until=learner.done)
+    table = induction.pair_marginals(learner, state)
+    for i, j in [(0, 5), (1, 3)]:
+        expected = after.sum(axis=tuple(k for k in range(6) if k not in (i, j)))
+        assert np.abs(table[2 * i : 2 * i + 2, 2 * j : 2 * j + 2] - expected).max() < 1e-9
+
+
+def test_tilting_gives_the_expectations():
+    random = np.random.default_rng(0)
+    p, q = random.dirichlet(np.ones(8)), random.dirichlet(np.ones(8))
+    p[2] = q[2] = 0
+    p, q = p / p.sum(), q / q.sum()
+    f = random.standard_normal((3, 8))
+    ratio = tilting.tilt(p, f, f @ q)
+    assert np.abs(f @ (p * ratio) - f @ q).max() < 1e-11
+    logs = np.log(ratio[p > 0])
+    A = np.column_stack([f[:, p > 0].T, np.ones(7)])
+    assert np.abs(A @ np.linalg.lstsq(A, logs, rcond=None)[0] - logs).max() < 1e-10
+    assert tilting.tilt(p, f, f.max(axis=1) + 1) is None
+
+
+def test_marginals_that_contradict_zeros_are_refused():
+    zero = np.array([[0.5, 0.0], [0.0, 0.5]])
+    given = Problem(np.full(2, 2), [Cluster((0, 1), zero)], base=generate.from_weights(np.array([[0, 1]]), np.zeros(1), np.zeros(2)))
+    assert cases.fit(given)[1].converged
+    base = network.build([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]]))])
+    with pytest.raises(NegativeResult, match=r"cluster 0 \(x0, x1\) needs states that other clusters, or the base, forbid"):
+        cases.fit(Problem(np.full(2, 2), [Cluster((0, 1), zero)], base=base))
+
+
+def test_moments_text():
+    text = """{"cardinality": [2, 2, 3], "names": ["a", "b", "c"],
+      "clusters": [{"scope": ["a", "b"], "marginal": [0.4, 0.1, 0.1, 0.4]},
+                   {"scope": [1, 2], "features": [0, 0, 0, 0, 0, 1], "expectations": 0.3}]}"""
+    given = constraints.check(moments.read(text))
+    _, learned = cases.fit(given, tolerance=1e-13)
+    p = cases.joint(given, learned.factors)
+    assert abs(p[:, 1, 2].sum() - 0.3) < 1e-12
+    assert np.abs(p.sum(axis=2) - [[0.4, 0.1], [0.1, 0.4]]).max() < 1e-9
+    assert np.abs(p[:, 0] / p[:, 0].sum(axis=1, keepdims=True) - 1 / 3).max() < 1e-12  # nothing is said there: largest entropy
+
+
+@pytest.mark.parametrize(("algorithm", "settings"), [
+    ("ups-jt", {}), ("effective-ipf", {}), ("ipf", {}), ("gis", {}), ("iis", {}), ("gradient", {}), ("loopy-is", {}),
+    ("loopy-is", {"double_loop": True}), ("cvm", {}), ("pseudo-likelihood", {}),
+    ("gradient", {"expectations": "cd", "chains": 7}), ("gradient", {"expectations": "gibbs", "chains": 7}),
+])  # fmt: skip
+def test_resumed_runs_end_at_the_same_bits(algorithm, settings, tmp_path):
+    given = cases.problem(scopes=[(0, 1), (1, 2), (2, 3), (3, 0)], rows=40)
+    chosen = Settings(algorithm=algorithm, tolerance=1e-300, iterations=6, **settings)
+    whole, begun, resumed = (learning.learner(given, chosen) for _ in range(3))
+    straight = iterate.run(whole.step, whole.init(), steps=6)
+    half = iterate.run(begun.step, begun.init(), steps=2)
+    path = str(tmp_path / "c")
+    save_checkpoint(path, half, "digest")
+    ended = iterate.run(resumed.step, load_checkpoint(path, type(half), "digest"), steps=6)
+    assert all(np.array_equal(p, q) for p, q in zip(whole.result(straight).factors, resumed.result(ended).factors, strict=True))

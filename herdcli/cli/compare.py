@@ -76,7 +76,7 @@ def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact
     if path is None or artifact.kind != "classifier":
         return artifact
     model: Classifier = artifact.value
-    score, variance, label = _scored(session, model, path, {"input_format": None, "label": None}, labelled=True)
+    score, variance, label, _ = _scored(session, model, path, {"input_format": None, "label": None}, labelled=True)
     held = Holdout(score, variance, label.astype(np.int64), np.full(len(label), TEST, dtype=np.uint8))
     return replace(artifact, value=replace(model, holdout=held))
 
@@ -85,15 +85,14 @@ def apply_classifier(session: Session, model: Classifier, path: str, options: Ro
     """Class probabilities of new rows as a data set, with the likeliest class as y, and what was made in words."""
     from herdcli.artifacts.dataset import Dataset
 
-    score, variance, _ = _scored(session, model, path, options, labelled=False)
+    score, variance, _, split = _scored(session, model, path, options, labelled=False)
     p = probabilities(score, variance, model.scale)
-    split = session.inputs["data"].value.split if session.inputs["data"].value is not None else None
     made = Dataset(p, y=winners(score), split=split, feature_names=list(model.classes), class_names=list(model.classes))
     return made, f"{len(p)} rows × {p.shape[1]} class probabilities"
 
 
-def _scored(session: Session, model: Classifier, path: str, options: Row, *, labelled: bool) -> tuple[Any, Any, Any]:
-    """Scores, variances (n, C) and class indices (n,) of the examples of a file."""
+def _scored(session: Session, model: Classifier, path: str, options: Row, *, labelled: bool) -> tuple[Any, Any, Any, Any]:
+    """Scores, variances (n, C), class indices and parts (n,) of the examples of a file; text has no parts (None)."""
     score_of = scorer(model)
     scores, variances, labels = [], [], []
     form, label = options["input_format"], options["label"]
@@ -110,7 +109,8 @@ def _scored(session: Session, model: Classifier, path: str, options: Row, *, lab
         given.finish()
         if not scores:
             raise DataError("there is no line of data", where=given.name)
-    return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels)
+    split = None if given.data is None else given.data.value.split
+    return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
 
 
 def _blocks(given: examples.Examples, model: Classifier, labelled: bool) -> Iterator[Block]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import signal
@@ -172,6 +173,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+    if argv is None:
+        gc.freeze()  # the process ends here: what it leaves is not searched for cycles
     raise SystemExit(code)
 
 

@@ -10,7 +10,6 @@ import click
 from herdcli.cli.options import checkpoint_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.session import Session
 
-OPEN_HALF = click.FloatRange(0.5, 1, min_open=True, max_open=True)
 POSITIVE = click.FloatRange(0, min_open=True)
 
 

@@ -39,7 +39,7 @@ cdef extern from "online_text.h" nogil:
     uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
     void online_parse(const char *text, int64_t size, int vw, online_output *out, online_report *report)
 
-cdef ptrdiff_t CACHED = 1 << 21  # bytes of a table that the cache holds anyway
+cdef ptrdiff_t CACHED = 1 << 18  # bytes of a table that stay in the cache while text is read between its uses
 
 
 cdef online_rule _rule(tuple rule):

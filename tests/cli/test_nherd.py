@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from herdcli.artifacts import load
+from herdcli.artifacts import load, save
 
 WIDE = "stdin: a table up to index 2000000000 would take 32 GB, more than the 1 GB allowed"
 
@@ -94,6 +95,21 @@ def test_zstandard_is_unwrapped(herd, text, tmp_path):
     assert herd("nherd-train", "-q", "train.svm.zst", "-o", "a.h5").code == 0
     assert herd("nherd-train", "-q", "train.svm", "-o", "b.h5").code == 0
     assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_rows_keep_their_parts_when_a_classifier_is_applied(herd, tmp_path):
+    assert herd("data", "digits", "-o", "d.h5").code == 0
+    split = np.random.default_rng(0).integers(0, 3, 1797).astype(np.uint8)
+    given = load(str(tmp_path / "d.h5")).value
+    save(str(tmp_path / "d.h5"), replace(given, split=split), [])
+    assert herd("nherd-train", "-q", "d.h5", "--normalize", "l2", "-o", "m.h5").code == 0
+    assert herd("apply", "-q", "m.h5", "d.h5", "-o", "p.h5").code == 0
+    made = load(str(tmp_path / "p.h5")).value
+    assert np.array_equal(made.split, split)
+    assert np.mean(made.y[split == 2] == given.y[split == 2]) > 0.85
+    assert herd("nherd-train", "-q", "-", "-o", "t.h5", stdin=svm(50)).code == 0
+    assert herd("apply", "-q", "t.h5", "-", "-o", "q.h5", stdin=svm(50)).code == 0
+    assert load(str(tmp_path / "q.h5")).value.split is None
 
 
 def test_both_kernels_write_the_same_bytes(herd, text, tmp_path):

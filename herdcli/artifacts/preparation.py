@@ -126,6 +126,12 @@ def dense(data: Dataset, dtype: Any) -> Array:
     return X
 
 
+def mean_and_deviation(X: Array) -> tuple[Array, Array]:
+    """The mean and the standard deviation of every column, float32; 1 in place of a deviation of 0."""
+    deviation = X.std(axis=0, dtype=np.float64)
+    return X.mean(axis=0, dtype=np.float64).astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
+
+
 def proportions(X: Array, limits: tuple[float, float]) -> Array:
     """Values of a range as shares of it, in place."""
     X -= X.dtype.type(limits[0])

@@ -78,7 +78,7 @@ def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Se
     first, *others = [*below, *stack.assemble(problem, state)]
     first = judged_on(first, rows.X, rows.split, None, map=session.map)
     if not below:
-        first = replace(first, image_shape=rows.image_shape, threshold=rows.threshold, value_range=rows.value_range)
+        first = replace(first, **rows.as_seen())
     made = stack.DBN([first, *others])
     session.save(made, f"layers of {', '.join(str(part.W.shape[2]) for part in made.layers)} hidden units", history=data)
 

@@ -9,7 +9,7 @@ import click
 
 from herdcli.cli.fit_dbn import fit_dbn, layer_options
 from herdcli.cli.fit_pairs import fit_pairs, pairs_option
-from herdcli.cli.fit_rbm_options import ALGORITHMS, unit_options, variant_options, warn_of_idle_options
+from herdcli.cli.fit_rbm_options import ALGORITHMS, standardize_option, unit_options, variant_options, warn_of_idle_options
 from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
@@ -73,6 +73,7 @@ BATCH_SIZE = Parsed("n|all", _parse_batch_size)
     layer_options,
     pairs_option,
     unit_options,
+    standardize_option,
     variant_options,
     data_options,
     seed_option,
@@ -119,7 +120,7 @@ def command(session: Session, source: str, **options: Any) -> None:
         lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"
     )
     model = classes.assemble(groups, state, settings, scored=options["per_class"], map=session.map)
-    model = replace(model, image_shape=rows.image_shape, threshold=rows.threshold, value_range=rows.value_range)
+    model = replace(model, **rows.as_seen())
     models = f"{model.count} models × " if model.count > 1 else ""
     session.save(model, f"{models}{settings.hidden} hidden, {settings.epochs} epochs", history=data)
 

@@ -54,6 +54,13 @@ def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def standardize_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--standardize."""
+    return click.option(
+        "--standardize", is_flag=True, help="gaussian visible units: free columns of the mean and deviation of the training rows."
+    )(command)
+
+
 def variant_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What changes the gradient or the weights after a step."""
     rate = click.FloatRange(0, min_open=True)

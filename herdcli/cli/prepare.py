@@ -29,6 +29,12 @@ class Prepared:
     threshold: float | None
     value_range: Array | None
     image_shape: Array | None
+    column_mean: Array | None = None
+    column_scale: Array | None = None
+
+    def as_seen(self) -> dict[str, Any]:
+        """How the rows became unit values, under the names that models keep it by."""
+        return {name: getattr(self, name) for name in ("image_shape", "threshold", "value_range", "column_mean", "column_scale")}
 
     def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
         """Labels and class names.  Raises DataError where the rows carry none."""
@@ -45,6 +51,8 @@ def in_units(session: Session, artifact: Artifact, units: Family, options: dict[
     """Rows of a data set in the values of a unit family: `two_state`, counts of a range's proportions, or the values as they are."""
     from herdcli.rbm.units import TwoState
 
+    if options.get("standardize") and units.name != "gaussian":
+        session.console.warn(f"--standardize has no effect with visible units {units.name}")
     if isinstance(units, TwoState):
         return two_state(session, artifact, units.values, options, default=default)
     data, is_rate = artifact.value, units.name.startswith("rate:")
@@ -60,6 +68,7 @@ def in_units(session: Session, artifact: Artifact, units: Family, options: dict[
         if is_rate:
             declared = preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
             X = preparation.proportions(X, declared) * np.float32(units.scale)
+        mean, scale = _standardized(session, X, split == 0, units, options)
         units.require(X)
     except HerdError as error:
         if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
@@ -67,7 +76,19 @@ def in_units(session: Session, artifact: Artifact, units: Family, options: dict[
         error.where = error.where or artifact.name
         raise
     limits = None if declared is None else np.asarray(declared, dtype=np.float64)
-    return Prepared(X=X, split=split, **_labels(data), threshold=None, value_range=limits, image_shape=data.image_shape)
+    known = {"threshold": None, "value_range": limits, "image_shape": data.image_shape, "column_mean": mean, "column_scale": scale}
+    return Prepared(X=X, split=split, **_labels(data), **known)
+
+
+def _standardized(session: Session, X: Array, training: Array, units: Family, options: dict[str, Any]) -> tuple[Array | None, Array | None]:
+    """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize the training rows'."""
+    mean, scale = options.get("column_mean"), options.get("column_scale")
+    if options.get("standardize") and units.name == "gaussian" and mean is None and training.any():
+        mean, scale = preparation.mean_and_deviation(X[training])
+    if mean is not None and scale is not None and X.shape[1] == len(mean):
+        X -= mean
+        X /= scale
+    return mean, scale
 
 
 def two_state(session: Session, artifact: Artifact, values: tuple[int, int], options: dict[str, Any], *, default: float) -> Prepared:

@@ -65,14 +65,14 @@ def command(session: Session, model: str, **options: Any) -> None:
 
 
 def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Any:
-    """The rows (count, D) of each model as a data set: counts of rate units as proportions, with what is known of the columns."""
+    """The rows (count, D) of each model as a data set, with what is known of the columns."""
     import numpy as np
 
     from herdcli.artifacts import Dataset
     from herdcli.rbm.units import family
 
     units = family(model.visible_units)
-    X = np.concatenate(rows) / np.float32(units.scale)
+    X = model.restored(np.concatenate(rows))
     two_state = units.name in ("binary", "spin") and not means
     y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
     return Dataset(

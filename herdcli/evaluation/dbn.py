@@ -60,4 +60,4 @@ def samples(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figu
     """Gibbs samples of the last layer carried down to the means of the first."""
     models = value.harmoniums()
     below = tuple(reversed(models[:-1]))
-    return rbm_plots.drawn(models[-1:], below, rbm_plots.SAMPLES, value.layers[0].image_shape, settings, map)
+    return rbm_plots.drawn(models[-1:], below, rbm_plots.SAMPLES, value.layers[0], settings, map)

@@ -94,6 +94,8 @@ def _likelihoods(
             sums["pseudo_likelihood"] += pseudo_likelihood(models[m], values, map=map).sum()
         if value.training_energy is not None:
             sums["free_energy_gap"] += (energies([models[m]], rows, map) - value.training_energy[m]).sum()
+    if value.column_scale is not None:  # the density of rows as they were before they were standardised
+        sums["log_likelihood"] -= total * float(np.log(value.column_scale, dtype=np.float64).sum())
     result: dict[str, float | None] = {name: float(figure / total) for name, figure in sums.items()}
     for suffix, found in ways.items():
         shift = sum(len(rows) * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total

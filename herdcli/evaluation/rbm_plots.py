@@ -13,7 +13,6 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import sampling
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
-from herdcli.schema import Array
 
 TEST = 2
 PAIRS = 48
@@ -35,7 +34,7 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     models = value.harmoniums()
     means = np.stack([models[m].visible_means(models[m].hidden_means(row[None]))[0] for m, row in zip(owner, rows, strict=True)])
-    pairs = np.stack([rows, means], axis=1).reshape(len(rows) * 2, -1) / models[0].visible.scale
+    pairs = value.restored(np.stack([rows, means], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"
     return plots.tiles(plots.images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 
@@ -43,18 +42,17 @@ def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map)
 def samples(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """Means of the visible units in 100 Gibbs chains after 1,000 sweeps; models of classes ten chains each."""
     each = SAMPLES if value.count == 1 else 10
-    return drawn(value.harmoniums(), (), each, value.image_shape, settings, map)
+    return drawn(value.harmoniums(), (), each, value, settings, map)
 
 
 def drawn(
-    models: list[Harmonium], below: tuple[Harmonium, ...], each: int, image_shape: Array | None, settings: EvaluationSettings, map: Map
+    models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
 ) -> plots.Figure:
     """So many Gibbs samples of each model, carried down through the models below, as means of the lowest layer."""
     problem = sampling.Problem(tuple(models), each, burn_in=BURN_IN, means=not below, seed=settings.seed, below=below)
     state = iterate.run(partial(sampling.step, problem, map=map), sampling.init(problem), steps=sampling.total_steps(problem))
-    lowest = below[-1] if below else models[0]
-    rows = np.concatenate(sampling.rows(problem, state, means=True)) / lowest.visible.scale
-    return plots.tiles(plots.images(rows, image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
+    rows = lowest.restored(np.concatenate(sampling.rows(problem, state, means=True)))
+    return plots.tiles(plots.images(rows, lowest.image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
 
 
 def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:

@@ -151,6 +151,6 @@ def estimates(problem: Problem, state: State) -> list[Estimate]:
         weights = np.exp(log_weights - top)
         mean = weights.mean()
         error = weights.std(ddof=1) / (mean * np.sqrt(len(weights)))
-        ratio = float(top + np.log(mean))
-        found.append(Estimate(float(start) + (-ratio if problem.reverse else ratio), float(error)))
+        log_z = start - top - np.log(mean) if problem.reverse else start + top + np.log(mean)
+        found.append(Estimate(float(log_z), float(error)))
     return found

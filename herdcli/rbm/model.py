@@ -120,6 +120,8 @@ class RBM(RBM1):
     sparsity_cost: float = 0.1
     fast_rate: float = 0.0  # of fast weights; 0: the learning rate
     fast_decay: float = 0.95
+    column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
+    column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True)
 
     def validate(self) -> None:
@@ -135,6 +137,8 @@ class RBM(RBM1):
             columns = self.W.shape[1 if name == "visible_units" else 2]
             if columns % units.group:
                 raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
+        if self.column_scale is not None and not (self.column_scale > 0).all():
+            raise DataError("/column_scale must be above 0")
         if self.classes is not None and len(self.classes) != self.count:
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} models")
         if self.holdout is not None:
@@ -159,6 +163,11 @@ class RBM(RBM1):
     def count(self) -> int:
         """C, the number of models."""
         return len(self.W)
+
+    def restored(self, rows: Array) -> Array:
+        """Rows in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
+        shown: Array = rows / np.float32(family(self.visible_units).scale)
+        return shown if self.column_mean is None or self.column_scale is None else shown * self.column_scale + self.column_mean
 
     def harmonium(self, index: int = 0) -> Harmonium:
         """Model `index` in float64."""

@@ -112,6 +112,27 @@ def test_range_maps_pixels_to_proportions(run: Callable, tmp_path: Path) -> None
     assert model.value_range.tolist() == [-20, 140]
 
 
+def test_standardised_columns_are_those_of_the_training_rows_and_come_back(run: Callable, grey: Path) -> None:
+    training = GREY[SPLIT == 0].astype(np.float64)
+    mean, scale = training.mean(axis=0), training.std(axis=0)
+    write(grey.parent / "own.h5", ((GREY - mean) / scale).astype(np.float32), split=SPLIT)
+    options = (*QUICK, "--visible-units", "gaussian")
+    assert run("fit-rbm", "-q", "grey.h5", *options, "--standardize", "-o", "m.h5").code == 0
+    assert run("fit-rbm", "-q", "own.h5", *options, "-o", "o.h5").code == 0
+    np.testing.assert_allclose(artifacts.load("m.h5").value.W, artifacts.load("o.h5").value.W, atol=1e-4)
+    (ours,), (theirs,), (again,) = (
+        json.loads(run("eval", *names, "--format", "json").out) for names in (["m.h5"], ["o.h5"], ["m.h5", "--data", "grey.h5"])
+    )
+    assert ours["log_likelihood"] == pytest.approx(theirs["log_likelihood"] - np.log(scale).sum(), abs=1e-3)
+    assert again["log_likelihood"] == pytest.approx(ours["log_likelihood"], abs=1e-9)
+    for name in "mo":
+        assert run("sample", "-q", f"{name}.h5", "-m", "7", "--burn-in", "2", "-o", f"{name}.npz").code == 0
+    with np.load("m.npz") as shown, np.load("o.npz") as bare:
+        np.testing.assert_allclose(shown["X"], bare["X"] * scale + mean, atol=1e-2)
+    ended = run("fit-rbm", "grey.h5", *QUICK, "--standardize", "-o", "b.h5")
+    assert "--standardize has no effect with visible units binary\n" in ended.err
+
+
 BAD = {
     "a value outside the range": (
         ["grey.h5", "--visible-units", "rate:4", "--range", "0,10"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.markov.network import Network
 
 ALGORITHMS = [
-    "junction-tree", "enumerate", "bp", "ups", "ups-t", "double-loop", "gbp", "loopy-is", "is-bp", "gis-bp",
+    "junction-tree", "frontier", "enumerate", "bp", "ups", "ups-t", "double-loop", "gbp", "loopy-is", "is-bp", "gis-bp",
     "mean-field", "structured-mean-field", "tap", "belief-optimization", "gibbs",
 ]  # fmt: skip
 AUTO = "auto"
@@ -32,6 +32,13 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="What to do at the last iteration.",
         ),
         click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
+        click.option(
+            "--annealing",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            help="Sweeps of the burn-in over which gibbs cools to the network's own temperature.",
+        ),
         click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
         click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are."),
         click.option(
@@ -45,11 +52,19 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--linear-response", is_flag=True, help="Covariances too, by linear response (bp, ups, belief-optimization, mean-field, tap)."
         ),
         click.option(
+            "--restarts",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            help="Further runs from random first states; the lowest free energy is the answer, all fixed points are told.",
+        ),
+        click.option(
             "--clamp",
-            type=click.Choice(["auto", "rows", "columns", "rows-columns"]),
+            metavar="auto|rows|columns|rows-columns|FILE",
             default="auto",
             show_default=True,
-            help="Which variables ups holds in turn; auto: so that the others are a forest.",
+            help="Which variables ups holds in turn.  auto: so that the others are a forest, with Newton steps between; "
+            "FILE: a set a line.  Other than auto is the plain algorithm.",
         ),
         click.option(
             "--damping-kind",
@@ -72,6 +87,13 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Order of updates of bp and loopy-is; auto: what would change most comes first (residual), on large grids checkerboard.",
         ),
+        click.option(
+            "--message-passing",
+            type=click.Choice(["hugin", "shafer-shenoy"]),
+            default="hugin",
+            show_default=True,
+            help="How junction-tree propagates: dividing messages out of clique tables, or with none in them.",
+        ),
         click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried by junction-tree."),
         click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
         click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Residual to reach."),
@@ -80,6 +102,12 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--observe", multiple=True, metavar="X=P,P…", help="Fix a marginal, as x3=0.2,0.8.  May be repeated."),
         click.option(
             "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` a line."
+        ),
+        click.option(
+            "--evidence-rows",
+            metavar="FILE",
+            default=None,
+            help="A table of evidence, a column a variable (a state, −1 for none): the result is a table of marginals, row by row.",
         ),
         click.option(
             "--algorithm",
@@ -110,6 +138,15 @@ def observed(session: Session, full: Network, options: dict[str, Any]) -> tuple[
     return network.condition(network.observe(weighed, stored | given), evidence), evidence
 
 
+def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:
+    """The sets of variables in the file that --clamp names, if it names one."""
+    from herdcli.markov import results
+
+    if clamp in ("auto", "rows", "columns", "rows-columns"):
+        return None
+    return cast("list[list[int]]", load_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full)))
+
+
 def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Any:
     """(variable, values) of texts like x3=0.2,0.8."""
     import numpy as np
@@ -129,15 +166,17 @@ def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Any:
 
 
 FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
+RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
 USERS = {
-    "orders": (AUTO, "junction-tree"),
+    **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
     "schedule": (AUTO, "bp", "loopy-is"),
     "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap"),
     "damping_kind": (AUTO, "bp", "loopy-is"),
     "clamp": (AUTO, "ups"),
+    "restarts": RESTARTED,
     "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
     "regions": ("double-loop", "gbp"),
-    **dict.fromkeys(("sweeps", "burn_in", "chains"), ("gibbs",)),
+    **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), ("gibbs",)),
     **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
     "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),
 }
@@ -149,6 +188,8 @@ def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
             session.ignored(option, f"with --algorithm {options['algorithm']}")
     if options["algorithm"] == "loopy-is" and options["schedule"] == "checkerboard":
         raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")
+    if options["restarts"] and options["schedule"] == "checkerboard":
+        raise BadUsage("--schedule checkerboard takes no restarts", hint="--schedule residual")
     if options["damping"] == 0:
         session.ignored("damping_kind", "without --damping")
     elif options["algorithm"] in USERS["schedule"] and options["schedule"] in ("residual", "checkerboard"):

@@ -114,6 +114,7 @@ def _as_lattice(network: Network, settings: Settings) -> Method | None:
         raise BadUsage("--schedule checkerboard gives no linear response", hint="--schedule residual")
     open_to = (
         not settings.linear_response
+        and settings.start == 0
         and settings.schedule == "auto"
         and settings.damping == 0
         and network.shape is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from herdcli.markov import bethe, two_state
+from herdcli.markov import bethe, starts, two_state
 from herdcli.markov.boltzmann import boltzmann, colours
 from herdcli.markov.network import Network
 from herdcli.markov.pairwise import reduce
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WIDEST = 750.0  # logits: exp of more is no float64
 MOST = 200  # Newton and bisection steps on a unit
+SHARE = 1e-4  # of the last residual, to which units are minimised
 
 
 @dataclass
@@ -54,19 +55,21 @@ class BeliefOptimization:
         self.bias = np.log(last) - np.log(first)
 
     def init(self) -> State:
-        """Means of one half."""
-        return State(np.zeros(self.network.count), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        """Means of one half, or random ones."""
+        first, last = two_state.both(self.graph, starts.marginals(self.settings, self.graph.cardinality))
+        return State(np.where(self.held, 0.0, np.log(last) - np.log(first)), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: State) -> State:
         """One sweep, colour by colour."""
         before = state.logit.copy()
+        last = float(state.residual[-1]) if len(state.residual) else 1.0
         for part in self.parts:
-            state.updates[0] += self._minimise(state.logit, part)
+            state.updates[0] += self._minimise(state.logit, part, max(0.01 * self.settings.tolerance, SHARE * last))
         residual = float(np.abs(state.logit - before).max(initial=0.0))
         energy = bethe.free_energy(self.graph, self.beliefs(state))
         return State(state.logit, np.append(state.residual, residual), np.append(state.free_energy, energy), state.updates, state.step + 1)
 
-    def _minimise(self, logit: Array, part: Array) -> int:
+    def _minimise(self, logit: Array, part: Array, enough: float) -> int:
         """Move the units of a colour to where dF/dq = logit q − b − Σ log M vanishes, which rises with q; scalings done."""
         low, high = np.full(len(part), -WIDEST), np.full(len(part), WIDEST)
         degree = self.graph.degree()[part]
@@ -83,7 +86,7 @@ class BeliefOptimization:
                 newton = t - slope / (bend[part] * expit(t) * expit(-t) + 1 - degree)
             moved = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
             logit[part] = np.where(slope == 0, t, moved)
-            if np.abs(logit[part] - t).max(initial=0.0) <= max(1e-14, 0.01 * self.settings.tolerance):
+            if np.abs(logit[part] - t).max(initial=0.0) <= max(1e-14, enough):
                 break
         return count
 

@@ -51,6 +51,8 @@ class Beliefs:
     consistency_gap: float = 0.0
     scaling_updates: int = 0
     propagation_updates: int = 0
+    fixed_point_energy: Array | None = array("K", "free energies of the fixed points found by restarts", kind="f", optional=True)
+    fixed_point_runs: Array | None = array("K", "how many runs ended in each", kind="iu", optional=True)
     trace: Trace = field(default_factory=no_trace)
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)

@@ -30,12 +30,17 @@ class Plan:
     scalings: Array  # of each segment's sweep
 
 
-def plans(graph: Pairwise, observed: set[int], how: str, shape: Array | None, seed: int) -> list[Plan]:
+def plans(graph: Pairwise, observed: set[int], how: str | list[set[int]], shape: Array | None, seed: int) -> list[Plan]:
     """The clamp sets to go through in turn; every hidden node is free in one of them at least.
 
-    how  `auto`, or for lattices `rows`, `columns`, `rows-columns`.
+    how  `auto`, for lattices `rows`, `columns`, `rows-columns`, or the sets themselves.  Raises DataError where one of them
+    leaves a loop, or all of them hold one variable.
     """
-    if how == "auto":
+    if isinstance(how, list):
+        sets = [nodes - observed for nodes in how]
+        if never := set.intersection(*sets):
+            raise DataError(f"every clamp set holds variable {min(never)}, so its marginal would stay what it is")
+    elif how == "auto":
         sets = _automatic(graph, observed, seed)
     else:
         if shape is None:

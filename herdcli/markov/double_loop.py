@@ -1,14 +1,14 @@
 """Convex–concave minimisation of the Bethe or Kikuchi free energy, and generalised belief propagation, on a region graph.
 
-Inner regions β counted c_β < 0 make the free energy concave in parts.  An iteration of `double-loop` replaces so much of
-c_β Σ b_β log b_β by its tangent at the last beliefs that the rest, with counts c̃_β ≥ c_β, is convex where regions agree, and minimises
-that bound under agreement: the free energy cannot rise.  The inner loop goes from one inner region to the next and
-maximises the dual over its multipliers λ_αβ, which has the closed form
+Inner regions β counted c_β < 0 make the free energy concave in parts.  An iteration of `double-loop` replaces c_β Σ b_β log b_β of
+those by its tangent at the last beliefs and minimises the convex rest, with counts c̃ = max(c, 0), under agreement of all
+regions: the free energy cannot rise.  The inner loop goes from one inner region to the next and maximises the dual over its
+multipliers λ_αβ, which has the closed form
 
     (n_β + c̃_β) log b_β = Σ_α (log Σ b_α − λ_αβ) − (c_β − c̃_β) log b_β^last,        n_β the number of outer regions α ⊃ β.
 
 `gbp` is the same update with c̃ = c and no tangent, once an iteration: it may not converge, and what it converges to is
-stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003); Heskes (2006), sec. 5 and 6; tables are logarithms.
+stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003), sec. 4.  Tables are logarithms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
-from herdcli.markov import regions
+from herdcli.markov import regions, starts
 from herdcli.markov.network import Factor, Network
 from herdcli.markov.regions import Regions
 from herdcli.schema import Array
@@ -90,7 +90,7 @@ class DoubleLoop:
             self.groups(self.potential)[group][row] = table.ravel()
         self.count = np.array(self.regions.count, dtype=np.float64)
         self.several = np.array([len(parents) for parents in self.regions.parents], dtype=np.float64)
-        self.kept = self.count if settings.algorithm == "gbp" else convex_counts(self.regions)
+        self.kept = self.count if settings.algorithm == "gbp" else np.maximum(self.count, 0.0)
         self.classes = self._classes()
         largest = max(map(len, self.regions.outer), default=0)
         self.note = f"{len(self.regions.outer)} outer regions of at most {largest} variables, {len(self.regions.inner)} inner ones"
@@ -144,9 +144,10 @@ class DoubleLoop:
         return parts
 
     def init(self) -> State:
-        """The potentials of each region alone, and uniform inner beliefs."""
+        """The potentials of each region alone, and inner beliefs that are uniform, or random."""
         pairs = self.classes[-1].pairs.stop if self.classes else 0
-        inner = np.concatenate([np.full(c.beliefs.stop - c.beliefs.start, -np.log(c.states)) for c in self.classes] or [np.empty(0)])
+        sizes = np.concatenate([np.full(len(each.inner), each.states) for each in self.classes] or [np.empty(0, dtype=np.int64)])
+        inner = np.log(starts.marginals(self.settings, sizes))
         return State(self.potential.copy(), np.zeros(pairs), inner, np.empty(0), np.empty(0), 0, 0)
 
     def step(self, state: State) -> State:
@@ -242,17 +243,6 @@ class DoubleLoop:
         }
         marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
         return Result(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
-
-
-def convex_counts(found: Regions) -> Array:
-    """c̃ ≥ c with which the free energy is convex: each outer region gives its one share of entropy to its concave inner ones."""
-    concave = [count < 0 for count in found.count]
-    children = np.zeros(len(found.outer))
-    for b, parents in enumerate(found.parents):
-        children[parents] += concave[b]
-    share = 1 / np.maximum(children, 1)
-    given = [float(share[parents].sum()) for parents in found.parents]
-    return np.array([max(count, -part) if count < 0 else count for count, part in zip(found.count, given, strict=True)], dtype=np.float64)
 
 
 def _normalised(logs: Array) -> Array:

@@ -21,35 +21,38 @@ if TYPE_CHECKING:
     from herdcli.markov.algorithms import Result, Settings
 
 LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside float64
-SWEEPS = 4  # a step; the last of them is checked
+SWEEPS = 4  # a step on large lattices; the last of them is checked
+SMALL = 20_000  # units up to which every sweep is checked, and its free energy computed
 WORTH_IT = 1000  # units from which `auto` takes it
 
 
 @dataclass
 class State:
-    """Messages (4, 2, R+2, K+2) laid out as numpy_lattice says, a residual a step."""
+    """Messages (4, 2, R+2, K+2) laid out as numpy_lattice says, a residual and a free energy (NaN on large lattices) a step."""
 
     messages: Array
     residual: Array
+    free_energy: Array
     step: int
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """Biases (R, C), weights to the right and down (R, C), 0 past the border."""
+    """Biases (R, C), weights to the right and down (R, C), 0 past the border.  held  (R, C) units at their evidence, all 0 there."""
 
     bias: Array
     right: Array
     down: Array
     constant: float
+    held: Array
 
 
 def find(network: Network) -> Lattice | str:
     """The lattice that a network is, or in words why it is none that ratios can be used on."""
     if network.shape is None or int(np.prod(network.shape)) != network.count:
         return "needs a network made as a grid"
-    if network.observations() or (network.cardinality == 1).any():
-        return "takes no evidence"
+    if network.observations():
+        return "takes no observed marginals"
     try:
         machine = boltzmann(network, "bp")
     except BadUsage:
@@ -71,7 +74,8 @@ def _placed(machine: Boltzmann, rows: int, columns: int) -> Lattice | str:
     right, below = np.zeros(rows * columns), np.zeros(rows * columns)
     right[i[to_right]], below[i[down]] = w[to_right], w[down]
     shape = rows, columns
-    return Lattice(machine.b.reshape(shape), right.reshape(shape), below.reshape(shape), machine.constant)
+    held = machine.held.reshape(shape)
+    return Lattice(machine.b.reshape(shape), right.reshape(shape), below.reshape(shape), machine.constant, held)
 
 
 class LatticePropagation:
@@ -81,21 +85,23 @@ class LatticePropagation:
 
     def __init__(self, network: Network, settings: Settings, found: Lattice) -> None:
         self.network, self.settings, self.lattice = network, settings, found
-        self.steps = -(-settings.iterations // SWEEPS)
+        self.sweeps = 1 if found.bias.size <= SMALL else SWEEPS
+        self.steps = -(-settings.iterations // self.sweeps)
         self.bias = to_colours(np.exp(found.bias))
         self.left, self.up = np.roll(found.right, 1, axis=1), np.roll(found.down, 1, axis=0)
         self.weight = np.stack([to_colours(np.exp(w)) for w in (self.left, found.right, self.up, found.down)])
 
     def init(self) -> State:
         """Messages that say nothing."""
-        return State(np.ones_like(self.weight), np.empty(0), 0)
+        return State(np.ones_like(self.weight), np.empty(0), np.empty(0), 0)
 
     def step(self, state: State) -> State:
-        """Four sweeps, the last one checked."""
-        for _ in range(SWEEPS - 1):
+        """One sweep, on large lattices four, the last one checked."""
+        for _ in range(self.sweeps - 1):
             fast.lattice_sweep(state.messages, self.weight, self.bias, False)
         change = fast.lattice_sweep(state.messages, self.weight, self.bias, True)
-        return State(state.messages, np.append(state.residual, change), state.step + 1)
+        energy = self._beliefs(state.messages)[0] if self.sweeps == 1 else np.nan
+        return State(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
 
     def done(self, state: State) -> bool:
         """Is the residual at the tolerance?  (NaN is not.)"""
@@ -105,37 +111,65 @@ class LatticePropagation:
         """Of the beliefs."""
         return 60 * state.messages.nbytes, "the beliefs"
 
-    def result(self, state: State) -> Result:
-        """Beliefs and the Bethe log Z (2.50)."""
-        from herdcli.markov.algorithms import Result
-        from herdcli.markov.beliefs import Trace
-
+    def _beliefs(self, messages: Array) -> tuple[float, Array, list[tuple[Array, Array, Array]]]:
+        """The Bethe free energy (2.50), means (R, C), and of edges to the right and down both ends and their beliefs."""
         rows, columns = self.lattice.bias.shape
-        left, right, up, down = (np.log(from_colours(part, columns)) for part in state.messages)
+        left, right, up, down = (np.log(from_colours(part, columns)) for part in messages)
         total = self.lattice.bias + left + right + up + down
         m = _sigmoid(total)
         at = np.arange(rows * columns).reshape(rows, columns)
-        cliques: list[Factor] = []
         energy = -self.lattice.constant - float(np.sum(self.lattice.bias * m))
-        degree = 4.0 - (at % columns == 0) - (at % columns == columns - 1) - (at < columns) - (at >= (rows - 1) * columns)
-        energy += float(np.sum((1 - degree) * (_entropy(m) + _entropy(1 - m))))
+        energy += float(np.sum((1 - self._degree()) * (_entropy(m) + _entropy(1 - m)).ravel()))
         across = total[:, :-1] - right[:, :-1], total[:, 1:] - left[:, 1:], self.lattice.right[:, :-1], at[:, :-1], at[:, 1:]
         along = total[:-1] - down[:-1], total[1:] - up[1:], self.lattice.down[:-1], at[:-1], at[1:]
+        pairs = []
         for ci, cj, w, first, second in (across, along):
             p = _pair(ci.ravel(), cj.ravel(), w.ravel())
             energy += float(np.sum(_entropy(p))) - float(w.ravel() @ p[:, 1, 1])
-            cliques += [((i, j), table) for i, j, table in zip(first.ravel().tolist(), second.ravel().tolist(), p, strict=True)]
-        sweeps = SWEEPS * state.step
+            pairs.append((first.ravel(), second.ravel(), p))
+        return energy + int(self.lattice.held.sum()) * np.log(2), m, pairs  # a held unit counted as a fair coin
+
+    def _degree(self) -> Array:
+        rows, columns = self.lattice.bias.shape
+        at = np.arange(rows * columns)
+        sides = np.stack([at % columns > 0, at % columns < columns - 1, at >= columns, at < (rows - 1) * columns])
+        result: Array = sides.sum(axis=0).astype(np.float64)
+        return result
+
+    def result(self, state: State) -> Result:
+        """Beliefs and the Bethe log Z."""
+        from herdcli.markov.algorithms import Result
+        from herdcli.markov.beliefs import Trace
+
+        energy, m, pairs = self._beliefs(state.messages)
+        held = self.lattice.held.ravel()
+        nodes = list(np.stack([1 - m, m], axis=-1).reshape(-1, 2))
+        for i in np.flatnonzero(held).tolist():
+            nodes[i] = np.ones(1)
+        cliques: list[Factor] = []
+        for first, second, p in pairs:
+            cliques += [((i, j), table) for i, j, table in zip(first.tolist(), second.tolist(), p, strict=True)]
+        if held.any():
+            cliques = [(scope, _without_held(scope, p, held)) for scope, p in cliques]
+        sweeps = self.sweeps * state.step
         attributes = {
             "log_z": -energy,
             "free_energy": energy,
             "converged": self.done(state),
             "iterations": sweeps,
             "residual": float(state.residual[-1]) if len(state.residual) else 0.0,
-            "propagation_updates": sweeps * int(degree.sum()),
-            "trace": Trace(state.residual, np.full(len(state.residual), np.nan)),
+            "propagation_updates": sweeps * int(self._degree().sum()),
+            "trace": Trace(state.residual, state.free_energy),
         }
-        return Result(list(np.stack([1 - m, m], axis=-1).reshape(-1, 2)), cliques, attributes)
+        return Result(nodes, cliques, attributes)
+
+
+def _without_held(scope: tuple[int, ...], p: Array, held: Array) -> Array:
+    """A pair's belief with one state only along what is held (both of its states stood for it)."""
+    for axis, i in enumerate(scope):
+        if held[i]:
+            p = p.sum(axis=axis, keepdims=True)
+    return p
 
 
 def to_colours(values: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import diags
 from scipy.special import expit
 
+from herdcli.markov import starts
 from herdcli.markov.boltzmann import boltzmann, colours
 from herdcli.markov.network import Factor, Network
 from herdcli.schema import Array
@@ -44,8 +45,10 @@ class MeanField:
         self.rows = [(part, self.machine.W[part], self.squares[part]) for part in self.colours]
 
     def init(self) -> State:
-        """Means of one half; 0 for what evidence holds."""
-        mean = np.where(self.machine.held, 0.0, 0.5)
+        """Means of one half, or random ones; 0 for what evidence holds."""
+        cardinality = self.network.cardinality
+        last = starts.marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
+        mean = np.where(self.machine.held, 0.0, last)
         return State(mean, np.empty(0), np.empty(0), 0)
 
     def step(self, state: State) -> State:

@@ -14,7 +14,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import Diverged
-from herdcli.markov import bethe
+from herdcli.markov import bethe, starts
 from herdcli.markov.curvature import covariance
 from herdcli.markov.network import Network
 from herdcli.markov.pairwise import Pairwise, reduce
@@ -61,8 +61,9 @@ class BeliefPropagation:
         self.note = reduction_note(self.graph)
 
     def init(self) -> State:
-        """Uniform messages."""
-        state = State(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        """Uniform messages, or random ones."""
+        first = starts.messages(self.settings, self.graph)
+        state = State(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if self.residual_schedule:
             state.pending = state.messages.copy()
             leaves = 1 << max(1, (2 * self.graph.edges - 1).bit_length())

@@ -45,6 +45,15 @@ def _is_count(word: str, rest: int) -> bool:
     return word.isdigit() and 2 * int(word) == rest
 
 
+def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
+    """Variables of each line, by name or number; `-` is a set without any, empty lines and what follows a # are skipped."""
+    lines = [line.partition("#")[0].split() for line in text.splitlines()]
+    found = [[variable(network, name) for name in line if line != ["-"]] for line in lines if line]
+    if not found:
+        raise DataError("holds no clamp set", hint="one set of variables a line, as x1 x3 x5")
+    return found
+
+
 def variable(network: Network, name: str) -> int:
     """The number of a variable given by name, number or x and number.  Raises DataError for none of the network."""
     if network.names and name in network.names:

@@ -20,7 +20,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 
 from herdcli import fast
 from herdcli.errors import BadUsage
-from herdcli.markov import bethe, clamp
+from herdcli.markov import bethe, clamp, starts
 from herdcli.markov.network import Network
 from herdcli.markov.pairwise import Pairwise, reduce
 from herdcli.markov.propagation import memory_of_result
@@ -95,8 +95,8 @@ class StructuredMeanField:
         return turns
 
     def init(self) -> State:
-        """Uniform marginals."""
-        node = np.repeat(1 / self.graph.cardinality, self.graph.cardinality)
+        """Uniform marginals, or random ones."""
+        node = starts.marginals(self.settings, self.graph.cardinality)
         return State(node, self.graph.uniform_messages(), np.empty(0), np.empty(0), 0, 0)
 
     def step(self, state: State) -> State:

@@ -18,7 +18,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage
-from herdcli.markov import bethe, clamp, newton, two_state
+from herdcli.markov import bethe, clamp, newton, starts, two_state
 from herdcli.markov.network import Network
 from herdcli.markov.pairwise import reduce
 from herdcli.markov.propagation import State, bethe_result, forward_and_back, memory_of_result, reduction_note, refuse_zero_message
@@ -51,10 +51,11 @@ class UPS:
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.graph = reduce(network)
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
-        self.plans = clamp.plans(self.graph, set(np.flatnonzero(self.fixed).tolist()), settings.clamp, network.shape, settings.seed)
+        how = settings.clamp if settings.clamp_sets is None else [set(nodes) for nodes in settings.clamp_sets]
+        self.plans = clamp.plans(self.graph, set(np.flatnonzero(self.fixed).tolist()), how, network.shape, settings.seed)
         self.order, self.scratch = forward_and_back(self.graph), self.graph.scratch()
         self.owner = np.repeat(np.arange(self.graph.nodes), self.graph.cardinality)
-        self.accelerated = settings.clamp == "auto" and settings.algorithm == "ups"
+        self.accelerated = how == "auto" and settings.algorithm == "ups"
         loops = any(len(plan.clamped) for plan in self.plans)
         inside = (self.target[self.fixed[self.owner] == 1] > 0).all()
         self.tables = two_state.logs(self.graph) if self.accelerated and loops and inside else None
@@ -64,11 +65,12 @@ class UPS:
             raise BadUsage("ups-t is for networks whose loops are all broken by observed variables", hint="--algorithm ups")
 
     def init(self) -> UPSState:
-        """Uniform messages; where factors have zeros, those of a few sweeps of propagation.
+        """Uniform messages, or random ones; where factors have zeros, those of a few sweeps of propagation.
 
         Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree.
         """
-        state = UPSState(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        first = starts.messages(self.settings, self.graph)
+        state = UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if not self.graph.table.all():
             sweeps, whole, arrays = np.zeros(1, dtype=np.int64), np.array([0, len(self.order)], dtype=np.int64), self.graph.arrays
             inner = 0.1 * self.settings.tolerance
@@ -103,10 +105,10 @@ class UPS:
     def _direct(self, state: UPSState, tables: Array) -> UPSState | None:
         """An iteration with every node clamped, where the trees are pairs in closed form and only the Newton step moves.
 
-        It begins at uniform marginals.  None where no damping makes the free energy fall.
+        It begins at uniform marginals, or random ones.  None where no damping makes the free energy fall.
         """
         if state.step == 0:
-            start = np.where(self.fixed[self.owner] == 1, self.target, 1 / self.graph.cardinality[self.owner])
+            start = np.where(self.fixed[self.owner] == 1, self.target, starts.marginals(self.settings, self.graph.cardinality))
             return self._paired(state, tables, start, 1.0)
         last, shift = float(state.residual[-1]), state.shift
         if last < POLISH and (messages := two_state.polished(self.graph, state.messages, self.fixed, self.target)) is not None:

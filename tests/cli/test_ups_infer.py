@@ -119,6 +119,39 @@ def test_options_without_effect_are_told(shell):
     assert "--schedule residual takes no damping" in clash.err
 
 
+def test_regions_restarts_and_clamp_sets(shell, tmp_path):
+    (tmp_path / "sets.txt").write_text("x1 x3 x5 x7\nx0 x4 x8\n")
+    made = "herd network grid --rows 3 --columns 3 --sigma-w 2 -o g.h5"
+    run = "herd ups-infer g.h5 --format pr --algorithm"
+    done = shell(
+        f"{made} && {run} double-loop --regions plaquettes && {run} ups --clamp sets.txt --iterations 3000 && {run} ups --restarts 3"
+    )
+    assert done.code == 0, done.err
+    assert "4 outer regions of at most 4 variables, 5 inner ones" in done.err
+    assert "4 starts: distinct fixed points of free energy -" in done.err
+    kikuchi, by_hand, restarted = (float(line) for line in done.out.decode().split() if line != "PR")
+    assert by_hand == pytest.approx(restarted, abs=1e-8)
+    assert kikuchi != pytest.approx(restarted, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ("--algorithm ups --clamp none.txt", 66, "none.txt: there is no such file"),
+        ("--algorithm ups --clamp bad.txt", 65, "bad.txt: there is no variable 'y1'"),
+        ("--algorithm ups --restarts 2 --checkpoint c", 2, "--restarts takes no checkpoint"),
+        ("--algorithm bp --schedule checkerboard --restarts 2", 2, "--schedule checkerboard takes no restarts"),
+        ("--algorithm bp --regions plaquettes", 0, "warning: --regions has no effect with --algorithm bp"),
+        ("--algorithm gbp --regions plaquettes --iterations 20", 0, "; --damping 0.5, or --algorithm double-loop, which converges"),
+    ],
+)
+def test_what_new_options_refuse(shell, tmp_path, options, code, message):
+    (tmp_path / "bad.txt").write_text("x1 y1\n")
+    ended = shell(f"herd network grid --rows 4 --columns 4 --sigma-w 1 | herd ups-infer {options} -o r.h5")
+    assert ended.code == code, ended.err
+    assert message in ended.err
+
+
 def test_larger_factors_are_told(herd):
     three = b"MARKOV\n3\n2 2 2\n1\n3 0 1 2\n8\n1 2 3 4 5 6 7 0\n"
     ended = herd("ups-infer", "--algorithm", "ups", "--format", "pr", stdin=three)

@@ -40,6 +40,19 @@ def test_any_positive_tables_of_two_states_will_do():
     assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-9
 
 
+def test_evidence_and_the_trace_of_every_sweep():
+    given = network.condition(generate.make("grid", rows=5, columns=6, sigma_w=1.0, seed=3), {0: 1, 8: 0, 9: 1, 29: 0})
+    ours, theirs = infer(given, schedule="checkerboard")[1], infer(given, schedule="sequential")[1]
+    assert [len(p) for p in ours.nodes] == given.cardinality.tolist()
+    assert max(np.abs(p - q).max() for p, q in zip(ours.nodes, theirs.nodes, strict=True)) < 1e-11
+    assert abs(ours.attributes["log_z"] - theirs.attributes["log_z"]) < 1e-10
+    shapes = {scope: p.shape for scope, p in ours.cliques}
+    assert (shapes[0, 1], shapes[8, 9], shapes[1, 2]) == ((1, 2), (1, 1), (2, 2))
+    trace = ours.attributes["trace"]
+    assert len(trace.residual) == len(trace.free_energy) == ours.attributes["iterations"] > 4
+    assert trace.free_energy[-1] == ours.attributes["free_energy"]
+
+
 def test_large_grids_take_it_by_themselves():
     assert isinstance(infer(generate.make("grid", rows=40, columns=30), iterations=8)[0], lattice.LatticePropagation)
     assert not isinstance(infer(generate.make("grid", rows=4, columns=3), iterations=8)[0], lattice.LatticePropagation)
@@ -57,11 +70,11 @@ def test_what_is_no_lattice_is_told():
     grid = generate.make("grid", rows=4, columns=4)
     cases = [
         (generate.make("tree", nodes=9), "needs a network made as a grid"),
-        (network.condition(grid, {3: 1}), "takes no evidence"),
+        (network.observe(grid, {3: np.array([0.5, 0.5])}), "takes no observed marginals"),
         (network.build([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
         (network.build([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])), "needs neighbours on the grid"),
         (generate.make("grid", rows=4, columns=4, sigma_w=150), "needs weights that sum to at most 300"),
     ]
     for given, message in cases:
-        with pytest.raises(BadUsage, match=f"--schedule checkerboard {message}"):
+        with pytest.raises(BadUsage, match=f"--(schedule checkerboard|algorithm bp) {message}"):
             infer(given, schedule="checkerboard")

@@ -1,0 +1,64 @@
+"""Random first states, and the distinct fixed points that runs from several of them end in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.markov import bethe
+from herdcli.markov.pairwise import Pairwise
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+SAME = 1e-4  # largest difference of marginals within one fixed point
+
+
+def random(settings: Settings) -> np.random.Generator:
+    """Random numbers of the start that the settings ask for."""
+    return generator(settings.seed, Stream.INITIAL, unit=settings.start)
+
+
+def messages(settings: Settings, graph: Pairwise) -> Array:
+    """Uniform messages, or those whose beliefs are random marginals."""
+    if settings.start == 0:
+        return graph.uniform_messages()
+    owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
+    with np.errstate(divide="ignore"):
+        logs = np.log(marginals(settings, graph.cardinality)) - np.log(graph.potential)
+    share = np.where(np.isfinite(logs), logs, 0.0) / np.maximum(graph.degree(), 1)[owner]
+    made = share[bethe.places(graph)]
+    top = np.maximum.reduceat(made, graph.message_offset[:-1]) if len(made) else made
+    result: Array = np.exp(made - np.repeat(top, np.diff(graph.message_offset)))
+    return result
+
+
+def marginals(settings: Settings, cardinality: Array) -> Array:
+    """Uniform marginals of all nodes, flat, or ones drawn uniformly from the simplex."""
+    owner = np.repeat(np.arange(len(cardinality)), cardinality)
+    weight = np.ones(len(owner)) if settings.start == 0 else random(settings).standard_exponential(len(owner)) + 1e-3
+    result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
+    return result
+
+
+def best(results: list[Result]) -> Result:
+    """The converged result of lowest free energy, with the free energies of all distinct fixed points, lowest first, and how
+    many runs ended in each; the first result where none converged."""
+    found: list[tuple[Result, Array, int]] = []
+    for each in results:
+        if not each.attributes["converged"]:
+            continue
+        flat = np.concatenate(each.nodes)
+        at = next((k for k, (_, other, _) in enumerate(found) if np.abs(flat - other).max() <= SAME), len(found))
+        if at == len(found):
+            found.append((each, flat, 0))
+        found[at] = (*found[at][:2], found[at][2] + 1)
+    found.sort(key=lambda entry: float(entry[0].attributes["free_energy"]))
+    chosen = found[0][0] if found else results[0]
+    energies = np.array([entry[0].attributes["free_energy"] for entry in found], dtype=np.float64)
+    certificate = {"fixed_point_energy": energies, "fixed_point_runs": np.array([runs for _, _, runs in found], dtype=np.int64)}
+    return replace(chosen, attributes=chosen.attributes | certificate)

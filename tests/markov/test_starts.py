@@ -1,0 +1,71 @@
+"""Restarts find the fixed points there are; clamp sets given by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.errors import DataError
+from herdcli.markov import algorithms, generate, results, starts
+from herdcli.markov.algorithms import Settings
+
+RESTARTED = ["bp", "ups", "double-loop", "mean-field", "structured-mean-field", "belief-optimization"]
+
+
+def run(given, algorithm, **settings):
+    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+
+
+def ferromagnet():
+    """Two equal minima, all variables nearly 0 or nearly 1, with a saddle between them where all are one half."""
+    edges = generate.grid_edges(3, 3)
+    degree = np.bincount(edges.ravel(), minlength=9)
+    return generate.from_weights(edges, np.full(len(edges), 6.0), -3.0 * degree)
+
+
+@pytest.mark.parametrize("algorithm", RESTARTED)
+def test_restarts_find_both_minima_of_a_ferromagnet(algorithm):
+    given = ferromagnet()
+    found = starts.best([run(given, algorithm, start=k, iterations=2000, tolerance=1e-8) for k in range(7)]).attributes
+    energies, runs = found["fixed_point_energy"], found["fixed_point_runs"]
+    assert runs.sum() <= 7
+    assert (np.diff(energies) >= 0).all()
+    assert found["free_energy"] == energies[0]
+    assert abs(energies[1] - energies[0]) < 1e-6
+    if algorithm in ("bp", "ups", "double-loop", "belief-optimization"):
+        # by symmetry log Z lies near log 2 above that of either minimum
+        assert run(given, "enumerate").attributes["log_z"] == pytest.approx(-energies[0] + np.log(2), abs=0.05)
+
+
+def test_without_a_converged_run_the_first_is_the_answer():
+    given = generate.make("grid", rows=6, columns=6, sigma_w=5.0, seed=2)
+    tried = [run(given, "bp", start=k, iterations=2) for k in range(3)]
+    found = starts.best(tried)
+    assert found.nodes is tried[0].nodes
+    assert found.attributes["fixed_point_energy"].size == 0
+    assert any((a != b).any() for a, b in zip(tried[0].nodes, tried[1].nodes, strict=True))
+
+
+def test_clamp_sets_of_a_file_are_those_of_rows():
+    given = generate.make("grid", rows=4, columns=4, sigma_w=2.0, seed=1)
+    sets = results.read_clamp_sets("# rows\nx4 5 x6 7 12 13 14 15\n\n0 1 2 3 8 9 10 11  # and the others\n", given)
+    assert sets == [[4, 5, 6, 7, 12, 13, 14, 15], [0, 1, 2, 3, 8, 9, 10, 11]]
+    ours, theirs = (run(given, "ups", iterations=30, **how) for how in ({"clamp_sets": sets}, {"clamp": "rows"}))
+    assert all(np.array_equal(p, q) for p, q in zip(ours.nodes, theirs.nodes, strict=True))
+    tree = generate.make("tree", nodes=5)
+    assert results.read_clamp_sets("-\n", tree) == [[]]
+    assert run(tree, "ups", clamp_sets=[[]]).attributes["converged"]
+
+
+def test_wrong_clamp_sets():
+    given = generate.make("grid", rows=3, columns=3)
+    with pytest.raises(DataError, match="every clamp set holds variable 4, so its marginal would stay what it is"):
+        run(given, "ups", clamp_sets=[[4], [4, 0]])
+    with pytest.raises(DataError, match="the clamp set leaves a loop of free variables"):
+        run(given, "ups", clamp_sets=[[0], [1]])
+    with pytest.raises(DataError, match="there is no variable 9, there are 9"):
+        results.read_clamp_sets("1 9\n", given)
+    with pytest.raises(DataError, match="holds no clamp set"):
+        results.read_clamp_sets("# nothing\n", given)

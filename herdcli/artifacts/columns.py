@@ -6,7 +6,6 @@ they say; a column of fixed-length lists named `x` holds whole rows; other numbe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -42,13 +41,18 @@ def from_table(
     X = features if isinstance(features, np.ndarray) else _matrix(table, features, where)
     parts = {role: _role(table, name, where) for role, name in roles.items()}
     declared = attributes.get("feature_names")
-    if declared is None and isinstance(features, list) and not all(re.fullmatch(r"[xf]\d+", name) for name in features):
+    if declared is None and isinstance(features, list) and not any(_numbered(features, letter) for letter in "xf"):
         declared = features
     for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
         if texts is not None:
             parts[name] = np.array(texts, dtype=str)
     further = {name: _role(table, name, where) for name in kept}
     return assemble(X, parts, attributes, where=where, note=note, columns=further)
+
+
+def _numbered(names: list[str], letter: str) -> bool:
+    """Do names only count the columns, as x0, x1, …?"""
+    return all(name == f"{letter}{column}" for column, name in enumerate(names))
 
 
 def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:

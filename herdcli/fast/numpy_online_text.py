@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+import numpy as np
+
+from herdcli.fast.numpy_online_plain import LINES, plain_rows
 from herdcli.schema import Array
 
 FINE, BAD_LABEL, BAD_PAIR, ZERO_INDEX, FALLING_INDEX, BAD_VALUE, NOT_FINITE, LARGE_INDEX, NO_LABEL, BAD_WEIGHT, NO_BAR = range(11)
@@ -20,6 +23,8 @@ _STRANGE = {b"nan", b"NaN", b"NAN", b"inf", b"Inf", b"infinity"}
 _WORD = 0xFFFFFFFF
 
 Names = dict[int, str]
+Numbers = Sequence[float] | Array
+Group = tuple[int, int, Numbers, Numbers, Numbers, Numbers, Numbers]  # bytes and lines used, labels, weights, pairs each, indices, values
 
 
 class _Wrong(Exception):
@@ -72,24 +77,50 @@ def parse_text(
     """
     rows, entries, used, lines, text = 0, 0, 0, 0, bytes(text)
     pointer[0] = 0
-    while used < len(text):
-        stop = text.find(b"\n", used)
-        end, start = (len(text), used) if stop < 0 else (stop, used)
-        used, lines = end + (stop >= 0), lines + 1
-        try:
-            row = _vw_line(text[start:end], mask, names) if vw else _svmlight_line(text[start:end], mask, first, names)
-        except _Wrong as wrong:
-            code, begin, finish = wrong.found
-            return rows, used, lines, code, begin + 1, start + begin, finish - begin
-        if row is None:
-            continue
-        found = row[2]
-        label[rows], weight[rows] = row[:2]
-        index[entries : entries + len(found)] = list(found)
-        value[entries : entries + len(found)] = list(found.values())
-        entries, rows = entries + len(found), rows + 1
-        pointer[rows] = entries
+    try:
+        for group in _groups(text, vw, mask, first, names):
+            used, more, labels, weights, counts, columns, numbers = group
+            new, last = rows + len(labels), entries + len(columns)
+            label[rows:new], weight[rows:new], pointer[rows + 1 : new + 1] = labels, weights, entries + np.cumsum(counts)
+            index[entries:last], value[entries:last] = columns, numbers
+            rows, entries, lines = new, last, lines + more
+    except _Wrong as wrong:
+        code, begin, finish = wrong.found
+        start, used = used, _after_line(text, used)
+        return rows, used, lines + 1, code, begin + 1, start + begin, finish - begin
     return rows, used, lines, FINE, 0, 0, 0
+
+
+def _after_line(text: bytes, start: int) -> int:
+    """Where the line after the one of `start` begins."""
+    return text.find(b"\n", start) + 1 or len(text)
+
+
+def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None) -> Iterator[Group]:
+    """Lines in their order: many at once where they are plain, else one by one.  Raises _Wrong at a line that is wrong.
+
+    Where many are not all plain, half as many are tried; a line that is not plain is followed by others, probably: of these,
+    more and more are read before many are tried again.
+    """
+    used, reach, pause, left = 0, 0 if vw or mask else LINES, 0, -1
+    while used < len(text):
+        end = text.rfind(b"\n", used, used + reach) + 1 or _after_line(text, used)
+        found = plain_rows(text[used:end], first) if reach else None
+        if found is not None:
+            used, reach, pause = end, min(2 * reach, LINES), 0
+            yield used, len(found[0]), found[0], [1.0], *found[1:]
+        elif reach and text.find(b"\n", used, end - 1) >= 0:
+            reach = (end - used) // 2
+        else:
+            if reach:
+                pause = left = min(2 * pause + 1, 255)
+            left, reach = left - 1, LINES if left == 1 else 0
+            row = _vw_line(text[used:end], mask, names) if vw else _svmlight_line(text[used:end], mask, first, names)
+            used = end
+            if row is None:
+                yield used, 1, [], [], [], [], []
+            else:
+                yield used, 1, [row[0]], [row[1]], [len(row[2])], list(row[2]), list(row[2].values())
 
 
 def _number(token: bytes) -> float | None:

@@ -1,0 +1,86 @@
+"""svmlight lines of plain numbers all at once: what `numpy_online_text` tries before it reads line by line."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from herdcli.schema import Array
+
+LINES = 1 << 17  # bytes of lines that are read at once: enough that the calls do not count, few enough for the cache
+_BLANK, _NEWLINE, _COLON, _POINT, _MINUS = (ord(mark) for mark in " \n:.-")
+_TENS = 10 ** np.arange(17, dtype=np.uint64)
+_POWERS = 10.0 ** np.arange(17)
+
+_LABEL = re.compile(rb"[-+]?\d{1,15}(\.\d{1,15})?")
+Rows = tuple[list[float], Array, Array, Array]
+
+
+def plain_rows(text: bytes, first: int) -> Rows | None:
+    """Whole lines of a label and pairs as one finds them mostly; None if any of them is of another kind, or wrong.
+
+    A pair is 1 to 8 digits, a colon, perhaps a minus, 1 to 8 digits, perhaps a point and digits, 16 at most in all, and one
+    blank or the line's end.  Indices rise and are `first` at least.
+    Returns the label of each line, the number of its pairs, and all indices (from 1) and values.
+    """
+    text = text if text.endswith(b"\n") else text + b"\n"
+    body = np.frombuffer(text + bytes(8), np.uint8)
+    strange = np.flatnonzero(body[: len(text)] - np.uint8(48) > 9)
+    mark = body[strange]
+    ends = np.flatnonzero((mark == _BLANK) | (mark == _NEWLINE))
+    head = np.append(True, mark[ends[:-1]] == _NEWLINE)
+    pairs = np.flatnonzero(~head)
+    before, end = ends[pairs - 1], ends[pairs]
+    point = mark[end - 1] == _POINT
+    colon = end - 1 - point
+    minus = mark[colon] == _MINUS
+    colon -= minus
+    if not ((mark[colon] == _COLON) & (colon - 1 == before)).all():
+        return None
+    begin, number, stop = strange[before] + 1, strange[colon] + 1, strange[end]
+    if (minus & (strange[colon + 1] != number)).any():
+        return None
+    lengths = number - 1 - begin
+    dot = strange[end - point]
+    index = _numbers(body, begin, lengths).astype(np.int64)
+    value = _values(body, number + minus, dot, stop)
+    if value is None or not ((lengths >= 1) & (lengths <= 8) & (index >= first)).all():
+        return None
+    np.negative(value, out=value, where=minus)
+    starts = np.append(np.flatnonzero(head), len(head))
+    counts = np.diff(starts) - 1
+    falls = np.flatnonzero(index[1:] <= index[:-1]) + 1
+    if not np.isin(falls, np.cumsum(counts)).all():
+        return None
+    heads = starts[:-1]
+    opens = np.append(0, strange[ends[heads[1:] - 1]] + 1)
+    labels = [text[a:b] for a, b in zip(opens.tolist(), strange[ends[heads]].tolist(), strict=True)]
+    if not all(map(_LABEL.fullmatch, labels)):
+        return None
+    return [float(label) for label in labels], counts, index + (1 - first), value
+
+
+def _values(body: Array, begin: Array, dot: Array, stop: Array) -> Array | None:
+    """The numbers from `begin` to `stop` with a point (or the end) at `dot`; None where digits are none or too many."""
+    whole, part = dot - begin, np.maximum(stop - dot - 1, 0)
+    fits = (whole >= 1) & (whole <= 8) & (whole + part <= 16) & ((part > 0) | (dot == stop))
+    if not fits.all():
+        return None
+    digits = _numbers(body, begin, whole) * _TENS[part]
+    long = part > 8
+    digits += _numbers(body, stop - np.minimum(part, 8), np.minimum(part, 8))
+    if long.any():
+        digits[long] += _numbers(body, dot[long] + 1, part[long] - 8) * _TENS[8]
+    if (digits >= 1 << 53).any():
+        return None
+    return np.asarray(digits / _POWERS[part])
+
+
+def _numbers(body: Array, at: Array, count: Array) -> Array:
+    """The numbers that 0 to 8 digits from `at` on spell: digits to pairs, fours and eights within words of 64 bits."""
+    word = np.ndarray(len(body) - 7, "<u8", body, strides=(1,))[at] ^ np.uint64(0x3030303030303030)
+    word <<= (64 - 8 * count).astype(np.uint64)
+    for factor, shift, kept in ((10, 8, 0x00FF00FF00FF00FF), (100, 16, 0x0000FFFF0000FFFF), (10000, 32, 0xFFFFFFFF)):
+        word = (word * np.uint64(1 + (factor << shift)) >> np.uint64(shift)) & np.uint64(kept)
+    return word

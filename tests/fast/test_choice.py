@@ -35,7 +35,7 @@ def test_only_what_is_used_is_imported():
     script = "import sys; from herdcli import fast; fast.murmur3; print(*[m for m in sys.modules if m.startswith('herdcli.fast.')])"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert found
-    assert {name.split(".")[-1] for name in found} <= {"_online", "numpy_online", "numpy_online_text"}
+    assert all(name.split(".")[-1].lstrip("_").removeprefix("numpy_").startswith("online") for name in found)
 
 
 def test_unknown_loops_are_refused():

@@ -21,8 +21,28 @@ ALGORITHMS = [
 AUTO = "auto"
 
 
+def evidence_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What is known of the variables."""
+    for option in (
+        click.option("--ignore-observed", is_flag=True, help="Leave out the observed marginals stored with the network."),
+        click.option("--likelihood", multiple=True, metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4."),
+        click.option("--observe", multiple=True, metavar="X=P,P…", help="Fix a marginal, as x3=0.2,0.8.  May be repeated."),
+        click.option(
+            "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` a line."
+        ),
+        click.option(
+            "--evidence-rows",
+            metavar="FILE",
+            default=None,
+            help="A table of evidence, a column a variable (a state, −1 for none): the result is a table of marginals, row by row.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--algorithm, what it is told of the variables, and the settings of each algorithm."""
+    """--algorithm, and the settings of each algorithm."""
     for option in (
         click.option(
             "--on-nonconvergence",
@@ -97,18 +117,6 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried by junction-tree."),
         click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
         click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Residual to reach."),
-        click.option("--ignore-observed", is_flag=True, help="Leave out the observed marginals stored with the network."),
-        click.option("--likelihood", multiple=True, metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4."),
-        click.option("--observe", multiple=True, metavar="X=P,P…", help="Fix a marginal, as x3=0.2,0.8.  May be repeated."),
-        click.option(
-            "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` a line."
-        ),
-        click.option(
-            "--evidence-rows",
-            metavar="FILE",
-            default=None,
-            help="A table of evidence, a column a variable (a state, −1 for none): the result is a table of marginals, row by row.",
-        ),
         click.option(
             "--algorithm",
             type=click.Choice([AUTO, *ALGORITHMS]),

@@ -107,6 +107,33 @@ def _drain(descriptor: int) -> bytes:
         return pipe.read()
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a command in this process left, both streams as text."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+    """run(*arguments) is `herd` in this process, in tmp_path, so that what it calls can be replaced."""
+    from herdcli.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HERD_THREADS", "1")
+
+    def invoke(*arguments: object) -> Told:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return Told(int(ended.value.code or 0), out, err)
+
+    return invoke
+
+
 @pytest.fixture
 def shell(tmp_path: Path, scratch: Path) -> Callable[..., Ended]:
     """shell("herd … | herd …") runs in bash with pipefail, in tmp_path."""

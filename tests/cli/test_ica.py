@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -12,36 +10,9 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load
-from herdcli.cli.main import main
 from herdcli.errors import Interrupted
 from herdcli.ica import learning
 from herdcli.numerics.amari import amari_distance
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a command left."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """run(*arguments) is `herd` in this process, in tmp_path."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HERD_THREADS", "1")
-
-    def invoke(*arguments: object) -> Ended:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        return Ended(int(ended.value.code or 0), out, err)
-
-    return invoke
-
 
 RANDOM = np.random.default_rng(0)
 SOURCES = RANDOM.laplace(size=(1200, 4))

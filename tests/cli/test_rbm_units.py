@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -13,35 +11,8 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.cli.main import main
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a run left."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """run(*arguments) is `herd` in this process, in tmp_path."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HERD_THREADS", "1")
-
-    def invoke(*arguments: object) -> Ended:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        return Ended(int(ended.value.code or 0), out, err)
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    return invoke
 
 
 def write(path: Path, X: np.ndarray, **others: object) -> None:

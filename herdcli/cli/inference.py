@@ -41,16 +41,9 @@ def evidence_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--algorithm, and the settings of each algorithm."""
+def gibbs_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How many sweeps of how many chains."""
     for option in (
-        click.option(
-            "--on-nonconvergence",
-            type=click.Choice(["warn", "error"]),
-            default="warn",
-            show_default=True,
-            help="What to do at the last iteration.",
-        ),
         click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
         click.option(
             "--annealing",
@@ -61,6 +54,21 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
         click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are."),
+    ):
+        command = option(command)
+    return command
+
+
+def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--algorithm, and the settings of each algorithm."""
+    for option in (
+        click.option(
+            "--on-nonconvergence",
+            type=click.Choice(["warn", "error"]),
+            default="warn",
+            show_default=True,
+            help="What to do at the last iteration.",
+        ),
         click.option(
             "--regions",
             type=click.Choice(["edges", "plaquettes"]),

@@ -29,7 +29,7 @@ import numpy as np
 from herdcli import artifacts
 from herdcli.evaluation import plots
 from herdcli.evaluation.ica_plots import small_curves
-from herdcli.ica import spectra
+from herdcli.ica import metrics, spectra
 from herdcli.ica.model import ICA
 from herdcli.numerics import gabor
 from herdcli.numerics.principal import principal
@@ -40,13 +40,26 @@ LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale uni
 FACES = f"{STUDENT} --components 256 --filters 361 --steps 3 --leapfrog 20 --initial-scale unit --gamma-rate 0.2"
 SPEECH = "0.05x5000,0.025x5000,0.005x4000,0.0025x3000,0.0005x3000"
 
+COLUMNS = [
+    "name",
+    "filters",
+    "dimensions",
+    "iterations",
+    "kurtosis",
+    "participation",
+    "localisation",
+    "gabor_r2",
+    "gabor_share",
+    "acceptance",
+]
+
 # name -> (data set, how it is prepared, the fit, its rates)
 EXPERIMENTS = {
     "speech": ("speech_segments.h5", "", f"{STUDENT} --filters 200 --leapfrog 20 --initial-scale 0.1 --gamma-rate 1", SPEECH),
-    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.01x16000"),
-    "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.01x12000"),
-    "faces": ("olivetti.h5", "--mask ellipse --equalize", FACES, "0.005x6000"),
-    "faces-pixels": ("olivetti.h5", "--equalize --transpose", FACES, "0.005x6000"),
+    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.05x7000,0.01x1000"),
+    "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.05x2500,0.01x500"),
+    "faces": ("olivetti.h5", "--mask ellipse --equalize", FACES, "0.005x2000"),
+    "faces-pixels": ("olivetti.h5", "--equalize --transpose", FACES, "0.005x2000"),
 }
 
 
@@ -74,11 +87,34 @@ def fitted(name: str, arguments: argparse.Namespace) -> tuple[ICA, Path, Path]:
     return value, model, rows
 
 
-def figures(name: str, model: Path) -> dict[str, object]:
-    """The row of `herd eval`."""
+def figures(name: str, value: ICA, model: Path, rows: Path) -> dict[str, str]:
+    """The row of `herd eval`; of architecture I the locality of the outputs over the pixels."""
     done = subprocess.run([*HERD, "eval", "--format", "json", str(model)], check=True, stdout=subprocess.PIPE)
-    row: dict[str, object] = json.loads(done.stdout)[0]
-    return {"name": name} | {column: value for column, value in row.items() if column not in ("file", "kind")}
+    row = json.loads(done.stdout)[0] | {"name": name, "iterations": value.iterations}
+    if name == "faces-pixels":
+        outputs = pixel_outputs(value, rows)
+        row["participation"] = float(np.median(metrics.participation(outputs)))
+        row["localisation"] = float(np.median(metrics.localisation(outputs, (64, 64))))
+    return {
+        column: "" if row[column] is None else f"{row[column]:.4g}" if isinstance(row[column], float) else str(row[column])
+        for column in COLUMNS
+    }
+
+
+def pixel_outputs(value: ICA, rows: Path) -> np.ndarray:
+    """Outputs (M, pixels) of filters that act on the images' values at one pixel."""
+    return value.features(artifacts.load(str(rows)).value.X).T
+
+
+def store(found: dict[str, dict[str, str]], path: Path) -> None:
+    """The rows, beside those that other runs have left."""
+    if path.exists():
+        with path.open(newline="") as file:
+            found = {row["name"]: row for row in csv.DictReader(file)} | found
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found[name] for name in EXPERIMENTS if name in found)
 
 
 def tiles(pictures: np.ndarray, path: Path, columns: int, title: str) -> None:
@@ -126,7 +162,7 @@ def faces(value: ICA, results: Path, data: Path) -> None:
 
 def faces_pixels(value: ICA, results: Path, data: Path) -> None:
     """Fig. 4.13c: the outputs of the filters over the pixels, as pictures."""
-    outputs = value.features(artifacts.load(str(data)).value.X).T.reshape(-1, 64, 64)
+    outputs = pixel_outputs(value, data).reshape(-1, 64, 64)
     outputs = outputs[np.random.default_rng(0).choice(len(outputs), 32, replace=False)]
     tiles(outputs, results / "ica-faces-pixels.png", 8, "32 features of architecture I, drawn at random")
 
@@ -156,15 +192,10 @@ def main() -> None:
     arguments.models = arguments.models or arguments.results / "ica-models"
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments.models.mkdir(parents=True, exist_ok=True)
-    rows = []
     for name in arguments.only or EXPERIMENTS:
-        value, model, data = fitted(name, arguments)
-        draw(name, value, model, data, arguments.results)
-        rows.append(figures(name, model) | {"iterations": value.iterations})
-    with (arguments.results / "ica-features.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        value, model, rows = fitted(name, arguments)
+        draw(name, value, model, rows, arguments.results)
+        store({name: figures(name, value, model, rows)}, arguments.results / "ica-features.csv")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("herdcli.cli.info", "Show what an artifact holds and how it was made."),
     "check": ("herdcli.cli.check", "Verify seals; silent when all is well."),
     "seal": ("herdcli.cli.seal", "Seal a file that was edited on purpose."),
+    "selftest": ("herdcli.cli.selftest", "Check known answers on this machine."),
     "completion": ("herdcli.cli.completion", "Print the completion script of a shell."),
 }
 

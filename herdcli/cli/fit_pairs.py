@@ -24,8 +24,8 @@ def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--pairs",
         is_flag=True,
-        help="Learn all ordered pairs of rows of one label, as of faces of one person; other defaults: rate:10 by 100 rate:100 units, "
-        "2000 epochs of batches of 100, visible mean field, momentum 0.95 (see docs/faces.md).",
+        help="Learn all ordered pairs of rows of one label, as faces of one person.  Other defaults: rate:10 and 100 rate:100 units, "
+        "2000 batches of 100, rates .0025 and .005 (biases) without decay, momentum .95, visible mean field.",
     )(command)
 
 
@@ -43,13 +43,16 @@ def fit_pairs(session: Session, source: str, options: dict[str, Any]) -> None:
     found = pairs.ordered_pairs(persons, np.flatnonzero(rows.split == TRAIN), names)
     if not len(found):
         raise DataError("no row is in the training part", where=data.name, hint="--split .8,.1,.1 draws parts anew")
+    if "epochs" not in session.given:
+        settings = replace(settings, epochs=pairs.epochs(len(found), settings.batch_size))
+        session.parameters["epochs"] = settings.epochs
     size = f"{len(found)} pairs of {rows.X.shape[1]} pixels"
     session.require_memory(len(found) * rows.X.shape[1] * 2 * rows.X.dtype.itemsize, size)
     problem, varies = pairs.problem(rows.X, found, settings)
     session.require_memory(learning.memory(problem), f"learning {2 * int(varies.sum())} × {settings.hidden} weights")
     _warn(session, settings, varies, len(found))
     state = session.iterate(
-        lambda now: learning.step(problem, now), lambda: learning.init(problem), steps=learning.total_steps(problem), label="learning pairs"
+        lambda now: pairs.step(problem, now), lambda: learning.init(problem), steps=learning.total_steps(problem), label="learning pairs"
     )
     model = pairs.assemble(problem, state, varies, rows.X, found, rows.split)
     model = replace(model, image_shape=rows.image_shape, threshold=rows.threshold, value_range=rows.value_range)

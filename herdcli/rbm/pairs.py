@@ -12,15 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.rbm import learning
 from herdcli.rbm.learning import Problem, Selected, State
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import family
 from herdcli.schema import Array, array
 
+ITERATIONS = 2000  # minibatches, which is how the thesis' "iterations" are read
 DEFAULTS = Settings(
     hidden=100,
-    epochs=2000,
     batch_size=100,
     learning_rate=0.0025,
     bias_rate=0.005,
@@ -98,6 +99,11 @@ def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
     return np.concatenate(pairs)
 
 
+def epochs(pairs: int, batch_size: int) -> int:
+    """As many passes over the pairs as have `ITERATIONS` minibatches."""
+    return -(-ITERATIONS // -(-pairs // (batch_size or pairs)))
+
+
 def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]:
     """What to learn from images X (n, D) and pairs (m, 2), and the pixels (D,) bool that take part: those that vary.
 
@@ -113,6 +119,22 @@ def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]
     base = X if varies.all() and len(used) == len(X) else np.ascontiguousarray(seen[:, varies])
     index = pairs if base is X else np.searchsorted(used, pairs)
     return Problem([Pairs(base, index)], settings), varies
+
+
+def step(given: Problem, state: State) -> State:
+    """`learning.step`, after which the biases take back what the new weights add to the inputs at mean values.
+
+    A change Δ of W moves the input of a hidden unit by μ'Δ at the mean image μ, and that of a pixel by Δλ at hidden units half on,
+    λ = A'(0).  Thousands of pixels that are grey on average add up: at the rates of the thesis all hidden units go off within ten
+    updates and stay off.  With b ← b − Δλ and c ← c − Δ'μ a step changes only what the weights say of departures from the means.
+    Source: the enhanced gradient of Cho, Raiko & Ilin (2011), sec. 3, in this form.
+    """
+    before = state.W[0].copy()
+    state = learning.step(given, state)
+    change = state.W[0] - before
+    state.b[0] -= change @ given.hidden.mean(np.zeros(change.shape[1])).astype(np.float32)
+    state.c[0] -= given.visible_mean(0) @ change
+    return state
 
 
 def assemble(given: Problem, state: State, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:

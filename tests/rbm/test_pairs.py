@@ -83,6 +83,28 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
     np.testing.assert_allclose(*scores, atol=1e-9)
 
 
+def test_a_step_leaves_inputs_at_mean_values_to_the_biases(faces):
+    images, persons = faces
+    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
+    problem, _ = pairs.problem(images, index, QUICK)
+    state, plain, before = (learning.init(problem) for _ in range(3))
+    state, plain = pairs.step(problem, state), learning.step(problem, plain)
+    np.testing.assert_array_equal(state.W, plain.W)
+    mean, half = images[index].mean(axis=0).ravel(), np.full(5, 10.0)  # rate:20 units half on
+    for weight, bias, units in (("W", "c", mean), ("W", "b", half)):
+        turned = [getattr(part, weight)[0].T if bias == "b" else getattr(part, weight)[0] for part in (state, plain, before)]
+        moved = units @ turned[0] + getattr(state, bias)[0] - units @ turned[2] - getattr(before, bias)[0]
+        learned_bias = getattr(plain, bias)[0] - getattr(before, bias)[0]
+        np.testing.assert_allclose(moved, learned_bias, atol=1e-5)
+    assert np.abs(state.c - plain.c).max() > 1e-4
+
+
+def test_epochs_are_as_many_as_have_two_thousand_batches():
+    assert pairs.epochs(1000, 100) == 200
+    assert pairs.epochs(1001, 100) == 182
+    assert pairs.epochs(30, 0) == 2000
+
+
 def test_what_pairs_cannot_be_made_of_is_refused(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
@@ -109,5 +131,6 @@ def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, say
 
 def test_the_defaults_are_those_of_the_thesis():
     assert Settings(**vars(pairs.DEFAULTS)) == pairs.DEFAULTS
-    assert (pairs.DEFAULTS.hidden, pairs.DEFAULTS.batch_size, pairs.DEFAULTS.epochs, pairs.DEFAULTS.momentum) == (100, 100, 2000, 0.95)
+    assert (pairs.DEFAULTS.hidden, pairs.DEFAULTS.batch_size, pairs.DEFAULTS.momentum) == (100, 100, 0.95)
+    assert (pairs.DEFAULTS.learning_rate, pairs.DEFAULTS.bias_rate) == (0.0025, 0.005)
     assert (pairs.DEFAULTS.visible_units, pairs.DEFAULTS.hidden_units, pairs.DEFAULTS.mean_field) == ("rate:10", "rate:100", "visible")

@@ -40,23 +40,13 @@ LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale uni
 FACES = f"{STUDENT} --components 256 --filters 361 --steps 3 --leapfrog 20 --initial-scale unit --gamma-rate 0.2"
 SPEECH = "0.05x5000,0.025x5000,0.005x4000,0.0025x3000,0.0005x3000"
 
-COLUMNS = [
-    "name",
-    "filters",
-    "dimensions",
-    "iterations",
-    "kurtosis",
-    "participation",
-    "localisation",
-    "gabor_r2",
-    "gabor_share",
-    "acceptance",
-]
+COLUMNS = ["name", "filters", "dimensions", "iterations", "kurtosis"]
+COLUMNS += ["participation", "localisation", "gabor_r2", "gabor_share", "acceptance"]
 
 # name -> (data set, how it is prepared, the fit, its rates)
 EXPERIMENTS = {
     "speech": ("speech_segments.h5", "", f"{STUDENT} --filters 200 --leapfrog 20 --initial-scale 0.1 --gamma-rate 1", SPEECH),
-    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.05x7000,0.01x1000"),
+    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.05x5500,0.01x500"),
     "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.05x2500,0.01x500"),
     "faces": ("olivetti.h5", "--mask ellipse --equalize", FACES, "0.005x2000"),
     "faces-pixels": ("olivetti.h5", "--equalize --transpose", FACES, "0.005x2000"),

@@ -59,7 +59,7 @@ def metrics(
         result["acceptance"] = float(value.trace.acceptance[-1])
     if value.mixing is not None:
         result |= _separation(value.unmixing @ value.mixing)
-    else:
+    elif value.whitening.mean.size > 1:
         result |= _locality(value, map)
     if value.holdout is not None and len(value.holdout):
         result["kurtosis_heldout"] = float(np.median(measures.excess_kurtosis(value.holdout @ value.J.T)))

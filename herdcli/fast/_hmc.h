@@ -11,7 +11,8 @@
 enum { HERD_STUDENT, HERD_LOGISTIC_EXPERT, HERD_SECANT };
 
 #define HERD_CHAINS 16 /* that go side by side, one in each place of a vector */
-#define HERD_FILTERS 4 /* whose outputs are summed at one time: their sums wait for nobody */
+#define HERD_FILTERS 8 /* whose outputs are summed at one time: their sums wait for nobody */
+typedef float herd_lanes __attribute__((vector_size(4 * HERD_CHAINS), aligned(4), may_alias));
 
 /* log y of a normal y > 0; inf and NaN give NaN.  See numpy_hmc.py. */
 HERD_INLINE float herd_log(float y)
@@ -79,56 +80,46 @@ HERD_CLONES static double herd_energy_row(const float *restrict u, const float *
     return total;
 }
 
-/* down[j] (inner dimensions, HERD_CHAINS) = Σ_i γ_i E'(w_i·x) w_ij for the chains of x (inner, HERD_CHAINS). */
-HERD_INLINE void herd_block_gradient(const float *restrict x, float *restrict down, const float *restrict W, const float *restrict gamma, ptrdiff_t filters,
-                                     ptrdiff_t inner, int expert)
+/* `steps` leapfrog steps of HERD_CHAINS chains: u, p, a, b are (filters, HERD_CHAINS), a and b 0 before.  See numpy_hmc.py. */
+HERD_CLONES static void herd_leapfrog_block(float *restrict u, const float *restrict p, float *restrict a, float *restrict b, const float *restrict gram,
+                                            const float *restrict gamma, ptrdiff_t filters, int expert, float epsilon, ptrdiff_t steps)
 {
-    for (ptrdiff_t j = 0; j < inner * HERD_CHAINS; j++)
-        down[j] = 0.0f;
-    for (ptrdiff_t i = 0; i < filters; i += HERD_FILTERS) {
-        float u[HERD_FILTERS][HERD_CHAINS] = {{0}};
-        const float *w0 = W + i * inner, *w1 = w0 + inner, *w2 = w1 + inner, *w3 = w2 + inner;
-        for (ptrdiff_t j = 0; j < inner; j++) {
-            const float *row = x + j * HERD_CHAINS;
-            for (int c = 0; c < HERD_CHAINS; c++) {
-                u[0][c] = u[0][c] + row[c] * w0[j];
-                u[1][c] = u[1][c] + row[c] * w1[j];
-                u[2][c] = u[2][c] + row[c] * w2[j];
-                u[3][c] = u[3][c] + row[c] * w3[j];
-            }
-        }
-        for (int f = 0; f < HERD_FILTERS; f++) {
-            if (expert == HERD_STUDENT) {
-                for (int c = 0; c < HERD_CHAINS; c++)
-                    u[f][c] = herd_slope_student(u[f][c], gamma[i + f]);
-            } else {
-                for (int c = 0; c < HERD_CHAINS; c++)
-                    u[f][c] = herd_clamp(expert == HERD_SECANT ? u[f][c] + u[f][c] : u[f][c]);
-                for (int c = 0; c < HERD_CHAINS; c++)
-                    u[f][c] = herd_slope_logistic(u[f][c], gamma[i + f]);
-            }
-        }
-        for (ptrdiff_t j = 0; j < inner; j++) {
-            float *row = down + j * HERD_CHAINS;
-            for (int c = 0; c < HERD_CHAINS; c++)
-                row[c] = (((row[c] + u[0][c] * w0[j]) + u[1][c] * w1[j]) + u[2][c] * w2[j]) + u[3][c] * w3[j];
-        }
-    }
-}
-
-/* `steps` leapfrog steps of HERD_CHAINS chains at x, k (inner, HERD_CHAINS); down is scratch of their size. */
-HERD_CLONES static void herd_leapfrog_block(float *restrict x, float *restrict k, float *restrict down, const float *restrict W, const float *restrict gamma,
-                                            ptrdiff_t filters, ptrdiff_t inner, int expert, float epsilon, ptrdiff_t steps)
-{
-    const ptrdiff_t count = inner * HERD_CHAINS;
     const float half = 0.5f * epsilon;
     for (ptrdiff_t t = 0; t <= steps; t++) {
         const float size = t == 0 || t == steps ? half : epsilon;
-        herd_block_gradient(x, down, W, gamma, filters, inner, expert);
-        for (ptrdiff_t j = 0; j < count; j++)
-            k[j] = k[j] - size * down[j];
-        if (t < steps)
-            for (ptrdiff_t j = 0; j < count; j++)
-                x[j] = x[j] + epsilon * k[j];
+        for (ptrdiff_t i = 0; i < filters; i++) {
+            const float *x = u + i * HERD_CHAINS;
+            float slope[HERD_CHAINS], *sum = a + i * HERD_CHAINS;
+            if (expert == HERD_STUDENT) {
+                for (int c = 0; c < HERD_CHAINS; c++)
+                    slope[c] = herd_slope_student(x[c], gamma[i]);
+            } else {
+                for (int c = 0; c < HERD_CHAINS; c++)
+                    slope[c] = herd_clamp(expert == HERD_SECANT ? x[c] + x[c] : x[c]);
+                for (int c = 0; c < HERD_CHAINS; c++)
+                    slope[c] = herd_slope_logistic(slope[c], gamma[i]);
+            }
+            for (int c = 0; c < HERD_CHAINS; c++)
+                sum[c] = sum[c] + size * slope[c];
+        }
+        if (t == steps)
+            break;
+        for (ptrdiff_t i = 0; i < filters * HERD_CHAINS; i++)
+            b[i] = b[i] + a[i];
+        for (ptrdiff_t i = 0; i < filters; i += HERD_FILTERS) {
+            const float *rows = gram + i * filters;
+            herd_lanes sums[HERD_FILTERS];
+            for (int f = 0; f < HERD_FILTERS; f++)
+                sums[f] = (herd_lanes){0};
+            for (ptrdiff_t j = 0; j < filters; j++) {
+                const herd_lanes row = *(const herd_lanes *)(a + j * HERD_CHAINS);
+                for (int f = 0; f < HERD_FILTERS; f++)
+                    sums[f] = sums[f] + row * rows[f * filters + j];
+            }
+            for (int f = 0; f < HERD_FILTERS; f++) {
+                herd_lanes *place = (herd_lanes *)(u + (i + f) * HERD_CHAINS);
+                *place = *place + epsilon * (*(const herd_lanes *)(p + (i + f) * HERD_CHAINS) - sums[f]);
+            }
+        }
     }
 }

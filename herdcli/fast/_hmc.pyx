@@ -7,7 +7,7 @@ cdef extern from "_hmc.h" nogil:
     void herd_slope_row(float *u, const float *gamma, Py_ssize_t count, int expert) noexcept
     double herd_energy_row(const float *u, const float *gamma, Py_ssize_t count, int expert) noexcept
     void herd_leapfrog_block(
-        float *x, float *k, float *down, const float *W, const float *gamma, Py_ssize_t filters, Py_ssize_t inner, int expert,
+        float *u, const float *p, float *a, float *b, const float *gram, const float *gamma, Py_ssize_t filters, int expert,
         float epsilon, Py_ssize_t steps,
     ) noexcept
 
@@ -32,40 +32,49 @@ def expert_energy(const float[:, ::1] u, const float[::1] gamma, int expert, dou
             out[i] = herd_energy_row(&u[i, 0], &gamma[0], count, expert) if count else 0.0
 
 
-def leapfrog_scratch(Py_ssize_t inner):
-    """float32 numbers of scratch that leapfrog needs in `inner` dimensions."""
-    return 3 * inner * HERD_CHAINS
+def leapfrog_scratch(Py_ssize_t filters):
+    """float32 numbers of scratch that leapfrog needs for so many filters."""
+    return 4 * filters * HERD_CHAINS
 
 
-def leapfrog(float[:, ::1] x, float[:, ::1] k, const float[:, ::1] W, const float[::1] gamma, int expert, float epsilon, Py_ssize_t steps, float[::1] scratch):
-    """`steps` leapfrog steps of the chains x, k in place."""
-    cdef Py_ssize_t n = x.shape[0], inner = x.shape[1], filters = W.shape[0], b, start, left, c, j, place
-    cdef float *block
-    _check(k.shape[0], n)
-    _check(k.shape[1], inner)
-    _check(W.shape[1], inner)
+def leapfrog(
+    const float[:, ::1] u, const float[:, ::1] p, const float[:, ::1] gram, const float[::1] gamma, int expert, float epsilon,
+    Py_ssize_t steps, float[:, ::1] a, float[:, ::1] b, float[::1] scratch,
+):
+    """`steps` leapfrog steps in the outputs; a and b get the sums of slopes."""
+    cdef Py_ssize_t n = u.shape[0], filters = gram.shape[0], block, start, left, c, i, place, size = filters * HERD_CHAINS
+    cdef float *room
+    _check(p.shape[0], n)
+    _check(a.shape[0], n)
+    _check(b.shape[0], n)
+    _check(p.shape[1], filters)
+    _check(a.shape[1], filters)
+    _check(b.shape[1], filters)
+    _check(u.shape[1], filters)
+    _check(gram.shape[1], filters)
     _check(gamma.shape[0], filters)
-    if filters % HERD_FILTERS or scratch.shape[0] < 3 * inner * HERD_CHAINS or inner < 1:
-        raise ValueError("too little scratch, or filters that do not come in fours")
-    block = &scratch[0]
+    if filters % HERD_FILTERS or scratch.shape[0] < 4 * size or filters < 1:
+        raise ValueError("too little scratch, or filters that do not come in eights")
+    room = &scratch[0]
     with nogil:
-        for b in range((n + HERD_CHAINS - 1) // HERD_CHAINS):
-            start = b * HERD_CHAINS
+        for block in range((n + HERD_CHAINS - 1) // HERD_CHAINS):
+            start = block * HERD_CHAINS
             left = min(n - start, <Py_ssize_t>HERD_CHAINS)
-            for j in range(inner):
+            for i in range(filters):
                 for c in range(HERD_CHAINS):
-                    place = j * HERD_CHAINS + c
-                    block[place] = x[start + c, j] if c < left else 0
-                    block[place + inner * HERD_CHAINS] = k[start + c, j] if c < left else 0
+                    place = i * HERD_CHAINS + c
+                    room[place] = u[start + c, i] if c < left else 0
+                    room[place + size] = p[start + c, i] if c < left else 0
+                    room[place + 2 * size] = 0
+                    room[place + 3 * size] = 0
             herd_leapfrog_block(
-                block, block + inner * HERD_CHAINS, block + 2 * inner * HERD_CHAINS, &W[0, 0] if filters else NULL,
-                &gamma[0] if filters else NULL, filters, inner, expert, epsilon, steps,
+                room, room + size, room + 2 * size, room + 3 * size, &gram[0, 0], &gamma[0], filters, expert, epsilon, steps
             )
-            for j in range(inner):
+            for i in range(filters):
                 for c in range(left):
-                    place = j * HERD_CHAINS + c
-                    x[start + c, j] = block[place]
-                    k[start + c, j] = block[place + inner * HERD_CHAINS]
+                    place = i * HERD_CHAINS + c
+                    a[start + c, i] = room[place + 2 * size]
+                    b[start + c, i] = room[place + 3 * size]
 
 
 cdef int _check(Py_ssize_t length, Py_ssize_t expected) except -1:

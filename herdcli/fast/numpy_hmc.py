@@ -79,28 +79,35 @@ def expert_energy(u: Array, gamma: Array, expert: int, out: Array) -> None:
         out += sums[:, place]
 
 
-def leapfrog_scratch(inner: int) -> int:
-    """float32 numbers of scratch that `leapfrog` needs in `inner` dimensions: none here."""
+def leapfrog_scratch(filters: int) -> int:
+    """float32 numbers of scratch that `leapfrog` needs for so many filters: none here."""
     return 0
 
 
-def leapfrog(x: Array, k: Array, W: Array, gamma: Array, expert: int, epsilon: float, steps: int, scratch: Array) -> None:
-    """`steps` leapfrog steps of n chains in place, under E(x) = Σ_i γ_i E(w_i·x).
+def leapfrog(
+    u: Array, p: Array, gram: Array, gamma: Array, expert: int, epsilon: float, steps: int, a: Array, b: Array, scratch: Array
+) -> None:
+    """`steps` leapfrog steps of n chains x with momenta k under E(x) = Σ_i γ_i E(w_i·x), in the outputs u = W x alone.
 
-    x, k     (n, D) positions and momenta.      W  (M, D), M a multiple of 4: fill up with filters of 0.
-    scratch  float32, `leapfrog_scratch(D)` or more of them.
-    Sums run over dimensions, and over filters, one by one in order.
+    With slopes g_t = γE'(u_t) at x_t, and s_t = ε but ε/2 at both ends, the momentum after the kick at x_t is k − W'a_t,
+    a_t = Σ_{r ≤ t} s_r g_r, so that the outputs move by u ← u + ε (W k − W W' a_t): one product in the place of two.
+
+    u, p     (n, M) W x and W k at the start.      gram  (M, M) W W', M a multiple of 8: fill up with filters of 0.
+    a, b     (n, M) results: a_L and Σ_{t < L} a_t.  At the end the momentum is k − W'a and x + ε (L k − W'b) the position.
+    scratch  float32, `leapfrog_scratch(M)` or more of them.
+    Sums over filters are taken one by one in order.
     Source: Teh (2003), eq. 4.38 and 4.40.
     """
     size, half = F(epsilon), F(0.5) * F(epsilon)
+    u = u.copy()
+    a[...], b[...] = 0, 0
     for t in range(steps + 1):
-        u = np.zeros((len(x), len(W)), dtype=F)
-        for j in range(x.shape[1]):
-            u += x[:, j : j + 1] * W[:, j]
-        expert_slope(u, gamma, expert)
-        down = np.zeros_like(x)
-        for i in range(len(W)):
-            down += u[:, i : i + 1] * W[i]
-        k -= (half if t in (0, steps) else size) * down
+        slope = u.copy()
+        expert_slope(slope, gamma, expert)
+        a += (half if t in (0, steps) else size) * slope
         if t < steps:
-            x += size * k
+            b += a
+            sums = np.zeros_like(u)
+            for j in range(len(gram)):
+                sums += a[:, j : j + 1] * gram[:, j]
+            u += size * (p - sums)

@@ -119,13 +119,10 @@ class Linear:
     def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
         if z.dtype != np.float32 or self.expert.name not in COMPILED:
             return leapfrog(self, z, momentum, epsilon, steps)
-        M, D = self.J.shape
-        number, z, momentum = COMPILED[self.expert.name], z.copy(), momentum.copy()
-        if M * D <= NARROW:
-            J, gamma = np.zeros((-(-M // 4) * 4, D), dtype=np.float32), np.zeros(-(-M // 4) * 4, dtype=np.float32)
-            J[:M], gamma[:M] = self.J, self.gamma
-            fast.leapfrog(z, momentum, J, gamma, number, epsilon, steps, np.empty(fast.leapfrog_scratch(D), dtype=np.float32))
-            return z, momentum
+        number, (M, D) = COMPILED[self.expert.name], self.J.shape
+        if M * D <= NARROW and M <= 2 * D:
+            return self._narrow(z, momentum, epsilon, steps)
+        z, momentum = z.copy(), momentum.copy()
         u, down = np.empty((len(z), M), dtype=np.float32), np.empty_like(z)
         for t in range(steps + 1):
             np.matmul(z, self.J.T, out=u)
@@ -137,6 +134,19 @@ class Linear:
                 np.multiply(momentum, np.float32(epsilon), out=down)
                 z += down
         return z, momentum
+
+    def _narrow(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+        """By compiled steps of the outputs."""
+        M, D = self.J.shape
+        J, gamma = self.J, self.gamma
+        if M % 8:
+            J, gamma = np.zeros((-(-M // 8) * 8, D), dtype=np.float32), np.zeros(-(-M // 8) * 8, dtype=np.float32)
+            J[:M], gamma[:M] = self.J, self.gamma
+        a, b = np.empty((2, len(z), len(J)), dtype=np.float32)
+        scratch = np.empty(fast.leapfrog_scratch(len(J)), dtype=np.float32)
+        fast.leapfrog(z @ J.T, momentum @ J.T, J @ J.T, gamma, COMPILED[self.expert.name], epsilon, steps, a, b, scratch)
+        size = np.float32(epsilon)
+        return z + size * (np.float32(steps) * momentum - b @ J), momentum - a @ J
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,20 @@ from herdcli.fast import numpy_hmc as twin
 from herdcli.ica.experts import EXPERTS
 
 NAMES = ("student", "logistic", "laplace-smooth")
-SHAPES = [(1, 1, 4), (3, 2, 4), (16, 5, 8), (17, 16, 16), (33, 7, 20), (100, 16, 16)]
+SHAPES = [(1, 1, 8), (3, 2, 8), (16, 5, 8), (17, 16, 16), (33, 7, 24), (100, 16, 16)]
 
 
 def drawn(n, D, M):
     random = np.random.default_rng([n, D, M])
-    return [random.standard_normal(shape).astype(np.float32) for shape in ((n, D), (n, D), (M, D))] + [
-        random.uniform(0.5, 2, M).astype(np.float32)
-    ]
+    x, k, W = (random.standard_normal(shape).astype(np.float32) for shape in ((n, D), (n, D), (M, D)))
+    return x, k, W, random.uniform(0.5, 2, M).astype(np.float32)
+
+
+def stepped(side, x, k, W, gamma, expert, epsilon, steps):
+    a, b = np.full((2, len(x), len(W)), 7, np.float32)
+    scratch = np.empty(side.leapfrog_scratch(len(W)), np.float32)
+    side.leapfrog(x @ W.T, k @ W.T, W @ W.T, gamma, expert, epsilon, steps, a, b, scratch)
+    return a, b
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -25,16 +31,29 @@ def test_the_twins_give_the_same_bits(shape, expert):
     compiled = pytest.importorskip("herdcli.fast._hmc", reason="the compiled loops are not built")
     results = []
     for side in (compiled, twin):
-        x, k, W, gamma = drawn(*shape)
-        side.leapfrog(x, k, W, gamma, expert, 0.1, 3, np.empty(side.leapfrog_scratch(shape[1]), np.float32))
+        a, b = stepped(side, *drawn(*shape), expert, 0.1, 3)
         u = np.float32(10) ** np.linspace(-12, 12, shape[0] * shape[2], dtype=np.float32).reshape(shape[0], -1)
         u[::2] *= -1
-        energy = np.empty(len(u))
+        gamma, energy = drawn(*shape)[3], np.empty(len(u))
         side.expert_energy(u, gamma, expert, energy)
         side.expert_slope(u, gamma, expert)
-        results.append((x, k, u, energy))
+        results.append((a, b, u, energy))
     for one, other in zip(*results, strict=True):
         assert np.array_equal(one, other, equal_nan=True)
+
+
+@pytest.mark.parametrize("side", ["compiled", "numpy"])
+def test_steps_of_the_outputs_are_steps_of_the_chains(side):
+    loops = twin if side == "numpy" else pytest.importorskip("herdcli.fast._hmc", reason="the compiled loops are not built")
+    x, k, W, gamma = drawn(5, 3, 8)
+    a, b = stepped(loops, x, k, W, gamma, 1, 0.1, 6)
+    there, momentum = (one.astype(np.float64) for one in (x, k))
+    for t in range(7):
+        momentum -= (0.1 if 0 < t < 6 else 0.05) * ((gamma * EXPERTS["logistic"].slope(there @ W.T)) @ W)
+        if t < 6:
+            there += 0.1 * momentum
+    np.testing.assert_allclose(x + 0.1 * (6 * k - b @ W), there, atol=2e-6)
+    np.testing.assert_allclose(k - a @ W, momentum, atol=2e-6)
 
 
 @pytest.mark.parametrize("side", ["compiled", "numpy"])
@@ -62,11 +81,11 @@ def test_chains_that_left_the_numbers_have_no_energy(side):
 
 def test_shapes_that_do_not_fit_are_refused():
     compiled = pytest.importorskip("herdcli.fast._hmc", reason="the compiled loops are not built")
-    x, k, W, gamma = drawn(3, 2, 4)
-    scratch = np.empty(compiled.leapfrog_scratch(2), np.float32)
-    with pytest.raises(ValueError, match="fours"):
-        compiled.leapfrog(x, k, W[:3], gamma[:3], 0, 0.1, 1, scratch)
-    with pytest.raises(ValueError, match="scratch"):
-        compiled.leapfrog(x, k, W, gamma, 0, 0.1, 1, scratch[1:])
+    x, k, W, gamma = drawn(3, 2, 8)
+    with pytest.raises(ValueError, match="eights"):
+        stepped(compiled, x, k, W[:3], gamma[:3], 0, 0.1, 1)
     with pytest.raises(ValueError, match="length"):
-        compiled.leapfrog(x, k[:, :1].copy(), W, gamma, 0, 0.1, 1, scratch)
+        stepped(compiled, x, k[:2], W, gamma, 0, 0.1, 1)
+    a, b = np.empty((2, 3, 8), np.float32)
+    with pytest.raises(ValueError, match="scratch"):
+        compiled.leapfrog(x @ W.T, k @ W.T, W @ W.T, gamma, 0, 0.1, 1, a, b, np.empty(3, np.float32))

@@ -1,0 +1,193 @@
+"""How fast `herd ica` separates and samples, beside picard, NumPy loops and the machine's own matrix products.
+
+    OPENBLAS_NUM_THREADS=1 python scripts/bench_ica.py [PART …]        (picard needs the extra `ica`)
+
+Times are CPU seconds of one thread, least of some repeats, of programs that take turns; rates are quotients within one process.
+
+separate   16 sources × 88,436 samples ($HERD_DATA/music16_long.h5) behind a random mixing, ZCA-whitened.  ml and picard to a largest
+           gradient entry of 1e-7 from the same start, with the same density (sech); infomax and ebm by the schedules below.  The Amari
+           distance is Teh's, with 2N, and `optimum` is where the likelihood of that density has its maximum on these rows.
+narrow     30 leapfrog steps of 100 chains in 16 dimensions with 16 filters: compiled, and in NumPy with matrix products.
+wide       the same in 256 dimensions with 768 filters, energies and acceptances included, over as many matrix products.
+epoch      updates of 100 of 122,880 rows of 256 dimensions, 768 filters, on two workers; all of them from some.
+
+Exit code 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import h5py
+import numpy as np
+from realdata import FOLDER
+
+from herdcli.ica import hmc, learning, libraries, maximum_likelihood
+from herdcli.ica.energy import Linear
+from herdcli.ica.experts import EXPERTS
+from herdcli.numerics import mixing, whitening
+from herdcli.numerics.amari import amari_distance
+
+SLOW = ((0.05, 1000), (0.025, 1000), (0.01, 2000), (0.005, 3000), (0.002, 3000))  # 10,000 updates
+QUICK = ((0.05, 200), (0.02, 300), (0.01, 300), (0.005, 700))
+SEEDS = 3
+Row = tuple[str, float, float | None, str]
+
+
+def seconds(function: Callable[[], object], repeats: int) -> float:
+    """Least CPU seconds of some calls."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def fitted(problem: learning.Problem) -> tuple[np.ndarray, float]:
+    """Filters of a whole fit, and its CPU seconds."""
+    start = time.process_time()
+    state = learning.init(problem)
+    while state.step < problem.settings.updates:
+        state = learning.step(problem, state)
+    return learning.result(problem, state)[0], time.process_time() - start
+
+
+def likeliest(Z: np.ndarray, density: str) -> np.ndarray:
+    """Filters of `ml`."""
+    problem = maximum_likelihood.Problem(Z, density)
+    state = maximum_likelihood.init(problem)
+    while not state.done:
+        state = maximum_likelihood.step(problem, state)
+    return state.J
+
+
+def separate() -> list[Row]:
+    """ml beside picard, infomax and ebm."""
+    with h5py.File(FOLDER / "music16_long.h5") as file:
+        S = file["X"][:]
+    A = mixing.random(16, seed=0)
+    fit = whitening.fit(mixing.mixed(S, A), method="zca")
+    Z, product = fit.apply(mixing.mixed(S, A)), fit.forward @ A
+    own = seconds(lambda: likeliest(Z, "laplace-smooth"), 3)
+    optimum = amari_distance(likeliest(Z, "laplace-smooth") @ product)
+    rows: list[Row] = [("ml, s", own, None, f"Amari {optimum:.4f}")]
+    if libraries.installed("picard"):
+        found: list[np.ndarray] = []
+        other = seconds(lambda: found.append(libraries.picard(Z, np.eye(16), tolerance=1e-7, iterations=500)[0]), 3)
+        theirs = amari_distance(found[-1] @ product)
+        rows += [("ml over picard, time", own / other, 1.0, f"picard {other:.3f} s, Amari {theirs:.4f}")]
+        rows += [("|Amari − picard's|, %", 100 * abs(optimum / theirs - 1), 2.0, "")]
+    for name, density, kind, changes, bars in (
+        ("infomax", "laplace", np.float64, {"rates": QUICK, "average": 600, "batch_size": 300}, (2.6, 0.5)),
+        ("ebm", "student", np.float32, {"rates": SLOW, "average": 3000, "leapfrog": 15, "proposals": 2}, (3.0, 4.0)),
+    ):
+        distances, times = [], []
+        for seed in range(SEEDS):
+            settings = learning.Settings(algorithm=name, expert="student", density=density, seed=seed, **changes)
+            J, took = fitted(learning.Problem(Z.astype(kind), settings, product))
+            distances.append(amari_distance(J @ product))
+            times.append(took)
+        note = f"{density}, {SEEDS} seeds: {', '.join(f'{one:.2f}' for one in distances)}"
+        if density in maximum_likelihood.DENSITIES:
+            note += f"; optimum {amari_distance(likeliest(Z, density) @ product):.2f}"
+        rows += [(f"{name}, Amari", float(np.mean(distances)), bars[0], note), (f"{name}, s", min(times), bars[1], "")]
+    return rows
+
+
+def chains(n: int, D: int, M: int) -> tuple[Linear, np.ndarray, np.ndarray]:
+    """A Student model with unit filters, and positions and momenta of n chains."""
+    random = np.random.default_rng(0)
+    J = random.standard_normal((M, D))
+    J /= np.sqrt((J**2).sum(axis=1, keepdims=True))
+    z, k = random.standard_normal((2, n, D)).astype(np.float32)
+    return Linear(J.astype(np.float32), np.ones(M, np.float32), EXPERTS["student"]), z, k
+
+
+def narrow() -> list[Row]:
+    """Compiled leapfrog steps over NumPy's."""
+    energy, z, k = chains(100, 16, 16)
+    J = energy.J
+
+    def loop() -> None:
+        x, p, e = z.copy(), k.copy(), np.float32(0.05)
+        for step in range(31):
+            u = x @ J.T
+            p -= (e if 0 < step < 30 else e / 2) * ((2 * u / (1 + u * u)) @ J)
+            if step < 30:
+                x += e * p
+
+    plain = own = float("inf")
+    for _ in range(300):
+        plain = min(plain, seconds(loop, 1))
+        own = min(own, seconds(lambda: energy.trajectory(z, k, 0.05, 30), 2))
+    return [("NumPy over compiled, 16 × 16", plain / own, -5.0, f"{1e6 * own:.0f} µs beside {1e6 * plain:.0f} µs")]
+
+
+def wide() -> list[Row]:
+    """The negative phase over the same number of matrix products."""
+    n, D, M = 100, 256, 768
+    energy, z, k = chains(n, D, M)
+    uniform = np.random.default_rng(1).random(n)
+    u, down = np.empty((n, M), np.float32), np.empty((n, D), np.float32)
+
+    def products() -> None:
+        for _ in range(31):
+            np.matmul(z, energy.J.T, out=u)
+            np.matmul(u, energy.J, out=down)
+        np.matmul(z, energy.J.T, out=u)
+        np.matmul(z, energy.J.T, out=u)
+
+    own, bare = float("inf"), float("inf")
+    for _ in range(15):
+        bare = min(bare, seconds(products, 1))
+        own = min(own, seconds(lambda: hmc.propose(energy, z, k, uniform, 0.02, 30), 1))
+    rate = 64 * 2 * n * D * M / bare / 1e9
+    return [("HMC, % of sgemm, 256 × 768", 100 * bare / own, -85.0, f"{1e3 * own:.1f} ms; sgemm {rate:.0f} GFLOP/s")]
+
+
+def epoch(updates: int = 24) -> list[Row]:
+    """CPU seconds of an epoch on two workers, from some updates: by the clock about half of it, where both cores are free."""
+    Z = np.random.default_rng(2).laplace(size=(12_288, 256)).astype(np.float32)
+    settings = learning.Settings(
+        algorithm="ebm", filters=768, expert="student", rates=((0.01, 1228),), gamma_rate=1.0, weight_decay=1e-4, initial_scale=0.0
+    )
+    problem = learning.Problem(Z, settings)
+    state = learning.init(problem)
+    with ThreadPoolExecutor(2) as pool:
+        state = learning.step(problem, state, map=pool.map)
+        best, spent = float("inf"), float("inf")
+        for _ in range(updates):
+            start, used = time.perf_counter(), time.process_time()
+            state = learning.step(problem, state, map=pool.map)
+            best, spent = min(best, time.perf_counter() - start), min(spent, time.process_time() - used)
+    return [("epoch of 122,880 rows, CPU s", 1229 * spent, 60.0, f"of two workers together; {1229 * best:.0f} s by the clock")]
+
+
+PARTS = {part.__name__: part for part in (separate, narrow, wide, epoch)}
+
+
+def main() -> int:
+    """Print a line for each figure; 1 if a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    missed = 0
+    for part in parser.parse_args().parts or PARTS:
+        for name, figure, bar, note in PARTS[part]():
+            ok = bar is None or (figure >= -bar if bar < 0 else figure <= bar)
+            missed += not ok
+            told = "" if bar is None else f"{'at least' if bar < 0 else 'at most'} {abs(bar):g}{'' if ok else ': MISSED'}"
+            print(f"{name:32} {figure:10.3f}   {told:20} {note}", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -53,6 +53,9 @@ def command(session: Session, model: str, **options: Any) -> None:
         seed=options["seed"],
         below=tuple(layer.harmonium() for layer in reversed(below)),
     )
+    D, K = problem.models[0].W.shape
+    size = 4 * len(problem.models) * (problem.rounds * problem.width * D + problem.width * (D + 3 * K))
+    session.require_memory(size, f"{len(problem.models)} × {problem.count} rows of {D} units")
     state = session.iterate(
         lambda now: sampling.step(problem, now, map=session.map),
         lambda: sampling.init(problem),

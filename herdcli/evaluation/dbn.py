@@ -20,6 +20,7 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     """Means over test rows, in nats; None where the artifact carries none.
 
     log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.
+    log_likelihood_bound_reverse  the same with that log Z from annealing back, if asked for.
     log_likelihood_first     of the first layer alone, with the standard error of its log Z.
     reconstruction           up to the last layer and down again by means.
     """
@@ -32,15 +33,17 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     values = models[0].visible.discrete(rows)
     valid = first.holdout.X[first.holdout.split == rbm.VALID]
 
-    def estimate(h: Harmonium, known: Array) -> Estimate:
-        return rbm.log_partitions({0: h}, {0: known} if len(known) else {}, settings, map, progress)[""][0]
+    def estimates(h: Harmonium, known: Array) -> dict[str, Estimate]:
+        ways = rbm.log_partitions({0: h}, {0: known} if len(known) else {}, settings, map, progress)
+        return {way: found[0] for way, found in ways.items()}
 
-    last = estimate(models[-1], states_above(models[:-1], valid, settings.seed))
-    lowest = last if len(models) == 1 else estimate(models[0], valid)
+    tops = estimates(models[-1], states_above(models[:-1], valid, settings.seed))
+    last, lowest = tops[""], (tops if len(models) == 1 else estimates(models[0], valid))[""]
     drawn = bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
     spread = drawn.mean(axis=1).std(ddof=1) / np.sqrt(len(drawn))
-    result["log_likelihood_bound"] = float(drawn.mean())
-    result["log_likelihood_bound_se"] = float(np.hypot(last.standard_error, spread))
+    for way, found in tops.items():
+        result[f"log_likelihood_bound{way}"] = float(drawn.mean()) + last.log_partition - found.log_partition
+        result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
     result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
     result["log_likelihood_first_se"] = lowest.standard_error
     means = features(models, rows, map).astype(np.float64) * models[-1].hidden.scale

@@ -239,6 +239,11 @@ def test_a_network_of_layers_is_learned_by_option_and_by_command(run: Callable, 
     assert row["log_likelihood_first_se"] == 0
     (other,) = json.loads(run("eval", "deep.h5", "--data", "grey.h5", "--format", "json").out)
     assert other == row
+    annealed = ("--likelihood", "ais", "--temperatures", "100", "--reverse", "--format", "json")
+    (both,) = json.loads(run("eval", "deep.h5", *annealed).out)
+    for way in ("", "_reverse"):
+        assert both[f"log_likelihood_bound{way}"] == pytest.approx(row["log_likelihood_bound"], abs=0.2)
+    assert both["log_likelihood_bound_reverse"] != both["log_likelihood_bound"]
     assert run("apply", "-q", "deep.h5", "grey.h5", "-o", "f.h5").code == 0
     assert artifacts.load("f.h5").value.X.shape == (60, 6)
     assert run("apply", "deep.h5", "grey.h5", "--want", "energies").err.startswith("herd apply: a dbn has no energies")
@@ -286,6 +291,13 @@ def test_states_of_a_model_are_rows_for_the_next(run: Callable, grey: Path) -> N
     ended = run("fit-rbm", "h.h5", *QUICK, "-o", "two.h5")
     assert ended.code == 0
     assert "threshold" not in ended.err  # states need none
+
+
+def test_more_rows_than_fit_are_refused_before_they_are_drawn(run: Callable, grey: Path) -> None:
+    assert run("fit-rbm", "-q", "grey.h5", *QUICK, "-o", "m.h5").code == 0
+    ended = run("sample", "m.h5", "-m", "10000000", "--max-memory", "100M", "-o", "s.h5")
+    says = "1 × 10000000 rows of 6 units would take 960 MB, more than the 100 MB allowed\nhint: raise --max-memory if the machine has it\n"
+    assert (ended.code, ended.err) == (65, f"herd sample: m.h5: {says}")
 
 
 def test_pictures_of_a_network(run: Callable, grey: Path) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from herdcli.cli import plotting
+from herdcli.cli import plotting, reporting, table_output
 from herdcli.cli.compare import COMPARISONS, comparison_options
 from herdcli.cli.compare_filters import FILTERS, filter_options
 from herdcli.cli.compare_gallery import GALLERY, figures, gallery_options, recognising
 from herdcli.cli.compare_rbm import likelihood_options, rejudged, warn_of_ranks
 from herdcli.cli.compare_samples import SAMPLES, sample_options
-from herdcli.cli.console import printable, write_stdout
+from herdcli.cli.console import printable
 from herdcli.cli.options import PENALTY, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import NegativeResult
-
-if TYPE_CHECKING:
-    from herdcli.artifacts import Artifact
-
-TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex"}
 
 
 @click.command("eval")
@@ -57,6 +50,7 @@ TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv
 @stage(
     likelihood_options,
     plotting.plot_option,
+    reporting.report_options,
     comparison_options,
     sample_options,
     filter_options,
@@ -83,7 +77,7 @@ def command(
     --trace for each number of atoms.  beliefs, network: convergence, likelihoods, distance from --reference.  ica: distance
     from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with
     --gallery DATA rank-n error rates beside correlation, eigenfaces, fisherfaces and δppca.
-    -o FILE.h5 stores the table as a `report` artifact.
+    -o FILE.h5 stores the table as a `report` artifact; --report FILE.html is a page for people.
     """
     from herdcli.cli.compare import comparison, rescored
     from herdcli.cli.compare_filters import judged
@@ -92,14 +86,15 @@ def command(
     from herdcli.evaluation.settings import EvaluationSettings
 
     bars = [table.requirement(text) for text in requirements]
-    format = _text_format(session, format)
-    _check_output(session, format)
+    format = table_output.text_format(session, format)
+    table_output.check(session, format)
     plotting.check(session, plots, sources, options)
+    reporter = reporting.Reporter(session, options.pop("report"), keep_going=options.pop("keep_going"))
     compared, data = comparison(session, sources, options), options["data"]
     settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES + FILTERS + GALLERY})
     rows: list[table.Row] = list(compared or ())
-    for number, path in enumerate(() if compared else sources or ("-",)):
-        artifact = rescored(session, session.load(path, f"artifact {number + 1}", kinds={*table.METRICS, "dataset"}), data)
+    for loaded in reporter.loaded(() if compared else sources or ("-",)):
+        artifact = rescored(session, loaded, data)
         artifact = judged(session, against(session, rejudged(session, artifact, data), options["reference"]), options)
         artifact = recognising(session, artifact, options)
         plotting.draw(session, artifact, plots, settings)
@@ -108,43 +103,10 @@ def command(
             plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}
         several = figures(session, artifact, options, plain)
         rows += [{"file": printable(artifact.name), "kind": artifact.kind, **found} for found in several]
-    _write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
+        reporter.add(artifact, several, settings)
+    reporter.write()
+    table_output.write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
     warn_of_ranks(session, rows)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:
         raise NegativeResult("; ".join(missed))
-
-
-def _text_format(session: Session, format: str | None) -> str | None:
-    """The text format of the table, None where it becomes an artifact."""
-    suffix = Path(session.output).suffix.lower()
-    if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
-        return None
-    on_terminal = session.output == "-" and sys.stdout is not None and sys.stdout.isatty()
-    return format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")
-
-
-def _check_output(session: Session, format: str | None) -> None:
-    """Refuse an output that cannot be made, before any work is done."""
-    from herdcli.artifacts.streams import check_destination
-
-    if format is None:
-        session.check_output("report")
-    else:
-        check_destination(session.output, clobber=session.clobber, binary=False)
-
-
-def _write(session: Session, rows: list[Any], format: str | None, only: Artifact | None) -> None:
-    """The table as text to stdout or a text file, or without a text format as a `report` artifact."""
-    from herdcli.artifacts import publish
-    from herdcli.evaluation import table
-
-    if format is None:
-        session.save(table.report(rows), f"{len(rows)} rows", history=only)
-        return
-    text = table.FORMATS[format](rows)
-    if session.output == "-":
-        write_stdout(text)
-        return
-    with publish(session.output, clobber=session.clobber) as target:
-        target.write_text(text, encoding="utf-8")

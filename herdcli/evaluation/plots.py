@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -76,8 +76,8 @@ def begin(height: float, width: float = INCHES) -> Figure:
     return Drawn(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def write(figure: Figure, path: str | PathLike[str], suffix: str) -> None:
-    """Write a figure as .png, .pdf or .svg, without dates and versions."""
+def write(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str) -> None:
+    """Write a figure to a file or stream as .png, .pdf or .svg, without dates and versions."""
     import matplotlib as mpl
 
     undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}

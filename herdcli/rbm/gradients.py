@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.rbm.gibbs import Sweeper
-from herdcli.rbm.likelihood import alternatives, enumerate_hidden, is_gaussian, log_partition_exact, precision, states_of
+from herdcli.rbm.likelihood import alternatives, enumerable, enumerate_hidden, is_gaussian, log_partition_exact, precision, states_of
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family
 from herdcli.schema import Array
 
@@ -40,8 +41,13 @@ class Moments:
 
 
 def model_moments(h: Harmonium) -> Moments:
-    """The moments of a harmonium whose smaller layer can be enumerated or whose layers are Gaussian."""
-    log_z = log_partition_exact(h)
+    """The moments of a harmonium whose smaller layer can be enumerated or whose layers are Gaussian.
+
+    Raises BadUsage and DataError as `log_partition_exact` does.
+    """
+    if not enumerable(h):
+        log_partition_exact(h)
+    require_proper(h)
     if is_gaussian(h):
         D = len(h.b)
         covariance = np.linalg.inv(precision(h))
@@ -50,14 +56,14 @@ def model_moments(h: Harmonium) -> Moments:
     if states_of(h.visible, h.W.shape[0]) < states_of(h.hidden, h.W.shape[1]):
         turned = model_moments(h.transposed())
         return Moments(turned.pairs.T, turned.hidden, turned.visible)
-    found = Moments(np.zeros(h.W.shape), np.zeros(h.W.shape[0]), np.zeros(h.W.shape[1]))
+    pairs, visible, hidden, log_sum = np.zeros(h.W.shape), np.zeros(h.W.shape[0]), np.zeros(h.W.shape[1]), -np.inf
     for block in enumerate_hidden(h):
-        p = np.exp(block.log_weight - log_z)
-        hidden, visible = block.hidden, h.visible.mean(block.natural)
-        np.add(found.pairs, (visible * p[:, None]).T @ hidden, out=found.pairs)
-        np.add(found.visible, p @ visible, out=found.visible)
-        np.add(found.hidden, p @ hidden, out=found.hidden)
-    return found
+        weight, states, means = block.log_weight, block.hidden, h.visible.mean(block.natural)
+        before, log_sum = log_sum, np.logaddexp(log_sum, np.logaddexp.reduce(weight))
+        kept, p = np.exp(before - log_sum), np.exp(weight - log_sum)  # shares of the states so far, and of each state here
+        pairs = kept * pairs + (means * p[:, None]).T @ states
+        visible, hidden = kept * visible + p @ means, kept * hidden + p @ states
+    return Moments(pairs, visible, hidden)
 
 
 def _first_phase(h: Harmonium, rows: Array) -> tuple[Moments, float]:

@@ -74,6 +74,16 @@ def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str
         np.testing.assert_allclose(getattr(sums, name), slope, rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize(("visible", "hidden"), [("binary", "spin"), ("softmax:3", "poisson"), ("gaussian", "rate:3")])
+def test_moments_add_up_over_blocks_of_states(visible: str, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    h = harmonium(sweeper(visible, hidden, shape=(6, 4)), visible, hidden)
+    whole = gradients.model_moments(h)
+    monkeypatch.setattr(likelihood, "BLOCK", 40)
+    parts = gradients.model_moments(h)
+    for name in ("pairs", "visible", "hidden"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-12)
+
+
 @pytest.mark.parametrize(("visible", "hidden"), [pair for pair in PAIRS if pair[0] in FINITE])
 def test_the_gradient_of_pseudo_likelihood_is_its_slope(visible: str, hidden: str) -> None:
     found, v = sweeper(visible, hidden), rows_of(visible)

@@ -153,7 +153,7 @@ def _node_blocks(graph: Pairwise, node: Array, index: Array, reference: Array, s
     chosen = np.flatnonzero(graph.cardinality[: graph.variables] == states)
     own = graph.node_offset[chosen][:, None] + np.arange(states)
     made = np.repeat(1 / node[reference[chosen]], states * states).reshape(-1, states, states)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         made[:, np.arange(states), np.arange(states)] += 1 / node[own]
     return index[own], made
 

@@ -15,7 +15,6 @@ from herdcli.markov.curvature import curvature
 from herdcli.markov.pairwise import Pairwise
 from herdcli.schema import Array
 
-FARTHEST = 1.0  # change of log b in one step
 ACCURACY = 0.01  # of the linear system, in the preconditioner's norm
 MOST = 2000  # iterations on it
 LEAST_SHIFT = 1e-3  # once the curvature is negative somewhere
@@ -23,11 +22,12 @@ LARGEST_SHIFT = 1e12
 
 
 def proposal(
-    graph: Pairwise, found: bethe.PairBeliefs, messages: Array, observed: Array, clamped: Array, shift: float, accuracy: float
+    graph: Pairwise, found: bethe.PairBeliefs, messages: Array, observed: Array, clamped: Array, shift: float, accuracy: float, reach: float
 ) -> tuple[Array, float] | None:
     """Marginals of all nodes after the step, and the multiple of the metric that it took; None where there is no step.
 
     found      beliefs of an iteration that has ended, of `messages`.  observed (N,) uint8.  clamped  nodes, increasing.
+    reach      largest change of any log b.
     """
     try:
         second = curvature(graph, found, observed)
@@ -35,7 +35,8 @@ def proposal(
         return None
     slope = _slope(graph, found, messages, clamped, second.index, second.reference)
     scale = second.metric.diagonal()
-    diagonal = second.factors.diagonal() + second.weight * scale
+    with np.errstate(invalid="ignore"):
+        diagonal = second.factors.diagonal() + second.weight * scale
     if not (np.isfinite(slope).all() and np.isfinite(second.factors.data).all() and np.isfinite(scale).all()):
         return None
     while True:
@@ -45,7 +46,7 @@ def proposal(
         shift = max(4 * shift, LEAST_SHIFT)
         if shift > LARGEST_SHIFT:
             return None
-    return _moved(graph, found.node, second.index, second.reference, step), shift
+    return _moved(graph, found.node, second.index, second.reference, step, reach), shift
 
 
 def _slope(graph: Pairwise, found: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
@@ -60,14 +61,14 @@ def _slope(graph: Pairwise, found: bethe.PairBeliefs, messages: Array, clamped: 
     return slope
 
 
-def _moved(graph: Pairwise, node: Array, index: Array, reference: Array, step: Array) -> Array:
+def _moved(graph: Pairwise, node: Array, index: Array, reference: Array, step: Array, reach: float) -> Array:
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     inside = index >= 0
     change = np.zeros(len(node))
     change[inside] = step[index[inside]]
     change[reference] = -np.bincount(owner, change, graph.nodes)
     relative = np.divide(change, node, out=np.zeros_like(node), where=node > 0)
-    moved = node * np.exp(np.clip(relative, -FARTHEST, FARTHEST))
+    moved = node * np.exp(np.clip(relative, -reach, reach))
     result: Array = moved / np.bincount(owner, moved, graph.nodes)[owner]
     return result
 

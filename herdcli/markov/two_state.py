@@ -29,7 +29,10 @@ def both(graph: Pairwise, flat: Array) -> tuple[Array, Array]:
 
 
 def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
-    """Messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge; (E, 4) beliefs of pairs."""
+    """Messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge; (E, 4) beliefs of pairs.
+
+    Not finite where a cell is too small for a float64.
+    """
     i, j = graph.tail[::2], graph.head[::2]
     w = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
     turned = w < 0  # exchange the states of j, so that the coupling is positive
@@ -46,12 +49,12 @@ def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
     apart_cells = np.where(less, s + apart, s), np.where(less, s, s + apart)  # (0, 1) and (1, 0)
     as_is = np.stack([same[0], apart_cells[0], apart_cells[1], same[1]], axis=1)
     pair = np.where(turned[:, None], as_is[:, [1, 0, 3, 2]], as_is)
-    weight = np.log(pair) - tables
-    with np.errstate(divide="ignore"):
-        logit = np.log(q) - np.log(p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight, logit = np.log(pair) - tables, np.log(q) - np.log(p)
     ratio = np.empty(2 * len(w))
-    ratio[0::2] = logit[j] - (weight[:, 1] - weight[:, 0])
-    ratio[1::2] = logit[i] - (weight[:, 2] - weight[:, 0])
+    with np.errstate(invalid="ignore"):
+        ratio[0::2] = logit[j] - (weight[:, 1] - weight[:, 0])
+        ratio[1::2] = logit[i] - (weight[:, 2] - weight[:, 0])
     return ratio, pair
 
 

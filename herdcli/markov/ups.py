@@ -32,15 +32,17 @@ FIRST = 200  # sweeps of propagation to start from where factors have zeros
 LOOSEST = 1e-5  # tolerance on trees; from then on it falls with the free energy's distance from its minimum,
 INNER_SHARE = 0.1  # the square of the residual, to the square of this share
 PLAIN = 3  # iterations before the first Newton step
-TRIES = 12  # dampings of a Newton step, each ten times the one before
+LEAST_REACH, MOST_REACH = 1.0, 50.0  # largest change of log b; it doubles where a step does well
+TRIES = 3  # dampings of a Newton step, each ten times the one before; then trees are tried
 POLISH = 1e-4  # residual from which Newton's method on messages is tried
 
 
 @dataclass
 class UPSState(State):
-    """`pending` holds the marginals that were clamped, at `clamped` nodes; shift is the damping of the next Newton step."""
+    """`pending` holds the marginals that were clamped, at `clamped` nodes; shift and reach bound the next Newton step."""
 
     shift: float = 1.0
+    reach: float = 1.0
     clamped: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
@@ -88,7 +90,7 @@ class UPS:
         wasted, shift = np.zeros(2, dtype=np.int64), state.shift
         if self.accelerated and state.step >= PLAIN and len(state.clamped):
             last = float(state.residual[-1])
-            proposed = newton.proposal(self.graph, found, state.messages, self.fixed, state.clamped, shift, last)
+            proposed = newton.proposal(self.graph, found, state.messages, self.fixed, state.clamped, shift, last, LEAST_REACH)
             if proposed is not None:
                 made, bad = self._minimised(state, proposed[0], inner)
                 if bad < 0 and _improved(state, made, 10 * inner):
@@ -115,19 +117,21 @@ class UPS:
             made = self._measured(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
             if made is not None and _improved(state, made, last):
                 return made
-        found = self.beliefs(state)
+        found, reach = self.beliefs(state), state.reach
         for _ in range(TRIES):
-            proposed = newton.proposal(self.graph, found, state.messages, self.fixed, self.hidden, shift, last)
+            proposed = newton.proposal(self.graph, found, state.messages, self.fixed, self.hidden, shift, last, reach)
             if proposed is None:
                 return None
             made = self._paired(state, tables, proposed[0], 0.1 * proposed[1])
             if made is not None and _improved(state, made, 1e-11 * abs(state.free_energy[-1])):
-                return made
-            shift = max(10 * proposed[1], newton.LEAST_SHIFT)
+                return replace(made, reach=min(2 * reach, MOST_REACH))
+            shift, reach = max(10 * proposed[1], newton.LEAST_SHIFT), LEAST_REACH
         return None
 
     def _paired(self, state: UPSState, tables: Array, node: Array, shift: float) -> UPSState | None:
         ratio, pair = two_state.nearest(self.graph, tables, node)
+        if not np.isfinite(ratio).all():
+            return None
         messages, found = two_state.of_ratios(ratio), bethe.PairBeliefs(node, pair.ravel())
         fixed = np.ones(self.graph.nodes, dtype=np.uint8)
         made = self._measured(state, messages, fixed, node, np.array([len(self.order), 0]), found)
@@ -159,7 +163,9 @@ class UPS:
             return None
         energy = bethe.free_energy(graph, found or bethe.beliefs(graph, messages, fixed, target))
         residuals, energies = np.append(state.residual, residual), np.append(state.free_energy, energy)
-        return UPSState(messages, residuals, energies, state.updates + counted, state.step + 1, target, shift=state.shift)
+        return UPSState(
+            messages, residuals, energies, state.updates + counted, state.step + 1, target, shift=state.shift, reach=state.reach
+        )
 
     def beliefs(self, state: UPSState) -> bethe.PairBeliefs:
         """Beliefs of the last iteration: clamped nodes have the marginals they were held at, which `pending` keeps."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from herdcli.artifacts.dataset import TEST, TRAIN, Dataset
-from herdcli.artifacts.preparation import split_rows
+from herdcli.artifacts.preparation import UNUSED, split_rows
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -62,7 +62,17 @@ def held_out(data: Dataset, hold_outs: list[HoldOut], spec: str | None, seed: in
     for rows, inside, name in _dealt(data, hold_outs, seed):
         split[rows], names[rows] = TRAIN, ""
         split[inside], names[inside] = TEST, name
-    return replace(data, split=split, columns=(data.columns or {}) | {PROBE_SET: names.astype(np.str_)})
+    return used(replace(data, split=split, columns=(data.columns or {}) | {PROBE_SET: names.astype(np.str_)}))
+
+
+def used(data: Dataset) -> Dataset:
+    """The data set without the rows that are in none of its three parts."""
+    kept = np.flatnonzero(np.asarray(data.split) != UNUSED)
+    if len(kept) == data.X.shape[0]:
+        return data
+    parts = {name: item[kept] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
+    columns = None if data.columns is None else {name: values[kept] for name, values in data.columns.items()}
+    return replace(data, **parts, columns=columns)
 
 
 def _dealt(data: Dataset, hold_outs: list[HoldOut], seed: int) -> list[tuple[Array, Array, str]]:

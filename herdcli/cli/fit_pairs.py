@@ -15,7 +15,6 @@ from herdcli.errors import BadUsage, DataError
 if TYPE_CHECKING:
     from herdcli.rbm.settings import Settings
 
-DEFAULT_THRESHOLD = 0.4
 TRAIN = 0
 
 
@@ -29,8 +28,8 @@ def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def fit_pairs(session: Session, source: str, options: dict[str, Any]) -> None:
-    """Learn and save an `rbm-pairs`."""
+def fit_pairs(session: Session, source: str, options: dict[str, Any], *, default: float) -> None:
+    """Learn and save an `rbm-pairs`.  default  the threshold of two-state units."""
     from herdcli.cli.prepare import in_units
     from herdcli.rbm import learning, pairs
     from herdcli.rbm.units import family
@@ -38,7 +37,7 @@ def fit_pairs(session: Session, source: str, options: dict[str, Any]) -> None:
     settings = _settings(session, options)
     session.check_output("rbm-pairs")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    rows = in_units(session, data, family(settings.visible_units), options, default=DEFAULT_THRESHOLD)
+    rows = in_units(session, data, family(settings.visible_units), options, default=default)
     persons, names = rows.labelled(data.name, "--pairs")
     found = pairs.ordered_pairs(persons, np.flatnonzero(rows.split == TRAIN), names)
     if not len(found):
@@ -64,7 +63,7 @@ def _settings(session: Session, options: dict[str, Any]) -> Settings:
     from herdcli.cli.fit_rbm_options import warn_of_idle_options
     from herdcli.rbm.pairs import DEFAULTS
 
-    for name in ("per_class", "folds", "average_scores"):
+    for name in ("per_class", "folds", "average_scores", "layers", "below", "standardize"):
         if options[name]:
             raise BadUsage(f"--pairs and --{name.replace('_', '-')} exclude each other", hint="a model of pairs is one model of all labels")
     warn_of_idle_options(session, options["algorithm"], sparse=options["sparsity_target"] is not None)

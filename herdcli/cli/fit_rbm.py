@@ -9,8 +9,8 @@ import click
 
 from herdcli.cli.fit_dbn import fit_dbn, layer_options
 from herdcli.cli.fit_pairs import fit_pairs, pairs_option
-from herdcli.cli.fit_rbm_options import ALGORITHMS, standardize_option, unit_options, variant_options, warn_of_idle_options
-from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
+from herdcli.cli.fit_rbm_options import ALGORITHMS, BATCH_SIZE, standardize_option, unit_options, variant_options, warn_of_idle_options
+from herdcli.cli.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
 
@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from herdcli.rbm.learning import Problem, Settings
 
 DEFAULT_THRESHOLD = 0.4
-
-
-def _parse_batch_size(text: str) -> int:
-    """A number of rows, or `all`, which is 0."""
-    if text == "all":
-        return 0
-    if not text.isdecimal() or int(text) == 0:
-        raise ValueError("is neither a number of rows nor 'all'")
-    return int(text)
-
-
-BATCH_SIZE = Parsed("n|all", _parse_batch_size)
 
 
 @click.command("fit-rbm")
@@ -89,6 +77,8 @@ def command(session: Session, source: str, **options: Any) -> None:
       herd data digits | herd fit-rbm --per-class | herd eval
       herd data digits | herd fit-rbm --visible-units rate:16 --mean-field visible --hidden 16 | herd eval
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
+      herd data digits | herd convert --split 9,0,3 -o few.h5
+      herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
 
     INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
@@ -98,7 +88,7 @@ def command(session: Session, source: str, **options: Any) -> None:
     from herdcli.rbm.units import family
 
     if options.pop("pairs"):
-        fit_pairs(session, source, options)
+        fit_pairs(session, source, options, default=DEFAULT_THRESHOLD)
         return
     settings = _settings(session, options)
     if options["layers"] or options["below"]:

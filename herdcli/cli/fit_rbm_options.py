@@ -22,6 +22,18 @@ FOR_SOME = {
 }
 
 
+def _parse_batch_size(text: str) -> int:
+    """A number of rows, or `all`, which is 0."""
+    if text == "all":
+        return 0
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError("is neither a number of rows nor 'all'")
+    return int(text)
+
+
+BATCH_SIZE = Parsed("n|all", _parse_batch_size)
+
+
 def _parse_units(text: str) -> str:
     """A unit family's name."""
     from herdcli.rbm.units import family

@@ -21,7 +21,7 @@ def partition_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--split",
             metavar="TRAIN,VALID,TEST",
             default=None,
-            help="Draw a split anew from the seed: rows per class, as counts or fractions.",
+            help="Draw a split anew from the seed: rows per class, as counts or fractions; other rows are left out.",
         ),
         click.option(
             "--hold-out",
@@ -47,4 +47,4 @@ def partitioned(data: Dataset, options: dict[str, Any]) -> Dataset:
     split, seed = options["split"], options["seed"]
     if options["hold_outs"]:
         return holdout.held_out(data, list(options["hold_outs"]), split, seed)
-    return replace(data, split=preparation.split_rows(data, split, seed)) if split else data
+    return holdout.used(replace(data, split=preparation.split_rows(data, split, seed))) if split else data

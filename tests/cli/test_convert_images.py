@@ -94,6 +94,16 @@ def test_a_split_is_drawn_anew(faces, convert):
     assert (splits[0] != splits[2]).any()
 
 
+def test_rows_in_no_part_are_left_out(faces, convert):
+    made = convert(faces, "--split", "1,0,2", "--keep", "glasses").value
+    assert made.X.shape == (12, 24)
+    assert np.bincount(made.split).tolist() == [4, 0, 8]
+    whole = convert(faces, "--keep", "glasses").value
+    for row, person, glasses in zip(made.X, made.y, made.columns["glasses"], strict=True):
+        index = np.flatnonzero((row == whole.X).all(axis=1))
+        assert (whole.y[index], whole.columns["glasses"][index]) == (person, glasses)
+
+
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [

@@ -170,6 +170,7 @@ def edited(faces: Path, tmp_path: Path, **changes: np.ndarray | None) -> Path:
         ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: no pixel varies among the images to train on"),
         ({}, ("--range", "0,100"), 65, "edited.h5: /X has values from 0 to 255, outside the value range 0 to 100"),
         ({}, ("--per-class",), 2, "--pairs and --per-class exclude each other"),
+        ({}, ("--layers", "4,3"), 2, "--pairs and --layers exclude each other"),
         ({}, ("--average-scores", "2"), 2, "--pairs and --average-scores exclude each other"),
         ({}, ("--learning-rate", "1e9"), 1, "the model diverged in epoch 1: parameters beyond 1000 or not finite"),
     ],

@@ -33,6 +33,11 @@ class Block:
         """Rows a table of weights needs for it."""
         return int(self.index.max()) + 1 if len(self.index) else 1
 
+    def copied(self) -> Block:
+        """The same with arrays of its own."""
+        weight = None if self.weight is None else self.weight.copy()
+        return Block(self.pointer.copy(), self.index.copy(), self.value.copy(), self.label.copy(), weight)
+
     def dense(self, width: int) -> Array:
         """The rows (n, width) float64; features beyond are left out."""
         rows = np.repeat(np.arange(self.rows), np.diff(self.pointer))

@@ -50,15 +50,18 @@ class Reader:
     lines: int = 0
     _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
 
-    def blocks(self, pieces: Iterable[Text]) -> Iterator[Block]:
-        """A block for each piece of whole lines.  Raises DataError at a wrong line: its number, column, and what was expected."""
+    def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[Block]:
+        """A block for each piece of whole lines.  Raises DataError at a wrong line: its number, column, and what was expected.
+
+        lend  for who is done with a block when asking for the next: its arrays are not copied, and then used again.
+        """
         self.lines = self.skipped = 0
         for text in whole_lines(pieces):
-            found = list(self._parts(text))
+            found = list(self._parts(text, lend))
             if found:
                 yield found[0] if len(found) == 1 else _joined(found)
 
-    def _parts(self, text: Text) -> Iterator[Block]:
+    def _parts(self, text: Text, lend: bool) -> Iterator[Block]:
         """The rows of a text, in as many parts as there are wrong lines between them."""
         if self.unlabelled and self.vw:
             text = re.sub(rb"(?m)^[ \t]*(?=\|)", b"0 ", text)
@@ -70,8 +73,9 @@ class Reader:
             self.lines += lines
             if rows:
                 end = int(pointer[rows])
-                weights = weight[:rows].copy() if self.vw and (weight[:rows] != 1.0).any() else None
-                yield Block(pointer[: rows + 1].copy(), index[:end].copy(), value[:end].copy(), label[:rows].copy(), weights)
+                weights = weight[:rows] if self.vw and (weight[:rows] != 1.0).any() else None
+                part = Block(pointer[: rows + 1], index[:end], value[:end], label[:rows], weights)
+                yield part if lend and used == len(text) else part.copied()
             if code:
                 self._tolerate(code, column, bytes(text[token : token + length]))
             text = text[used:]

@@ -59,7 +59,10 @@ class Text:
         self._batches: Iterator[Batch] = self._read()
 
     def block(self, step: int) -> Batch | None:
-        """The block of a step.  Earlier blocks are read again if they were not read yet, so that a resumed run finds its place."""
+        """The block of a step, valid until the next is asked for.
+
+        Earlier blocks are read again if they were not read yet, so that a resumed run finds its place.
+        """
         if step < self._next:
             self._next, self._batches = 0, self._read()
         for batch in self._batches:
@@ -76,7 +79,7 @@ class Text:
     def _read(self) -> Iterator[Batch]:
         for turn in range(self.passes):
             number = 0
-            for found in self.reader.blocks(self.open()):
+            for found in self.reader.blocks(self.open(), lend=True):
                 label = self.labels.indices(found.label, self.reader.where)
                 whole = Block(found.pointer, found.index, found.value, label, found.weight)
                 for block in pieces_of(whole, self.rows):

@@ -123,6 +123,21 @@ def test_a_pass_over_text_can_be_taken_up_at_any_block():
     assert np.array_equal(again.block.index, batches[9].block.index)
 
 
+def test_blocks_that_are_lent_hold_what_copies_hold():
+    lines = [b"%d %d:%d\n" % (1 - 2 * (n % 2), n % 7 + 1, n) if n % 9 else b"wrong\n" for n in range(1, 60)]
+    pieces = [b"".join(lines[k : k + 13]) for k in range(0, len(lines), 13)]
+    kept = gathered(Reader("x.svm", False, skip_bad=9).blocks(pieces))
+    source = Text(lambda: pieces, Reader("x.svm", False, skip_bad=9), Labels(), rows=5)
+    values, labels, step = [], [], 0
+    while batch := source.block(step):
+        values.append(batch.block.value.copy())
+        labels.append(batch.block.label.copy())
+        step += 1
+    assert step > len(pieces)
+    assert np.array_equal(np.concatenate(values), kept[0].data)
+    assert np.array_equal(np.concatenate(labels), kept[1] > 0)
+
+
 def test_rows_are_scaled_and_get_a_bias():
     block = from_rows(np.array([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), np.array([1, 0]), slice(0, 2))
     made = prepared(block, normalize=True, bias=True)

@@ -90,9 +90,9 @@ HERD_CLONES static void herd_leapfrog_block(float *restrict u, const float *rest
         for (ptrdiff_t i = 0; i < filters; i++) {
             const float *x = u + i * HERD_CHAINS;
             float slope[HERD_CHAINS], *sum = a + i * HERD_CHAINS;
-            if (expert == HERD_STUDENT) {
-                for (int c = 0; c < HERD_CHAINS; c++)
-                    slope[c] = herd_slope_student(x[c], gamma[i]);
+            if (expert == HERD_STUDENT) { /* as herd_slope_student; gcc leaves the loop over it as it is */
+                const herd_lanes v = *(const herd_lanes *)x;
+                *(herd_lanes *)slope = (gamma[i] * (v + v)) / (1.0f + v * v);
             } else {
                 for (int c = 0; c < HERD_CHAINS; c++)
                     slope[c] = herd_clamp(expert == HERD_SECANT ? x[c] + x[c] : x[c]);

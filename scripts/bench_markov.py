@@ -11,6 +11,8 @@ import argparse
 import gzip
 import json
 import os
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +21,21 @@ from typing import Any
 os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
 
 import numpy as np
+from realdata import FOLDER
 
 from herdcli import fast, iterate
-from herdcli.markov import algorithms, elimination, formats, generate, junction_tree, network, propagation
+from herdcli.markov import (
+    algorithms,
+    constraints,
+    elimination,
+    formats,
+    generate,
+    junction_tree,
+    learning,
+    network,
+    propagation,
+    structure,
+)
 from herdcli.markov.pairwise import reduce
 
 RUNS = 3
@@ -83,18 +97,26 @@ def lattices() -> None:
         )
 
 
+LATTICES = ((10, 1.0, 0), *((10, 5.0, seed) for seed in range(8)), (30, 2.0, 0), (100, 2.0, 0), (100, 5.0, 0))
+
+
 def fixed_points() -> None:
-    """bp and ups to 1e-8 on lattices of the thesis."""
-    for rows, sigma_w, seed in ((10, 1.0, 0), (10, 5.0, 0), (10, 5.0, 1), (10, 5.0, 2), (30, 2.0, 0)):
+    """bp, ups and the thesis' plain ups to 1e-8 on lattices of the thesis, in seconds of the processor; the double loop."""
+    settings: dict[str, dict[str, Any]] = {"bp": {"iterations": 500}, "ups": {"iterations": 500}}
+    plain = {"clamp": "rows-columns", "iterations": 3000}
+    regions = {"regions": "plaquettes", "iterations": 3000}
+    for rows, sigma_w, seed in LATTICES:
         given = generate.make("grid", rows=rows, columns=rows, sigma_w=sigma_w, sigma_b=1.0, seed=seed)
-        for algorithm in ("bp", "ups"):
-            started = time.perf_counter()
-            state, found = infer(given, algorithm, tolerance=1e-8, iterations=3000 if algorithm == "ups" else 500)
-            told = found.attributes
-            seconds = time.perf_counter() - started
+        small = rows == 10 and seed < 3
+        runs = [*settings.items(), *([("ups", plain), ("double-loop", {"iterations": 3000}), ("double-loop", regions)] if small else [])]
+        for algorithm, chosen in runs:
+            started = time.process_time()
+            state, found = infer(given, algorithm, tolerance=1e-8, **chosen)
+            seconds = time.process_time() - started
+            told, how = found.attributes, chosen.get("clamp", chosen.get("regions", ""))
             print(
-                f"{algorithm:9} {rows}×{rows}, σ_w {sigma_w:g}, seed {seed}: {seconds:.2f} s, {state.step} iterations, "
-                f"residual {told['residual']:.1e}, Bethe log Z {told['log_z']:.8f}"
+                f"{algorithm:11} {how:12} {rows}×{rows}, σ_w {sigma_w:g}, seed {seed}: {seconds:.3f} s, {state.step} iterations, "
+                f"residual {told['residual']:.1e}, log Z {told['log_z']:.8f}"
             )
 
 
@@ -125,15 +147,100 @@ def junction_trees(folder: Path, most: float) -> None:
         print(f"{told}, marginals {seconds * 1e3:7.1f} ms, error {error:.0e}, log Z {abs(log_z - known['logZ']):.0e}")
 
 
+def frontier() -> None:
+    """Exact marginals of a lattice whose junction tree is too large."""
+    for rows in (16, 20):
+        given = generate.make("grid", rows=rows, columns=rows, sigma_w=2.0, sigma_b=1.0)
+        started = time.process_time()
+        _, found = infer(given, "frontier")
+        print(f"frontier  {rows}×{rows}: {time.process_time() - started:.2f} s CPU, log Z {found.attributes['log_z']:.6f}")
+
+
+def eights(folder: Path) -> constraints.Problem | None:
+    """The 8×8 eights' likeliest tree and 43 random pairs at most six steps apart on it, 106 pairs in all."""
+    from herdcli.artifacts import load
+
+    if not (folder / "eights8x8.h5").exists():
+        return None
+    x = load(str(folder / "eights8x8.h5"), kinds={"dataset"}).value.X.astype(np.int64)
+    rows, cardinality = constraints.Rows(x, np.full(len(x), 1 / len(x))), np.full(64, 2)
+    information = constraints.pairs(rows, cardinality, 1.0).information()
+    for seed in range(1000):
+        edges = structure.edges("chow-liu+random", 0.05, 6, 64, information, None, seed)
+        if len(edges) == 106:
+            break
+    return constraints.Problem(cardinality, constraints.from_scopes(rows, cardinality, edges, 1.0), rows=rows)
+
+
+def scaling(problem: constraints.Problem, rival: str | None, iterations: int) -> None:
+    """UPS-JT and effective IPF to 1e-9, and private-pgm (mbi) in another interpreter."""
+    for algorithm in ("ups-jt", "effective-ipf"):
+        best = float("inf")
+        for _ in range(RUNS):
+            started = time.process_time()
+            method = learning.learner(problem, learning.Settings(algorithm=algorithm))
+            state = method.init()
+            sweeping = time.process_time()
+            state = iterate.run(method.step, state, steps=method.steps, until=method.done)
+            best = min(best, time.process_time() - started)
+            swept = time.process_time() - sweeping
+        learned = method.result(state)
+        print(
+            f"{algorithm:9} 64 pixels, {len(problem.clusters)} pairs, clique size {method.width + 1}, |S| {len(method.graph.separators)}: "
+            f"{best * 1e3:.1f} ms CPU with its junction tree, {swept * 1e3:.1f} ms of sweeps, {learned.iterations} sweeps, "
+            f"{learned.counts[1]} propagations, error {learned.residual[-1]:.1e}"
+        )
+    if rival:
+        pairs = [[*cluster.scope, cluster.target.ravel().tolist()] for cluster in problem.clusters]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"nodes": 64, "pairs": pairs}, file)
+            file.flush()
+            found = other(rival, "mbi", file.name, str(iterations), "MD")
+        print(f"mbi       the same, {iterations} iterations of mirror descent: {found['seconds']:.1f} s CPU, error {found['error']:.1e}")
+
+
+def other(python: str, *arguments: str) -> Any:
+    """What markov_rivals.py prints in another interpreter."""
+    command = [python, str(Path(__file__).with_name("markov_rivals.py")), *arguments]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()[-1])
+
+
+def beside_pgmpy(folder: Path, python: str) -> None:
+    """All marginals of Bayesian networks by junction trees here and there, one elimination order each."""
+    for name in ("alarm", "hailfinder"):
+        text = gzip.decompress((folder / f"{name}.bif.gz").read_bytes()).decode()
+        given = formats.read(text, "bif")
+        best = float("inf")
+        for _ in range(5):
+            started = time.process_time()
+            _, found = infer(given, "junction-tree", orders=1)
+            best = min(best, time.process_time() - started)
+        with tempfile.NamedTemporaryFile("w", suffix=".bif") as file:
+            file.write(text)
+            file.flush()
+            theirs = other(python, "pgmpy", file.name, "1")
+        apart = max(abs(sorted(found.nodes[i].tolist())[-1] - max(theirs["marginals"][given.name(i)].values())) for i in range(given.count))
+        ratio = theirs["seconds"] / best
+        print(f"pgmpy     {name}: {theirs['seconds']:.2f} s CPU, here {best * 1e3:.1f} ms ({ratio:.0f} times), apart {apart:.0e}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", type=Path, default=None, help="folder of networks with references.json")
+    parser.add_argument("--mbi", default=None, metavar="PYTHON", help="an interpreter that has private-pgm or tmlt-private-pgm")
+    parser.add_argument("--pgmpy", default=None, metavar="PYTHON", help="an interpreter that has pgmpy")
+    parser.add_argument("--iterations", type=int, default=1000, help="of mbi")
     parser.add_argument("--most", type=float, default=1e9, help="bytes a junction tree may take")
     options = parser.parse_args()
     print(f"kernels   {fast.kernels()}")
     messages_a_second()
     lattices()
     fixed_points()
+    frontier()
+    if (problem := eights(FOLDER)) is not None:
+        scaling(problem, options.mbi, options.iterations)
+    if options.networks and options.pgmpy:
+        beside_pgmpy(options.networks, options.pgmpy)
     if options.networks:
         junction_trees(options.networks, options.most)
 

@@ -1,0 +1,66 @@
+"""Other programs on the problems of bench_markov.py, in an interpreter that has them; prints one line of JSON.
+
+    python scripts/markov_rivals.py pgmpy NETWORK.bif [REPEATS]     all marginals by its junction tree: CPU seconds, marginals
+    python scripts/markov_rivals.py mbi PROBLEM.json ITERATIONS ENGINE     pairs fitted: CPU seconds, largest error of a marginal
+
+PROBLEM.json holds `nodes` and `pairs`, a list of [i, j, [p00, p01, p10, p11]] of two-state variables.  mbi is private-pgm, or its fork
+tmlt-private-pgm.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+
+def pgmpy(path: str, repeats: int) -> dict[str, object]:
+    """Every marginal of a Bayesian network from one calibrated junction tree."""
+    from pgmpy.inference import BeliefPropagation
+    from pgmpy.readwrite import BIFReader
+
+    model = BIFReader(path).get_model()
+    best, marginals = float("inf"), {}
+    for _ in range(repeats):
+        started = time.process_time()
+        engine = BeliefPropagation(model)
+        engine.calibrate()
+        beliefs = {tuple(clique): factor for clique, factor in engine.get_clique_beliefs().items()}
+        for node in model.nodes():
+            clique = min((c for c in beliefs if node in c), key=len)
+            found = beliefs[clique].marginalize([other for other in clique if other != node], inplace=False)
+            values = found.values / found.values.sum()
+            names = found.state_names[node]
+            marginals[node] = dict(zip(map(str, names), map(float, values), strict=True))
+        best = min(best, time.process_time() - started)
+    return {"seconds": best, "marginals": marginals}
+
+
+def mbi(path: str, iterations: int, engine: str) -> dict[str, object]:
+    """Pair marginals fitted exactly."""
+    import numpy as np
+
+    try:
+        from mbi import Domain, FactoredInference
+    except ImportError:
+        from tmlt.private_pgm.domain import Domain
+        from tmlt.private_pgm.inference import FactoredInference
+    with open(path) as file:
+        problem = json.load(file)
+    names = [f"x{i}" for i in range(problem["nodes"])]
+    domain = Domain(names, [2] * len(names))
+    measured = [(np.eye(4), np.array(p), 1.0, (names[i], names[j])) for i, j, p in problem["pairs"]]
+    started = time.process_time()
+    solver = FactoredInference(domain, backend="numpy", iters=iterations, log=False)
+    model = solver.estimate(measured, total=1.0, engine=engine)
+    seconds = time.process_time() - started
+    errors = [np.abs(model.project((names[i], names[j])).datavector() - np.array(p)).max() for i, j, p in problem["pairs"]]
+    return {"seconds": seconds, "error": float(max(errors))}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "pgmpy":
+        result = pgmpy(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
+    else:
+        result = mbi(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    json.dump(result, sys.stdout)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from herdcli.cli.fit_rbm_options import warn_of_rows
 from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
@@ -69,6 +70,7 @@ def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Se
         raise DataError("the split has no training rows", where=data.name)
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     session.require_memory(learning.memory(problem.layer([])), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
+    warn_of_rows(session, problem.layer([]))
     state = session.iterate(
         lambda now: stack.step(problem, now, map=session.map),
         lambda: stack.init(problem),

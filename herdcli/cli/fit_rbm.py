@@ -9,13 +9,22 @@ import click
 
 from herdcli.cli.fit_dbn import fit_dbn, layer_options
 from herdcli.cli.fit_pairs import fit_pairs, pairs_option
-from herdcli.cli.fit_rbm_options import ALGORITHMS, BATCH_SIZE, standardize_option, unit_options, variant_options, warn_of_idle_options
+from herdcli.cli.fit_rbm_options import (
+    ALGORITHMS,
+    BATCH_SIZE,
+    standardize_option,
+    unit_options,
+    variant_options,
+    warn_of_edge,
+    warn_of_idle_options,
+    warn_of_rows,
+)
 from herdcli.cli.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.rbm.learning import Problem, Settings
+    from herdcli.rbm.learning import Settings
 
 DEFAULT_THRESHOLD = 0.4
 
@@ -104,13 +113,14 @@ def command(session: Session, source: str, **options: Any) -> None:
     problem = learning.Problem(groups.training_rows(), settings, scored)
     size = f"{len(problem.rows)} × {groups.X.shape[1]} × {settings.hidden}"
     session.require_memory(learning.memory(problem), f"learning {size} weights")
-    _warn_of_rows(session, problem)
+    warn_of_rows(session, problem)
     steps = learning.total_steps(problem)
     state = session.iterate(
         lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"
     )
     model = classes.assemble(groups, state, settings, scored=options["per_class"], map=session.map)
     model = replace(model, **rows.as_seen())
+    warn_of_edge(session, model)
     models = f"{model.count} models × " if model.count > 1 else ""
     session.save(model, f"{models}{settings.hidden} hidden, {settings.epochs} epochs", history=data)
 
@@ -128,13 +138,3 @@ def _settings(session: Session, options: dict[str, Any]) -> Settings:
         raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
     chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
     return Settings(**chosen | {name: options[name] or options["units"] for name in ("visible_units", "hidden_units")})
-
-
-def _warn_of_rows(session: Session, problem: Problem) -> None:
-    """Say what of the rows is not as it is usually meant."""
-    constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
-    if constant:
-        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in all training rows: their weights stay 0")
-    fewest = min(map(len, problem.rows))
-    if "batch_size" in session.given and fewest < problem.settings.batch_size:
-        session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.rbm.learning import Problem
+    from herdcli.rbm.model import RBM
 
 ALGORITHMS = ["cd", "pcd", "fpcd", "pseudo-likelihood", "exact"]
 # options that only some algorithms have: option -> those algorithms
@@ -112,3 +116,23 @@ def warn_of_idle_options(session: Session, algorithm: str, *, sparse: bool) -> N
             session.ignored(name, f"with --algorithm {algorithm}")
     if not sparse:
         session.ignored("sparsity_cost", "without --sparsity-target")
+
+
+def warn_of_rows(session: Session, problem: Problem) -> None:
+    """Say what of the rows is not as it is usually meant."""
+    constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
+    if constant:
+        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in all training rows: their weights stay 0")
+    fewest = min(map(len, problem.rows))
+    if "batch_size" in session.given and fewest < problem.settings.batch_size:
+        session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")
+
+
+def warn_of_edge(session: Session, model: RBM) -> None:
+    """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
+    from herdcli.rbm.proper import held_at_edge
+
+    if any(held_at_edge(h) for h in model.harmoniums()):
+        session.console.warn(
+            "the weights were held at the largest singular value that gaussian layers may have: --standardize, or a lower learning rate"
+        )

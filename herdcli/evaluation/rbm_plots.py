@@ -26,10 +26,11 @@ def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
 
 
 def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
-    """Test rows, and to the right of each what one step up and down by means makes of it."""
+    """Test rows from all over the set, and to the right of each what one step up and down by means makes of it."""
     if value.holdout is None or not (value.holdout.split == TEST).any():
         raise DataError("there are no test rows to reconstruct")
-    chosen = np.flatnonzero(value.holdout.split == TEST)[:PAIRS]
+    chosen = np.flatnonzero(value.holdout.split == TEST)
+    chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
     rows = np.asarray(value.holdout.X[chosen], dtype=np.float64)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     models = value.harmoniums()

@@ -61,3 +61,8 @@ def project(visible: Family, hidden: Family, W: Array) -> None:
         left, singular, right = np.linalg.svd(W, full_matrices=False)
         if singular[0] > LARGEST_SINGULAR:
             W[...] = (left * np.minimum(singular, LARGEST_SINGULAR)) @ right
+
+
+def held_at_edge(h: Harmonium) -> bool:
+    """Whether `project` was what kept a model of Gaussian layers normalisable, to float32."""
+    return unbounded(h.visible, h.hidden) == ("gaussian", "gaussian") and bool(np.linalg.norm(h.W, 2) > LARGEST_SINGULAR - 1e-5)

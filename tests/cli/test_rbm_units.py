@@ -104,6 +104,15 @@ def test_standardised_columns_are_those_of_the_training_rows_and_come_back(run: 
     assert "--standardize has no effect with visible units binary\n" in ended.err
 
 
+def test_weights_that_were_held_at_the_edge_are_said(run: Callable, grey: Path) -> None:
+    options = ("--units", "gaussian", "--hidden", "4", "--epochs", "3", "--momentum", "0", "--rate-decay", "none")
+    calm, wild = (run("fit-rbm", "grey.h5", *options, "--learning-rate", rate, "-o", "m.h5") for rate in ("1e-5", "0.01"))
+    assert (calm.code, wild.code) == (0, 0)
+    says = "the weights were held at the largest singular value that gaussian layers may have: --standardize, or a lower learning rate\n"
+    assert f"fit-rbm: warning: {says}" in wild.err
+    assert "singular" not in calm.err
+
+
 BAD = {
     "a value outside the range": (
         ["grey.h5", "--visible-units", "rate:4", "--range", "0,10"],

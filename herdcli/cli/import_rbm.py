@@ -10,6 +10,9 @@ import click
 from herdcli.cli.fit_rbm_options import unit_options
 from herdcli.cli.session import Session
 
+UNITS = ("units", "visible_units", "hidden_units")
+USED = {*UNITS, "source", "to", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
+
 
 def import_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--to, and the units of imported weights."""
@@ -22,6 +25,12 @@ def import_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(unit_options(command))
 
 
+def warn_of_units(session: Session) -> None:
+    """Units are those of weights: say that they do nothing for rows."""
+    for name in UNITS:
+        session.ignored(name, "without --to rbm")
+
+
 def import_rbm(session: Session, source: str, options: dict[str, Any]) -> None:
     """Read the weights and save them as a model."""
     from herdcli.artifacts import Artifact, memory, weights
@@ -29,11 +38,14 @@ def import_rbm(session: Session, source: str, options: dict[str, Any]) -> None:
     from herdcli.rbm.proper import require_proper
     from herdcli.schema import check
 
+    for param in click.get_current_context().command.params:
+        if param.name in session.given - USED:
+            session.console.warn(f"{max(param.opts, key=len)} has no effect with --to rbm")
     session.check_output("rbm")
     found = weights.read(source, limit=session.max_memory or memory.default_limit(), note=session.console.note)
     read = Artifact("weights", None, [], found.sha256, found.name, found.size, False)
     session.inputs["weights"] = read
-    units = [options[name] or options["units"] for name in ("visible_units", "hidden_units")]
+    units = [options[name] or options["units"] for name in UNITS[1:]]
     model = imported(found.W, found.b, found.c, *units)
     check(model, where=found.name)
     require_proper(model.harmonium())

@@ -142,7 +142,7 @@ class Problem:
         return self._means[model]
 
     def constant(self, model: int) -> Array:
-        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows (n,) bool.
+        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool.
 
         Two-state units have none: their biases stay finite, and their weights small.
         """

@@ -435,6 +435,16 @@ def test_weights_that_are_none_are_refused(run: Callable, tmp_path: Path, path: 
     assert (ended.code, ended.err) == (65, f"herd convert: {path}: {says}\n")
 
 
+def test_options_of_the_other_purpose_are_said_to_do_nothing(run: Callable, grey: Path) -> None:
+    save(str(grey.parent / "w.npz"), W=W, b=B, c=C)
+    ended = run("convert", "w.npz", "--to", "rbm", "--equalize", "-m", "3", "-o", "m.h5")
+    assert ended.code == 0
+    for option in ("--equalize", "--count"):
+        assert f"convert: warning: {option} has no effect with --to rbm\n" in ended.err
+    ended = run("convert", "grey.h5", "--units", "spin", "-o", "g.npz")
+    assert (ended.code, "convert: warning: --units has no effect without --to rbm\n" in ended.err) == (0, True)
+
+
 def test_weights_without_a_distribution_are_refused(run: Callable, tmp_path: Path) -> None:
     save(str(tmp_path / "w.npz"), W=2 * np.eye(3), b=C, c=C)
     ended = run("convert", "-q", "w.npz", "--to", "rbm", "--units", "gaussian", "-o", "m.h5")

@@ -44,7 +44,7 @@ class Settings:
     iterations: int = 1000
     orders: int = 8
     expectations: str = "exact"
-    learning_rate: float = 0.1
+    learning_rate: float = 0.5
     penalty: float = 0.0
     chains: int = 100
     sweeps: int = 1

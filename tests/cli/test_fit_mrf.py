@@ -219,3 +219,16 @@ def test_evidence_in_rows(herd, tmp_path):
     refused = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "--algorithm", "bp")
     assert refused.code == 2
     assert "--evidence-rows is answered by a junction tree, not by --algorithm bp" in refused.err
+
+
+def test_defaults_are_those_of_the_topic():
+    from dataclasses import fields
+
+    from herdcli.cli.main import COMMANDS, cli
+    from herdcli.markov.learning import Settings
+
+    assert "fit-mrf" in COMMANDS
+    options = {param.name: param.default for param in cli.get_command(None, "fit-mrf").params}
+    shared = [field for field in fields(Settings) if field.name in options and field.name not in ("regions", "max_clique", "double_loop")]
+    assert len(shared) >= 10
+    assert {field.name: options[field.name] for field in shared} == {field.name: field.default for field in shared}

@@ -1,7 +1,7 @@
 """Figures 3.4 to 3.12 of Teh (2003), chapter 3, on the ORL and Yale faces, from `herd` pipelines.
 
     python scripts/fig_faces.py --output results/faces                     # all; about half an hour of one core
-    python scripts/fig_faces.py --output results/faces --partitions 1      # a look
+    python scripts/fig_faces.py --output results/faces --data orl --partitions 1      # a look
 
 FERET is not to be had.  ORL (40 persons, 10 images; 28 × 23 pixels, 56 × 46 for single faces) and Yale (15 persons, 11 conditions; 32 × 32)
 take its place; neither names the day an image was taken, so there are no Δdays and Δmonths.  Normalisation: block means, the inscribed
@@ -133,14 +133,14 @@ def partition(work: Path, name: str, number: int, *more: str) -> tuple[Path, Pat
     return data, made(work / f"{name}-{number}-pairs{''.join(more)}.h5", "fit-rbm", "--pairs", data, "--seed", number, *more)
 
 
-def recognise(work: Path, path: Path, partitions: int) -> list[Row]:
-    """The error rates of all partitions; those that are in the table already are taken from it."""
+def recognise(work: Path, path: Path, wanted: list[str], partitions: int) -> list[Row]:
+    """The error rates of the partitions of some data, after those that are in the table already."""
     rows: list[Row] = []
     if path.exists():
         with path.open(newline="") as file:
             rows = [dict(row) for row in csv.DictReader(file)]
     done = {(row["data"], int(row["partition"])) for row in rows}
-    for name in SPLITS:
+    for name in wanted:
         for number in range(partitions):
             if (name, number) in done:
                 continue
@@ -188,6 +188,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("results/faces"))
     parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--data", nargs="+", choices=SPLITS, default=list(SPLITS), help="which of the four kinds of partitions")
     parser.add_argument("--work", type=Path, default=None, help="keep data and models here; by default in a folder that goes away")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +202,7 @@ def main() -> int:
         herd("eval", model, "--gallery", data, "--plot", "filters", output / "3_11.png", "--plot", "nearest", output / "3_10.png")
         _, parts = partition(work, "orl-glasses", 0, "--non-negative")
         herd("eval", parts, "--plot", "filters", output / "3_12.png")
-        table = summary(recognise(work, output / "errors.csv", arguments.partitions))
+        table = summary(recognise(work, output / "errors.csv", arguments.data, arguments.partitions))
         write(output / "summary.csv", table)
         grey(*sorted(output.glob("3_*.png")))
         plots.write(gallery_plots.bars([{**row, "probes": f"{row['probes']:g}"} for row in table]), output / "3_9.png", ".png")

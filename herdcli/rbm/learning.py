@@ -17,23 +17,23 @@ Teh (2003), sec. 2.5.2 and 3.4.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from herdcli import fast
-from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.errors import Diverged
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES, Sums, centre, make_sparse
 from herdcli.rbm.likelihood import row_blocks
-from herdcli.rbm.phases import Scratch, contrastive, persistent
+from herdcli.rbm.phases import contrastive, persistent
+from herdcli.rbm.problem import BLOCK, Problem, Selected
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import Family, TwoState, family
+from herdcli.rbm.units import TwoState
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
@@ -41,7 +41,6 @@ __all__ = ["Problem", "Selected", "Settings", "State", "init", "memory", "step",
 
 FAST = ("W_fast", "b_fast", "c_fast")
 MEAN_SHARE = 0.01  # of a minibatch in the running hidden means
-BLOCK = 512  # rows that are in float32 at one time
 LARGEST = 1e3  # parameters beyond it have diverged
 
 
@@ -63,126 +62,6 @@ class State:
     c_fast: Array | None = array("M K", "the same of c", kind="f", optional=True)
     hidden_mean: Array | None = array("M K", "running mean of the hidden means of rows", kind="f", optional=True)
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
-
-
-@dataclass(frozen=True)
-class Selected:
-    """Rows (n, D) of a matrix that models share, gathered when they are asked for: base[index]."""
-
-    base: Array
-    index: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, D)."""
-        return len(self.index), self.base.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, chosen: Array | slice) -> Array:
-        rows: Array = self.base[self.index[chosen]]
-        return rows
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The rows (n_m, D) of each of M models in unit values, int8 of two-state units and float32 of others, and the settings.
-
-    scored  rows (n, D) whose energies under every model are averaged over its last updates.
-    start   weights (D, K) and biases (D,), (K,) to begin every model with in place of random ones.
-    Raises DataError unless every model has rows, all of one width, with values of the visible units.
-    """
-
-    rows: Sequence[Array | Selected]
-    settings: Settings
-    scored: Array | None = None
-    start: tuple[Array, Array, Array] | None = None
-    _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _means: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _constant: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        visible = self.visible
-        if not self.rows:
-            raise DataError("no models to learn")
-        for index, selected in enumerate(self.rows):
-            where, rows = f"rows of model {index}", selected[:]
-            if rows.ndim != 2 or rows.shape[1] != self.rows[0].shape[1] or rows.shape[1] == 0:
-                raise DataError(f"shape {rows.shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
-            if len(rows) == 0:
-                raise DataError("there are none", where=where)
-            try:
-                visible.require(rows)
-            except DataError as error:
-                raise DataError(error.message, where=where) from error
-        for name, units, columns in (("visible", visible, self.rows[0].shape[1]), ("hidden", self.hidden, self.settings.hidden)):
-            if columns % units.group:
-                raise BadUsage(f"{columns} {name} columns are no whole number of {units.name} units")
-        if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
-            raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
-        if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
-            raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
-
-    @property
-    def visible(self) -> Family:
-        """The family of the visible units."""
-        return family(self.settings.visible_units)
-
-    @property
-    def hidden(self) -> Family:
-        """The family of the hidden units."""
-        return family(self.settings.hidden_units)
-
-    def visible_mean(self, model: int) -> Array:
-        """The mean of a model's rows, (D,) float32."""
-        if model not in self._means:
-            self._means[model] = self.rows[model][:].mean(axis=0, dtype=np.float64).astype(np.float32)
-        return self._means[model]
-
-    def constant(self, model: int) -> Array:
-        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool.
-
-        Two-state units have none: their biases stay finite, and their weights small.
-        """
-        if model not in self._constant:
-            rows = self.rows[model][:]
-            same = np.zeros(rows.shape[1], dtype=bool) if isinstance(self.visible, TwoState) else (rows == rows[0]).all(axis=0)
-            self._constant[model] = same
-        return self._constant[model]
-
-    def batches(self, model: int) -> int:
-        """Minibatches in an epoch of one model."""
-        n = len(self.rows[model])
-        return -(-n // (self.settings.batch_size or n))
-
-    def updates(self, model: int) -> int:
-        """Minibatches in all of one model."""
-        return self.settings.epochs * self.batches(model)
-
-    @property
-    def chains(self) -> int:
-        """Persistent chains per model: as set, else as many as the largest minibatch."""
-        most = max(map(len, self.rows))
-        return self.settings.chains or min(self.settings.batch_size or most, most)
-
-    def order(self, model: int, epoch: int) -> Array:
-        """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""
-        held, order = self._orders.get(model, (-1, None))
-        if held != epoch or order is None:
-            order = generator(self.settings.seed, Stream.SHUFFLE, unit=model, step=epoch).permutation(len(self.rows[model]))
-            self._orders[model] = (epoch, order)
-        return order
-
-    def scratch(self) -> Scratch:
-        """This thread's working arrays."""
-        if not hasattr(self._scratch, "arrays"):
-            batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
-            most = max(batch, self.chains) if self.settings.persistent else batch
-            self._scratch.arrays = Scratch.of(min(BLOCK, most), self.rows[0].shape[1], self.settings.hidden)
-        arrays: Scratch = self._scratch.arrays
-        return arrays
 
 
 def total_steps(problem: Problem) -> int:

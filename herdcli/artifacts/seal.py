@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from herdcli.artifacts import guard, header, kinds, memory, sniff, tables
@@ -39,16 +38,6 @@ def check_file(path: str) -> Verdict:
     if kind is None:
         return Verdict(shown, None, False, 0, f"{shown}: unsealed data set, nothing to verify")
     return Verdict(shown, kind, True, 0)
-
-
-def report(path: str, note: Callable[[str], None]) -> int:
-    """Check a file, tell `note` what is not well, and return the exit code."""
-    verdict = check_file(path)
-    if verdict.message:
-        note(verdict.message)
-    if verdict.hint:
-        note(f"hint: {verdict.hint}")
-    return verdict.code
 
 
 def _verified_kind(source: Source) -> str | None:

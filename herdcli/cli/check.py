@@ -25,5 +25,10 @@ def command(session: Session, sources: tuple[str, ...]) -> int:
 
     worst = 0
     for path in sources:
-        worst = max(worst, seal.report(path, session.console.note))
+        verdict = seal.check_file(path)
+        if verdict.code:
+            session.console.fault(verdict.message, verdict.hint)
+        elif verdict.message:
+            session.console.note(verdict.message)
+        worst = max(worst, verdict.code)
     return worst

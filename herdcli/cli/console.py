@@ -42,9 +42,16 @@ class Console:
         if self.verbosity >= 1:
             self._print(message)
 
+    def fault(self, message: str, hint: str | None = None) -> None:
+        """An error after which the command goes on, in the words of one that ends it; -q does not hide it."""
+        self._write(f"herd {self.command}: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+
     def _print(self, message: str) -> None:
+        self._write(f"{self.command}: {message}\n")
+
+    def _write(self, text: str) -> None:
         if sys.stderr is not None:
-            sys.stderr.write(f"{self.command}: {message}\n")
+            sys.stderr.write(text)
             sys.stderr.flush()
 
     def progress(self, label: str) -> Progress:

@@ -70,9 +70,9 @@ def _as_text(item: dict[str, Any]) -> str:
     width = max(map(len, item["content"]), default=0)
     lines += [f"  {name:{width}}  {_short(value)}" for name, value in item["content"].items()]
     for number, record in enumerate(item["history"], 1):
-        options = "".join(f" {name}={_short(value)}" for name, value in record["parameters"].items() if value is not None)
-        inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record["inputs"])
-        lines.append(f"  {number}. {record['command']}{options}" + (f"  ← {inputs}" if inputs else ""))
+        options = "".join(f" {name}={_short(value)}" for name, value in record.get("parameters", {}).items() if value is not None)
+        inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
+        lines.append(f"  {number}. {record.get('command', 'unknown')}{options}" + (f"  ← {inputs}" if inputs else ""))
     return "\n".join(lines) + "\n"
 
 

@@ -108,10 +108,9 @@ def test_an_unsealed_data_set_is_named_and_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "plain.h5"
     with h5py.File(path, "w") as file:
         file["X"] = np.zeros((2, 2))
-    said: list[str] = []
-    assert seal.report(str(path), said.append) == 0
-    assert said == [f"{path}: unsealed data set, nothing to verify"]
-    assert seal.report(str(tmp_path / "absent.h5"), said.append) == 66
+    found = seal.check_file(str(path))
+    assert (found.code, found.sealed, found.message) == (0, False, f"{path}: unsealed data set, nothing to verify")
+    assert seal.check_file(str(tmp_path / "absent.h5")).code == 66
 
 
 def test_equal_values_give_equal_bytes(tmp_path: Path, dataset: Dataset) -> None:

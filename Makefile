@@ -47,6 +47,7 @@ figures: $(VENV)/installed-dev | $(RESULTS)  ## the papers' figures, from herd p
 	$(BIN)/python scripts/fig2_digits.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-fig2.png
 	$(BIN)/python scripts/bach_figures.py --output $(RESULTS)/bach
 	$(BIN)/python scripts/fig_nherd.py --results $(RESULTS)
+	$(BIN)/python scripts/fig_ups.py --output $(RESULTS)/ups
 	$(BIN)/python scripts/fig_mrf.py $(RESULTS)/mrf-fig6.6
 	$(BIN)/python scripts/fig_faces.py --output $(RESULTS)/faces
 	$(BIN)/python scripts/fig_ica_separation.py $(HERD_DATA)/music16_long.h5 $(RESULTS)

@@ -14,7 +14,7 @@ from herdcli.schema import Array
 
 COLUMNS = (
     "variables", "log_z", "converged", "residual", "iterations", "consistency_gap", "scaling_updates", "propagation_updates",
-    "free_energy_rise", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
+    "free_energy_rise", "fixed_points", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
 )  # fmt: skip
 
 
@@ -35,6 +35,7 @@ def metrics(
     marginal_error      mean over all states of |b_i(x_i) − reference|; marginal_error_max the largest.
     marginal_l1         mean over variables of Σ_x |b_i(x) − reference|.
     free_energy_rise    largest rise of the free energy from one iteration to the next, 0 if it never rose.
+    fixed_points        how many distinct ones --restarts found.
     log_z_error         |log Z − reference|, natural logarithms.
     """
     found = value.beliefs if isinstance(value, Compared) else value
@@ -50,6 +51,7 @@ def metrics(
         "scaling_updates": found.scaling_updates,
         "propagation_updates": found.propagation_updates,
         "free_energy_rise": max(0.0, float(np.diff(energies).max())) if len(energies) > 1 else None,
+        "fixed_points": None if found.fixed_point_energy is None else len(found.fixed_point_energy),
     }
     return result | _errors(value) if isinstance(value, Compared) else result
 

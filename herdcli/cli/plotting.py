@@ -25,7 +25,7 @@ def plot_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=(str, click.Path(dir_okay=False)),
         multiple=True,
         metavar="NAME FILE",
-        help="Draw this of the artifact into FILE (.png, .pdf, .svg).  rbm: filters, reconstructions, samples, trace.  "
+        help="Draw this of the artifact into FILE (.png, .pdf, .svg).  rbm, dbn: filters, reconstructions, samples, trace.  "
         "ica: filters, spectra, gabors, tiling.",
     )(command)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.evaluation import rbm, rbm_plots
+from herdcli.errors import DataError
+from herdcli.evaluation import plots, rbm, rbm_plots
 from herdcli.evaluation.plots import Figure
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.stack import DBN, bounds, features, states_above
+from herdcli.rbm.stack import DBN, bounds, reconstructed, states_above
 from herdcli.schema import Array
 
 SAMPLES = 20  # hidden states of each row that the bound is a mean over
@@ -46,11 +47,8 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
         result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
     result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
     result["log_likelihood_first_se"] = lowest.standard_error
-    means = features(models, rows, map).astype(np.float64) * models[-1].hidden.scale
-    for h in reversed(models):
-        means = h.visible_means(means)
     limits = models[0].visible.range or (0.0, 1.0)
-    result["reconstruction"] = float(np.square((rows - means) / (limits[1] - limits[0])).mean())
+    result["reconstruction"] = float(np.square((rows - reconstructed(models, rows, map)) / (limits[1] - limits[0])).mean())
     return result
 
 
@@ -64,3 +62,18 @@ def samples(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figu
     models = value.harmoniums()
     below = tuple(reversed(models[:-1]))
     return rbm_plots.drawn(models[-1:], below, rbm_plots.SAMPLES, value.layers[0], settings, map)
+
+
+def reconstructions(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
+    """Test rows beside what they become up to the last layer and down again by means."""
+    models = value.harmoniums()
+    return rbm_plots.beside(value.layers[0], lambda rows, _: reconstructed(models, rows, map))
+
+
+def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure:
+    """Reconstruction error of every epoch, one curve for each layer."""
+    errors = {f"layer {depth + 1}": part.trace.reconstruction[:, 0] for depth, part in enumerate(value.layers) if part.trace is not None}
+    if not errors:
+        raise DataError("there is no trace: it was not learned by herd fit-rbm")
+    lines = {name: (np.arange(1, len(error) + 1), error) for name, error in errors.items()}
+    return plots.curves(lines, x="epoch", y="mean squared reconstruction error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import sampling
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
+from herdcli.schema import Array
 
 TEST = 2
 PAIRS = 48
@@ -26,16 +28,25 @@ def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
 
 
 def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
-    """Test rows from all over the set, and to the right of each what one step up and down by means makes of it."""
+    """Test rows beside what one step up and down by means makes of them, each by its own class's model."""
+    models = value.harmoniums()
+
+    def by_owner(rows: Array, owner: Array) -> Array:
+        pairs = zip(rows, owner, strict=True)
+        return np.concatenate([models[m].visible_means(models[m].hidden_means(row[None])) for row, m in pairs])
+
+    return beside(value, by_owner)
+
+
+def beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plots.Figure:
+    """Test rows from all over the set, and to the right of each what `reconstruct` makes of (rows, index of their models)."""
     if value.holdout is None or not (value.holdout.split == TEST).any():
         raise DataError("there are no test rows to reconstruct")
     chosen = np.flatnonzero(value.holdout.split == TEST)
     chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
     rows = np.asarray(value.holdout.X[chosen], dtype=np.float64)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
-    models = value.harmoniums()
-    means = np.stack([models[m].visible_means(models[m].hidden_means(row[None]))[0] for m, row in zip(owner, rows, strict=True)])
-    pairs = value.restored(np.stack([rows, means], axis=1).reshape(len(rows) * 2, -1))
+    pairs = value.restored(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"
     return plots.tiles(plots.images(pairs, value.image_shape), columns=min(12, len(pairs)), title=title)
 

@@ -195,6 +195,14 @@ def features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
     return result
 
 
+def reconstructed(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
+    """Rows (n, D) carried up to the last model's hidden means and down again by means: (n, D) float64, in unit values."""
+    means = features(models, rows, map).astype(np.float64) * models[-1].hidden.scale
+    for h in reversed(models):
+        means = h.visible_means(means)
+    return means
+
+
 def bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, samples: int = 20, seed: int = 0) -> Array:
     """Samples (samples, n) of the lower bound of log p(v) for rows (n, D): their mean over the first axis estimates it, in nats."""
     total = np.tile(-models[0].free_energy(rows) - log_partition, (samples, 1))

@@ -312,8 +312,9 @@ def test_more_rows_than_fit_are_refused_before_they_are_drawn(run: Callable, gre
 def test_pictures_of_a_network(run: Callable, grey: Path) -> None:
     pytest.importorskip("matplotlib")
     assert run("fit-rbm", "-q", "grey.h5", "--layers", "4,4", "--epochs", "1", "-o", "deep.h5").code == 0
-    assert run("eval", "-q", "deep.h5", "--plot", "filters", "f.png", "--plot", "samples", "s.png").code == 0
-    assert (grey.parent / "s.png").read_bytes()[:4] == b"\x89PNG"
+    names = ("filters", "reconstructions", "samples", "trace")
+    assert run("eval", "-q", "deep.h5", *(word for name in names for word in ("--plot", name, f"{name}.png"))).code == 0
+    assert all((grey.parent / f"{name}.png").read_bytes()[:4] == b"\x89PNG" for name in names)
 
 
 # judging ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from herdcli.cli.fit_mrf_options import learning_options, structure_options, warn_of_ignored
+from herdcli.cli.inference import iteration_options
 from herdcli.cli.network_input import FORMATS, check_text_output, output_format, write_network
 from herdcli.cli.options import checkpoint_options, data_options, output_options, seed_option, stage
 from herdcli.cli.session import Session
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("fit-mrf")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
-@stage(structure_options, learning_options, data_options, seed_option, checkpoint_options, output_options)
+@stage(structure_options, learning_options, iteration_options, data_options, seed_option, checkpoint_options, output_options)
 def command(session: Session, source: str, format: str | None, **options: Any) -> None:
     """Learn a Markov network: the likeliest one, or that of largest entropy, that has the marginals of the data.
 

@@ -60,13 +60,6 @@ def structure_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--algorithm and the settings of each."""
     for option in (
-        click.option(
-            "--on-nonconvergence",
-            type=click.Choice(["warn", "error"]),
-            default="warn",
-            show_default=True,
-            help="What to do at the last iteration.",
-        ),
         click.option("--sweeps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps an update of gradient."),
         click.option("--chains", type=click.IntRange(1), default=100, show_default=True, help="Gibbs chains of gradient."),
         click.option(
@@ -103,7 +96,6 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Grow the cliques of loopy-is and cvm to K variables, inside those of the junction tree, by mutual information.",
         ),
         click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried for junction trees."),
-        click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
         click.option(
             "--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Largest error of a marginal."
         ),

@@ -21,6 +21,22 @@ ALGORITHMS = [
 AUTO = "auto"
 
 
+def iteration_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--iterations, and what is done at the last one."""
+    for option in (
+        click.option(
+            "--on-nonconvergence",
+            type=click.Choice(["warn", "error"]),
+            default="warn",
+            show_default=True,
+            help="What to do at the last iteration.",
+        ),
+        click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
+    ):
+        command = option(command)
+    return command
+
+
 def evidence_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What is known of the variables."""
     for option in (
@@ -62,13 +78,6 @@ def gibbs_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--algorithm, and the settings of each algorithm."""
     for option in (
-        click.option(
-            "--on-nonconvergence",
-            type=click.Choice(["warn", "error"]),
-            default="warn",
-            show_default=True,
-            help="What to do at the last iteration.",
-        ),
         click.option(
             "--regions",
             type=click.Choice(["edges", "plaquettes"]),
@@ -123,14 +132,13 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="How junction-tree propagates: dividing messages out of clique tables, or with none in them.",
         ),
         click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried by junction-tree."),
-        click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
         click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Residual to reach."),
         click.option(
             "--algorithm",
             type=click.Choice([AUTO, *ALGORITHMS]),
             default=AUTO,
             show_default=True,
-            help="How marginals are had; auto: exactly if it fits, else bp, else ups.",
+            help="How marginals are had; auto: exactly if a junction tree (or the frontier of a lattice) fits, else bp, else ups.",
         ),
     ):
         command = option(command)

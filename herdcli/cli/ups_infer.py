@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from herdcli.cli.inference import AUTO, RESTARTED, algorithm_options, clamp_sets, evidence_options, gibbs_options, observed, warn_of_ignored
+from herdcli.cli.inference import (
+    AUTO,
+    RESTARTED,
+    algorithm_options,
+    clamp_sets,
+    evidence_options,
+    gibbs_options,
+    iteration_options,
+    observed,
+    warn_of_ignored,
+)
 from herdcli.cli.network_input import check_text_output, load_network, network_format_option, output_format, write_text
 from herdcli.cli.options import checkpoint_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.session import Session
@@ -23,7 +33,16 @@ FORMATS = ("hdf5", "mar", "pr")
 @click.command("ups-infer")
 @input_argument
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
-@stage(algorithm_options, gibbs_options, evidence_options, network_format_option, seed_option, checkpoint_options, output_options)
+@stage(
+    algorithm_options,
+    iteration_options,
+    gibbs_options,
+    evidence_options,
+    network_format_option,
+    seed_option,
+    checkpoint_options,
+    output_options,
+)
 def command(session: Session, source: str, format: str | None, input_format: str | None, **options: Any) -> None:
     """Infer marginals and log Z of a Markov network, exactly or by minimising its Bethe free energy.
 

@@ -21,7 +21,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov import cliques
 from herdcli.markov.cliques import Layout, Scope
 from herdcli.markov.constraints import Problem, maximal
-from herdcli.markov.ipf import impossible
+from herdcli.markov.ipf import impossible, scaled
 from herdcli.markov.learning import Learned, Settings, no_residual, reached
 from herdcli.markov.loopy_scaling import chosen_cliques, multiply_base
 from herdcli.schema import Array
@@ -183,8 +183,7 @@ class ClusterVariation:
 
     def result(self, state: State) -> Learned:
         """The factors."""
-        factors = [state.values[self.layout.cells_of(a)].reshape(self.problem.shape_of(s)) for a, s in enumerate(self.scopes)]
-        return Learned(factors, self.done(state), state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
+        return scaled(self.problem, self.layout, state, self.done(state))
 
 
 def _p_log_p(p: Array) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -134,8 +135,22 @@ class IterativeScaling:
 
     def result(self, state: State) -> Learned:
         """The factors."""
-        factors = [state.values[self.layout.cells_of(a)].reshape(self.problem.shape_of(s)) for a, s in enumerate(self.scopes)]
-        return Learned(factors, self.done(state), state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
+        return scaled(self.problem, self.layout, state, self.done(state))
+
+
+class _Scaled(Protocol):
+    """What every state of iterative scaling has."""
+
+    values: Array
+    residual: Array
+    counts: Array
+    step: int
+
+
+def scaled(problem: Problem, made: Layout, state: _Scaled, converged: bool) -> Learned:
+    """The products of the scalings, which stand in `values` before those of inner regions."""
+    factors = [state.values[made.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
+    return Learned(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
 
 
 def _joint(problem: Problem) -> CliqueGraph:

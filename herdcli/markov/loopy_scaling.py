@@ -19,7 +19,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov import cliques, junction_tree, structure
 from herdcli.markov.cliques import Layout
 from herdcli.markov.constraints import Problem, pairs
-from herdcli.markov.ipf import impossible
+from herdcli.markov.ipf import impossible, scaled
 from herdcli.markov.learning import Learned, Settings, no_residual, reached
 from herdcli.schema import Array
 
@@ -136,8 +136,7 @@ class LoopyScaling:
 
     def result(self, state: State) -> Learned:
         """The factors."""
-        factors = [state.values[self.layout.cells_of(a)].reshape(self.problem.shape_of(s)) for a, s in enumerate(self.scopes)]
-        return Learned(factors, self.done(state), state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
+        return scaled(self.problem, self.layout, state, self.done(state))
 
 
 def multiply_base(made: Layout, tables: Array, problem: Problem) -> None:

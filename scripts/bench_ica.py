@@ -88,7 +88,7 @@ def separate() -> list[Row]:
         rows += [("|Amari − picard's|, %", 100 * abs(optimum / theirs - 1), 2.0, "")]
     for name, density, kind, changes, bars in (
         ("infomax", "laplace", np.float64, {"rates": QUICK, "average": 600, "batch_size": 300}, (2.6, 0.5)),
-        ("ebm", "student", np.float32, {"rates": SLOW, "average": 3000, "leapfrog": 15, "proposals": 2}, (3.0, 4.0)),
+        ("ebm", "student", np.float32, {"rates": SLOW, "average": 3000, "leapfrog": 15, "proposals": 2, "batch_size": 150}, (3.0, 4.0)),
     ):
         distances, times = [], []
         for seed in range(SEEDS):

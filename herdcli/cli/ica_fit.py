@@ -12,7 +12,6 @@ from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, NotConverged
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
-from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
             )
         return _library(session, rows, options) if _has_library(session, algorithm) else _maximum_likelihood(session, rows, options)
     settings = _settings(options)
+    if settings.expert != "student":
+        session.ignored("gamma_rate", f"with --expert {settings.expert}")
     if algorithm == "sparse-coding":
         return _sparse_coding(session, rows, settings, options)
     return _learned(session, rows, settings)
@@ -84,6 +85,8 @@ def _end(problem: Problem, state: State) -> Fit:
     J, gamma = learning.result(problem, state)
     if state.resets:
         notes.append("the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead")
+    if (settings.density if settings.algorithm == "infomax" else settings.expert) == "gaussian-cdf":
+        notes.append("a Gaussian density decorrelates and no more: which rotation is found means nothing")
     if state.raised:
         notes.append(f"γ left the normalisable region {state.raised} times and was set back to its border")
     more: dict[str, Any] = {"expert": settings.density if settings.algorithm == "infomax" else settings.expert}
@@ -146,18 +149,16 @@ def _library(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
     algorithm, D = options["algorithm"], rows.Z.shape[1]
     if algorithm == "fastica" and options["whiten"] == "centre":
         raise BadUsage("fastica needs whitened rows", hint="--whiten zca or pca")
-    initial = generator(options["seed"], Stream.INITIAL).standard_normal((D, D))
-    run = libraries.fastica if algorithm == "fastica" else libraries.picard
-    initial = np.linalg.qr(initial)[0]
-    J, count, converged = run(
-        rows.Z,
-        initial,
-        tolerance=options["tolerance"] or (1e-4 if algorithm == "fastica" else 1e-7),
-        iterations=options["iterations"] or 500,
+    tolerance, iterations = options["tolerance"] or (1e-4 if algorithm == "fastica" else 1e-7), options["iterations"] or 500
+    state = session.iterate(
+        lambda now: libraries.step(algorithm, rows.Z, now, tolerance=tolerance, iterations=iterations),
+        lambda: libraries.init(D, options["seed"]),
+        steps=1,
+        label=algorithm,
     )
-    notes = () if converged else (_unconverged(options, count, "its own tolerance was not reached"),)
-    expert = "laplace-smooth"
-    return Fit(J, np.ones(D), Trace(np.array([count]), np.array([np.nan])), count, "none", {"expert": expert}, notes)
+    notes = () if state.converged else (_unconverged(options, state.iterations, "its own tolerance was not reached"),)
+    trace = Trace(np.array([state.iterations]), np.array([np.nan]))
+    return Fit(state.J, np.ones(D), trace, state.iterations, "none", {"expert": "laplace-smooth"}, notes)
 
 
 def _unconverged(options: dict[str, Any], steps: int, why: str) -> str:

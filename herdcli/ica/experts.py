@@ -19,6 +19,7 @@ from math import lgamma, log, pi
 
 import numpy as np
 
+from herdcli.errors import BadUsage
 from herdcli.schema import Array
 
 
@@ -101,3 +102,9 @@ EXPERTS: dict[str, Expert] = {
         ),
     )
 }
+
+
+def check_integrable(expert: str, gamma: float) -> None:
+    """Raise BadUsage where ∫ e^{−γE(u)} du is not finite: Student experts with γ ≤ ½."""
+    if expert == "student" and not gamma > 0.5:
+        raise BadUsage(f"gamma {gamma:g} is not above ½: the Student density has no finite integral")

@@ -45,5 +45,5 @@ def adapted(epsilon: float, acceptance: float, wanted: float, gain: float) -> fl
 
 
 def _squares(momentum: Array) -> Array:
-    result: Array = np.einsum("nd,nd->n", momentum, momentum, dtype=np.float64)
+    result: Array = np.square(momentum).sum(axis=1, dtype=np.float64)
     return result

@@ -26,7 +26,7 @@ from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.ica import hmc
 from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
-from herdcli.ica.experts import EXPERTS
+from herdcli.ica.experts import EXPERTS, check_integrable
 from herdcli.numerics.amari import amari_distance
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -147,8 +147,9 @@ class Problem:
             raise BadUsage(f"{self.filters} filters of {D} dimensions: there must be as many or more", hint="--components keeps fewer")
         if self.settings.algorithm == "equil" and self.filters != D:
             raise BadUsage(f"equil draws from square models, and {self.filters} filters of {D} dimensions are not", hint="use ebm")
-        if self.settings.expert == "student" and self.settings.gamma * 2 <= 1 and self.filters == D and not self.settings.gamma_rate:
-            raise BadUsage(f"gamma {self.settings.gamma:g} is not above ½: the Student density has no finite integral")
+        density = self.settings.density if self.settings.algorithm == "infomax" else self.settings.expert
+        if self.filters == D:
+            check_integrable(density, self.settings.gamma)
 
     @property
     def filters(self) -> int:

@@ -7,11 +7,13 @@ Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
 
-from herdcli.schema import Array
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
 
 PACKAGES = {"fastica": "sklearn", "picard": "picard"}
 
@@ -19,6 +21,29 @@ PACKAGES = {"fastica": "sklearn", "picard": "picard"}
 def installed(algorithm: str) -> bool:
     """Can this algorithm be run by its library?"""
     return find_spec(PACKAGES[algorithm]) is not None
+
+
+@dataclass
+class State:
+    """Filters: before the one step random and orthogonal, after it those that were found."""
+
+    step: int
+    iterations: int
+    converged: bool
+    J: Array = array("D D", "filters", kind="f")
+
+
+def init(D: int, seed: int) -> State:
+    """A random rotation."""
+    drawn = generator(seed, Stream.INITIAL).standard_normal((D, D))
+    return State(0, 0, False, np.linalg.qr(drawn)[0])
+
+
+def step(algorithm: str, Z: Array, state: State, *, tolerance: float, iterations: int) -> State:
+    """The whole run of a library, from the state's filters."""
+    run = fastica if algorithm == "fastica" else picard
+    J, count, converged = run(Z, state.J, tolerance=tolerance, iterations=iterations)
+    return State(1, count, converged, J)
 
 
 def fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:

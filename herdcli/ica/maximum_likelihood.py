@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica.experts import EXPERTS, Expert
+from herdcli.ica.experts import EXPERTS, Expert, check_integrable
 from herdcli.schema import Array, array
 
 DENSITIES = ("logistic", "student", "laplace-smooth")
@@ -46,6 +46,7 @@ class Problem:
     def __post_init__(self) -> None:
         if self.density not in DENSITIES:
             raise BadUsage(f"density '{self.density}' has no curvature to go by", hint=f"use one of {', '.join(DENSITIES)}, or infomax")
+        check_integrable(self.density, self.gamma)
         if len(self.Z) < 2:
             raise DataError("there must be at least two rows")
 

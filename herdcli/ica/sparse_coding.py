@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
-from herdcli.ica.experts import EXPERTS
+from herdcli.ica.experts import EXPERTS, check_integrable
 from herdcli.ica.learning import Map, Problem
 from herdcli.ica.learning import Settings as Learning
 from herdcli.rng import Stream, generator
@@ -67,6 +67,7 @@ class Model:
             raise BadUsage(f"without noise there is no {self.posterior} posterior", hint="--posterior map, or --noise above 0")
         if self.posterior == "laplace" and self.expert == "laplace":
             raise BadUsage("Laplace's approximation needs a smooth prior", hint="--expert laplace-smooth, student or logistic")
+        check_integrable(self.expert, self.gamma)
         if self.expert == "gaussian-cdf":
             raise BadUsage("a Gaussian prior is not sparse", hint="--expert laplace, laplace-smooth, student or logistic")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -197,6 +198,7 @@ BAD = [
         2,
         "a neighbourhood of 3 does not fit a grid of 2×2: an odd side, at most 2\n",
     ),
+    (("mixed.h5", "--density", "student", "--gamma", 0.5), 2, "gamma 0.5 is not above ½: the Student density has no finite integral\n"),
     (("mixed.h5", "--components", 9), 2, "9 components of 4 columns cannot be kept\nhint: from 1 to 4\n"),
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
@@ -317,6 +319,25 @@ def test_weights_outside_of_the_normalisable_region_are_told(run, monkeypatch):
     assert ended.code == 0
     assert "ica: warning: γ left the normalisable region 4 times and was set back to its border\n" in ended.err
     assert load("a.h5").value.gamma.min() > 0.5
+
+
+@pytest.mark.usefixtures("data")
+def test_a_gaussian_density_is_told_to_decorrelate_only(run):
+    ended = run("ica", "mixed.h5", "--algorithm", "infomax", "--density", "gaussian-cdf", "--rates", "0.02x300", "-o", "a.h5")
+    assert ended.code == 0
+    assert "ica: warning: a Gaussian density decorrelates and no more: which rotation is found means nothing\n" in ended.err
+    assert amari_distance(load("a.h5").value.unmixing @ MIXING) > 3
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("algorithm", ["ml", "ebm", "fastica"])
+def test_a_dry_run_writes_nothing(run, algorithm):
+    if algorithm == "fastica":
+        pytest.importorskip("sklearn", reason="the extra ica is not installed")
+    ended = run("ica", "mixed.h5", "--algorithm", algorithm, "--dry-run", "-o", "a.h5")
+    assert ended.code == 0
+    assert re.match(r"\w+: \d+ steps, about \S+ s and ", ended.out)
+    assert not Path("a.h5").exists()
 
 
 @pytest.mark.usefixtures("data")

@@ -15,6 +15,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import learning
 from herdcli.rbm.learning import Problem, Selected, State
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import family
 from herdcli.schema import Array, array
@@ -122,18 +123,32 @@ def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]
 
 
 def step(given: Problem, state: State) -> State:
-    """`learning.step`, after which the biases take back what the new weights add to the inputs at mean values.
+    """`learning.step` with the gradient of centred units: weights learn from v − μ and h − λ, and leave mean inputs to the biases.
 
-    A change Δ of W moves the input of a hidden unit by μ'Δ at the mean image μ, and that of a pixel by Δλ at hidden units half on,
-    λ = A'(0).  Thousands of pixels that are grey on average add up: at the rates of the thesis all hidden units go off within ten
-    updates and stay off.  With b ← b − Δλ and c ← c − Δ'μ a step changes only what the weights say of departures from the means.
-    Source: the enhanced gradient of Cho, Raiko & Ilin (2011), sec. 3, in this form.
+    Thousands of pixels that are grey on average add up: by the plain rule and the rates of the thesis all hidden units go off within
+    ten updates and stay off.  With μ the mean image and λ = A'(0), hidden units half on, the weights' gradient becomes
+    G_W − G_b λ' − μ G_c', and what a change Δ of W adds at the means is taken back: b ← b − Δλ, c ← c − Δ'μ.  G_b and G_c are those of
+    the biases' own updates.
+    Source: Cho, Raiko & Ilin (2011), sec. 3; Montavon & Mueller (2012).
     """
-    before = state.W[0].copy()
+    before = [part[0].copy() for part in (state.W, state.b_velocity, state.c_velocity)]
+    settings, mean, half = given.settings, given.visible_mean(0), given.hidden.mean(np.zeros(state.c.shape[1])).astype(np.float32)
     state = learning.step(given, state)
-    change = state.W[0] - before
-    state.b[0] -= change @ given.hidden.mean(np.zeros(change.shape[1])).astype(np.float32)
-    state.c[0] -= given.visible_mean(0) @ change
+    share = np.float32(settings.learning_rate / (settings.bias_rate or settings.learning_rate))
+    bias, hidden = (
+        share / np.float32(units.scale) * (velocity[0] - np.float32(settings.momentum) * earlier)
+        for units, velocity, earlier in ((given.hidden, state.b_velocity, before[1]), (given.visible, state.c_velocity, before[2]))
+    )
+    W, velocity = state.W[0], state.W_velocity[0]
+    velocity -= np.outer(bias, half)
+    velocity -= np.outer(mean, hidden)
+    np.add(before[0], velocity, out=W)
+    if settings.non_negative:
+        np.maximum(W, 0.0, out=W)
+    project(given.visible, given.hidden, W)
+    change = W - before[0]
+    state.b[0] -= change @ half
+    state.c[0] -= mean @ change
     return state
 
 

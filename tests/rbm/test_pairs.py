@@ -83,20 +83,34 @@ def test_pixels_that_never_vary_have_no_weights_and_change_nothing(faces, units)
     np.testing.assert_allclose(*scores, atol=1e-9)
 
 
-def test_a_step_leaves_inputs_at_mean_values_to_the_biases(faces):
+def test_a_step_is_that_of_centred_units(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    problem, _ = pairs.problem(images, index, QUICK)
+    problem, _ = pairs.problem(images, index, replace(QUICK, momentum=0.0))
     state, plain, before = (learning.init(problem) for _ in range(3))
     state, plain = pairs.step(problem, state), learning.step(problem, plain)
-    np.testing.assert_array_equal(state.W, plain.W)
     mean, half = images[index].mean(axis=0).ravel(), np.full(5, 10.0)  # rate:20 units half on
-    for weight, bias, units in (("W", "c", mean), ("W", "b", half)):
-        turned = [getattr(part, weight)[0].T if bias == "b" else getattr(part, weight)[0] for part in (state, plain, before)]
-        moved = units @ turned[0] + getattr(state, bias)[0] - units @ turned[2] - getattr(before, bias)[0]
-        learned_bias = getattr(plain, bias)[0] - getattr(before, bias)[0]
-        np.testing.assert_allclose(moved, learned_bias, atol=1e-5)
-    assert np.abs(state.c - plain.c).max() > 1e-4
+    G_b, G_c = (plain.b[0] - before.b[0]) * 10 / 0.02, (plain.c[0] - before.c[0]) * 20 / 0.02
+    centred = plain.W[0] - 0.01 / 200 * (np.outer(G_b, half) + np.outer(mean, G_c))
+    np.testing.assert_allclose(state.W[0], centred, atol=1e-6)
+    assert np.abs(centred - plain.W[0]).max() > 5e-4
+    change = state.W[0] - before.W[0]
+    np.testing.assert_allclose(state.b[0], plain.b[0] - change @ half, atol=1e-5)
+    np.testing.assert_allclose(state.c[0], plain.c[0] - mean @ change, atol=1e-5)
+
+
+def test_mean_inputs_move_with_the_biases_own_gradients_alone_whatever_the_momentum(faces):
+    images, persons = faces
+    index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
+    problem, _ = pairs.problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
+    mean, state = images[index].mean(axis=0).ravel(), learning.init(problem)
+    for _ in range(5):
+        W, c = state.W[0].copy(), state.c[0].copy()
+        state = pairs.step(problem, state)
+        moved = mean @ state.W[0] + state.c[0] - mean @ W - c
+        np.testing.assert_allclose(moved, state.c_velocity[0], atol=1e-5)
+    assert state.W.min() == 0
+    assert state.W.max() > 0.001
 
 
 def test_epochs_are_as_many_as_have_two_thousand_batches():

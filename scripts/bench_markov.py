@@ -3,6 +3,11 @@
 One table: propagation in messages a second by schedule and shape of the variables, UPS to its fixed point, junction trees
 with the time of the order apart from that of the propagation.  With a folder of UAI, .fg or BIF networks and a
 references.json (exact marginals and log Z) also the errors on each of them.  Times are the least of several runs.
+
+Measured beside other work on two cores: UPS to 1e-8 on 10×10, σ_w 5, eight seeds: 18 to 27 ms and 8 to 11 iterations
+(plain, `--clamp rows-columns`, 0.08 to 0.8 s; without Newton steps on eight forests 0.1 to 1.3 s); 100×100, σ_w 2: 1.0 s,
+8 iterations (without 10.3 s, 327); 100×100, σ_w 5: 1.6 s.  The double loop has the same Bethe log Z to 1e-8 in 1.2 to 7 s,
+and over plaquettes takes 1.7 to 6 s.
 """
 
 from __future__ import annotations

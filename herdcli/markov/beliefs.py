@@ -82,6 +82,19 @@ def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Arra
     )
 
 
+def certificate(energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any) -> dict[str, Any]:
+    """Attributes of `Beliefs` of an iterative algorithm, from its free energy at the end and its two traces."""
+    told = {
+        "log_z": -energy,
+        "free_energy": energy,
+        "converged": converged,
+        "iterations": iterations,
+        "residual": float(residual[-1]) if len(residual) else 0.0,
+        "trace": Trace(residual, free_energy),
+    }
+    return told | more
+
+
 def check(beliefs: Beliefs, count: int | None = None) -> None:
     """Raise DataError where two results are not about the same variables."""
     if count is not None and len(beliefs.node_offset) - 1 != count:

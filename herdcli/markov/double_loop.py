@@ -221,7 +221,7 @@ class DoubleLoop:
     def result(self, state: State) -> Result:
         """Marginals of variables, of factors, and the Kikuchi log Z."""
         from herdcli.markov.algorithms import Result
-        from herdcli.markov.beliefs import Trace
+        from herdcli.markov.beliefs import certificate
 
         beliefs = [np.exp(_normalised(rows)) for rows in self.groups(state.tables)]
         tables = [beliefs[group][row].reshape(self.shapes[group]) for group, row in self.place]
@@ -232,15 +232,8 @@ class DoubleLoop:
                 if i not in nodes:
                     nodes[i] = p.sum(axis=tuple(k for k in range(p.ndim) if k != axis))
         energy = self.free_energy(state)
-        attributes = {
-            "log_z": -energy,
-            "free_energy": energy,
-            "converged": self.done(state),
-            "iterations": state.step,
-            "residual": float(state.residual[-1]) if len(state.residual) else 0.0,
-            "scaling_updates": state.updates,
-            "trace": Trace(state.residual, state.free_energy),
-        }
+        done = self.done(state)
+        attributes = certificate(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
         marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
         return Result(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
 

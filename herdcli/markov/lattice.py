@@ -139,7 +139,7 @@ class LatticePropagation:
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
         from herdcli.markov.algorithms import Result
-        from herdcli.markov.beliefs import Trace
+        from herdcli.markov.beliefs import certificate
 
         energy, m, pairs = self._beliefs(state.messages)
         held = self.lattice.held.ravel()
@@ -152,15 +152,8 @@ class LatticePropagation:
         if held.any():
             cliques = [(scope, _without_held(scope, p, held)) for scope, p in cliques]
         sweeps = self.sweeps * state.step
-        attributes = {
-            "log_z": -energy,
-            "free_energy": energy,
-            "converged": self.done(state),
-            "iterations": sweeps,
-            "residual": float(state.residual[-1]) if len(state.residual) else 0.0,
-            "propagation_updates": sweeps * int(self._degree().sum()),
-            "trace": Trace(state.residual, state.free_energy),
-        }
+        updates = sweeps * int(self._degree().sum())
+        attributes = certificate(energy, self.done(state), sweeps, state.residual, state.free_energy, propagation_updates=updates)
         return Result(nodes, cliques, attributes)
 
 

@@ -80,22 +80,15 @@ class MeanField:
     def result(self, state: State) -> Result:
         """Marginals of units, and of pairs as if independent (linear response: with its covariances)."""
         from herdcli.markov.algorithms import Result
-        from herdcli.markov.beliefs import Trace
+        from herdcli.markov.beliefs import certificate
 
         m, held = state.mean, self.machine.held
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in self.network.factors()}
         cliques: list[Factor] = [(pair, np.outer(nodes[pair[0]], nodes[pair[1]])) for pair in sorted(pairs) if len(pair) == 2]
         energy = self.free_energy(m)
-        attributes = {
-            "log_z": -energy,
-            "free_energy": energy,
-            "converged": self.done(state),
-            "iterations": state.step,
-            "residual": float(state.residual[-1]) if len(state.residual) else 0.0,
-            "trace": Trace(state.residual, state.free_energy),
-            "covariance": self.covariance(m) if self.settings.linear_response else None,
-        }
+        covariance = self.covariance(m) if self.settings.linear_response else None
+        attributes = certificate(energy, self.done(state), state.step, state.residual, state.free_energy, covariance=covariance)
         return Result(nodes, cliques, attributes)
 
     def covariance(self, m: Array) -> Array:

@@ -144,21 +144,16 @@ def bethe_result(
     response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
     """
     from herdcli.markov.algorithms import Result
-    from herdcli.markov.beliefs import Trace
+    from herdcli.markov.beliefs import certificate
 
     energy = bethe.free_energy(graph, found)
     nodes, cliques = bethe.to_network(graph, found, network.cardinality)
-    attributes = {
-        "log_z": -energy,
-        "free_energy": energy,
-        "converged": converged,
-        "iterations": state.step,
-        "residual": float(state.residual[-1]) if len(state.residual) else 0.0,
-        "scaling_updates": int(state.updates[0]),
-        "propagation_updates": int(state.updates[1]),
-        "trace": Trace(state.residual, state.free_energy),
-        "covariance": None if response is None else covariance(graph, found, response, network.count),
-    }
+    attributes = certificate(
+        energy, converged, state.step, state.residual, state.free_energy,
+        scaling_updates=int(state.updates[0]),
+        propagation_updates=int(state.updates[1]),
+        covariance=None if response is None else covariance(graph, found, response, network.count),
+    )  # fmt: skip
     return Result(nodes, cliques, attributes)
 
 

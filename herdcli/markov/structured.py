@@ -144,20 +144,13 @@ class StructuredMeanField:
     def result(self, state: State) -> Result:
         """Marginals, pairs of kept edges, products for the cut ones, and the bound on log Z."""
         from herdcli.markov.algorithms import Result
-        from herdcli.markov.beliefs import Trace
+        from herdcli.markov.beliefs import certificate
 
         energy, found = self._energy(state)
         nodes, cliques = bethe.to_network(self.graph, found, self.network.cardinality)
         cliques += [((i, j), np.outer(nodes[i], nodes[j])) for i, j in self.cut_ends]
-        attributes = {
-            "log_z": -energy,
-            "free_energy": energy,
-            "converged": self.done(state),
-            "iterations": state.step,
-            "residual": float(state.residual[-1]) if len(state.residual) else 0.0,
-            "propagation_updates": state.updates,
-            "trace": Trace(state.residual, state.free_energy),
-        }
+        done = self.done(state)
+        attributes = certificate(energy, done, state.step, state.residual, state.free_energy, propagation_updates=state.updates)
         return Result(nodes, cliques, attributes)
 
 

@@ -174,7 +174,7 @@ def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, option
         scopes = structure.edges(kind, probability, reach, nodes, information, states.shape, options["seed"])
     if featured and options["structure"] is None and not (options["edges"] or options["clusters"]):
         return list(featured)
-    return [*constraints.from_scopes(rows, states.cardinality, scopes, options["smoothing"]), *featured]
+    return [*constraints.from_scopes(rows, states.cardinality, scopes, options["smoothing"], pairs), *featured]
 
 
 def _structure(options: dict[str, Any], featured: bool) -> tuple[str, float, int]:

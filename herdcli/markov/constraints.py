@@ -98,6 +98,11 @@ class Pairs:
         """(Σ card,) the marginals of all variables, flat."""
         return np.diag(self.table).copy()
 
+    def of(self, i: int, j: int) -> Array:
+        """P(x_i, x_j)."""
+        block: Array = self.table[self.offset[i] : self.offset[i + 1], self.offset[j] : self.offset[j + 1]].copy()
+        return block
+
     def information(self) -> Array:
         """(N, N) mutual information in nats, 0 on the diagonal."""
         p = self.single()
@@ -133,12 +138,21 @@ def pairs(rows: Rows, cardinality: Array, smoothing: float = 0.0) -> Pairs:
     return Pairs(np.asarray(cardinality), (1 - share) * table + share * flat)
 
 
-def from_scopes(rows: Rows, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float) -> list[Cluster]:
-    """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none."""
+def from_scopes(
+    rows: Rows, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: Pairs | None = None
+) -> list[Cluster]:
+    """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none.
+
+    known  marginals of all pairs with the same smoothing, so that the rows need not be counted for each.
+    """
     kept = maximal(scopes)
     covered = {i for scope in kept for i in scope}
     kept += [(i,) for i in range(len(cardinality)) if i not in covered]
-    return [Cluster(scope, rows.marginal(scope, [int(cardinality[i]) for i in scope], smoothing)) for scope in kept]
+    states = cardinality.tolist()
+    return [
+        Cluster(scope, known.of(*scope) if known and len(scope) == 2 else rows.marginal(scope, [states[i] for i in scope], smoothing))
+        for scope in kept
+    ]
 
 
 def maximal(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -304,3 +304,13 @@ def test_resumed_runs_end_at_the_same_bits(algorithm, settings, tmp_path):
     save_checkpoint(path, half, "digest")
     ended = iterate.run(resumed.step, load_checkpoint(path, type(half), "digest"), steps=6)
     assert all(np.array_equal(p, q) for p, q in zip(whole.result(straight).factors, resumed.result(ended).factors, strict=True))
+
+
+def test_marginals_of_pairs_are_counted_once_or_each_the_same():
+    given = cases.sample(70, 2)
+    known = constraints.pairs(given, cases.CARDINALITY, 0.5)
+    scopes = [(0, 1), (3, 2), (4, 5)]
+    counted, read = (constraints.from_scopes(given, cases.CARDINALITY, scopes, 0.5, *more) for more in ((), (known,)))
+    assert [c.scope for c in counted] == [c.scope for c in read] == scopes
+    assert all(np.abs(a.target - b.target).max() < 1e-15 for a, b in zip(counted, read, strict=True))
+    assert np.abs(known.single()[:2] - given.marginal((0,), (2,), 0.5)).max() < 1e-15

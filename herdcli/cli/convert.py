@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.convert_images import image_options, normalized
 from herdcli.cli.convert_rows import changed, row_options
-from herdcli.cli.import_rbm import import_options, import_rbm, warn_of_units
+from herdcli.cli.import_rbm import OF_WEIGHTS, import_options, import_rbm, warn_of_idle
 from herdcli.cli.options import input_argument, input_format_option, output_options, seed_option, stage
 from herdcli.cli.partition import kept, partition_options, partitioned
 from herdcli.cli.session import Session
@@ -40,7 +40,7 @@ def command(session: Session, source: str, format: str | None, input_format: str
     if options["to"] == "rbm":
         import_rbm(session, source, options)
         return
-    warn_of_units(session)
+    warn_of_idle(session, OF_WEIGHTS, "without --to rbm")
     session.check_output("dataset", format)
     keep = kept(options["keep"], options["hold_outs"])
     data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label, keep=keep)

@@ -405,6 +405,14 @@ def test_scikit_learns_own_model_is_judged(run: Callable, tmp_path: Path) -> Non
     np.testing.assert_allclose(h.free_energy(ON), theirs._free_energy(ON), atol=1e-9)
 
 
+def test_imported_weights_see_grey_rows_as_they_are_told_to(run: Callable, grey: Path) -> None:
+    save(str(grey.parent / "w.npz"), W=W, b=B, c=C)
+    assert run("convert", "-q", "w.npz", "--to", "rbm", "--threshold", "0.1", "--range", "0,20", "-o", "m.h5").code == 0
+    assert run("apply", "-q", "m.h5", "grey.h5", "-o", "f.h5").code == 0
+    expected = artifacts.load("m.h5").value.harmonium().hidden_means(GREY >= 2)
+    np.testing.assert_allclose(artifacts.load("f.h5").value.X, expected, atol=1e-6)
+
+
 def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) -> None:
     square = RANDOM.normal(size=(3, 3))
     for name, expected in (("components_", square.T), ("W", square)):
@@ -442,8 +450,10 @@ def test_options_of_the_other_purpose_are_said_to_do_nothing(run: Callable, grey
     assert ended.code == 0
     for option in ("--equalize", "--count"):
         assert f"convert: warning: {option} has no effect with --to rbm\n" in ended.err
-    ended = run("convert", "grey.h5", "--units", "spin", "-o", "g.npz")
-    assert (ended.code, "convert: warning: --units has no effect without --to rbm\n" in ended.err) == (0, True)
+    ended = run("convert", "grey.h5", "--units", "spin", "--range", "0,1", "-o", "g.npz")
+    assert ended.code == 0
+    for option in ("--units", "--range"):
+        assert f"convert: warning: {option} has no effect without --to rbm\n" in ended.err
 
 
 def test_weights_without_a_distribution_are_refused(run: Callable, tmp_path: Path) -> None:

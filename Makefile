@@ -93,5 +93,5 @@ $(VENV)/installed-dev: $(BUILD_INPUTS) | $(BIN)/python
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-bench: $(BUILD_INPUTS) | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,plot,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,plot,bench,ica]'
 	@touch $@ $(VENV)/installed $(VENV)/installed-dev

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load, save
+from herdcli.cli import examples
 
 WIDE = "stdin: a table up to index 2000000000 would take 32 GB, more than the 1 GB allowed"
 
@@ -258,6 +260,18 @@ def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
     assert "going on from step 2" in resumed.err
     assert herd("nherd-train", "-q", "big.svm", "-o", "whole.h5").code == 0
     assert (tmp_path / "m.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
+@pytest.mark.parametrize("piece", [1, 3, 8, 64, 4096])
+@pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"\n\nab\n" * 9, b"x" * 500 + b"\nyz", svm(20)], ids=len)
+def test_lines_are_read_into_one_buffer_whatever_their_length(piece, text, monkeypatch):
+    monkeypatch.setattr(examples, "PIECE", piece)
+    read, lines = [], []
+    for fresh, whole in examples._in_lines(io.BytesIO(text)):
+        read.append(bytes(fresh))
+        lines.append(bytes(whole))
+    assert b"".join(read) == b"".join(lines) == text
+    assert all(not part or part.endswith(b"\n") for part in lines[:-1])
 
 
 def test_a_model_of_the_first_version_still_loads(herd, tmp_path):

@@ -32,16 +32,9 @@ HERD_INLINE float herd_log(float y)
 HERD_INLINE float herd_slope_student(float u, float gamma) { return (gamma * (u + u)) / (1.0f + u * u); }
 HERD_INLINE float herd_slope_logistic(float u, float gamma) { return (herd_logistic(u) * 2.0f - 1.0f) * gamma; }
 HERD_INLINE float herd_energy_student(float u, float gamma) { return herd_log(1.0f + u * u) * gamma; }
-HERD_INLINE float herd_energy_logistic(float u, float gamma)
-{
-    const float size = u < 0.0f ? -u : u;
-    return (size - 2.0f * herd_log(herd_logistic(herd_clamp(size)))) * gamma;
-}
-HERD_INLINE float herd_energy_secant(float u, float gamma)
-{
-    const float size = u < 0.0f ? -u : u;
-    return ((size - herd_log(herd_logistic(herd_clamp(size + size)))) - 0.6931472f) * gamma;
-}
+/* size = |u|, near = the logistic function's argument within its limits. */
+HERD_INLINE float herd_energy_logistic(float size, float near, float gamma) { return (size - 2.0f * herd_log(herd_logistic(near))) * gamma; }
+HERD_INLINE float herd_energy_secant(float size, float near, float gamma) { return ((size - herd_log(herd_logistic(near))) - 0.6931472f) * gamma; }
 
 HERD_CLONES static void herd_slope_row(float *restrict u, const float *restrict gamma, ptrdiff_t count, int expert)
 {
@@ -63,15 +56,22 @@ HERD_CLONES static double herd_energy_row(const float *restrict u, const float *
     float terms[HERD_CHAINS];
     for (ptrdiff_t start = 0; start < count; start += HERD_CHAINS) {
         const ptrdiff_t left = count - start < HERD_CHAINS ? count - start : HERD_CHAINS;
-        if (expert == HERD_STUDENT)
+        if (expert == HERD_STUDENT) {
             for (ptrdiff_t i = 0; i < left; i++)
                 terms[i] = herd_energy_student(u[start + i], gamma[start + i]);
-        else if (expert == HERD_LOGISTIC_EXPERT)
-            for (ptrdiff_t i = 0; i < left; i++)
-                terms[i] = herd_energy_logistic(u[start + i], gamma[start + i]);
-        else
-            for (ptrdiff_t i = 0; i < left; i++)
-                terms[i] = herd_energy_secant(u[start + i], gamma[start + i]);
+        } else {
+            float sizes[HERD_CHAINS], near[HERD_CHAINS];
+            for (ptrdiff_t i = 0; i < left; i++) {
+                sizes[i] = u[start + i] < 0.0f ? -u[start + i] : u[start + i];
+                near[i] = herd_clamp(expert == HERD_SECANT ? sizes[i] + sizes[i] : sizes[i]);
+            }
+            if (expert == HERD_LOGISTIC_EXPERT)
+                for (ptrdiff_t i = 0; i < left; i++)
+                    terms[i] = herd_energy_logistic(sizes[i], near[i], gamma[start + i]);
+            else
+                for (ptrdiff_t i = 0; i < left; i++)
+                    terms[i] = herd_energy_secant(sizes[i], near[i], gamma[start + i]);
+        }
         for (ptrdiff_t i = 0; i < left; i++)
             sums[i] += (double)terms[i];
     }

@@ -142,11 +142,13 @@ class Linear:
         if M % 8:
             J, gamma = np.zeros((-(-M // 8) * 8, D), dtype=np.float32), np.zeros(-(-M // 8) * 8, dtype=np.float32)
             J[:M], gamma[:M] = self.J, self.gamma
-        a, b = np.empty((2, len(z), len(J)), dtype=np.float32)
+        n, size = len(z), np.float32(epsilon)
+        start = np.concatenate([z, momentum]) @ J.T
+        sums = np.empty((2 * n, len(J)), dtype=np.float32)
         scratch = np.empty(fast.leapfrog_scratch(len(J)), dtype=np.float32)
-        fast.leapfrog(z @ J.T, momentum @ J.T, J @ J.T, gamma, COMPILED[self.expert.name], epsilon, steps, a, b, scratch)
-        size = np.float32(epsilon)
-        return z + size * (np.float32(steps) * momentum - b @ J), momentum - a @ J
+        fast.leapfrog(start[:n], start[n:], J @ J.T, gamma, COMPILED[self.expert.name], epsilon, steps, sums[:n], sums[n:], scratch)
+        down = sums @ J
+        return z + size * (np.float32(steps) * momentum - down[n:]), momentum - down[:n]
 
 
 @dataclass(frozen=True)

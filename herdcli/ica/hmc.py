@@ -13,25 +13,29 @@ from herdcli.schema import Array
 SMALLEST_STEP = 1e-4
 
 
-def propose(energy: Energy, z: Array, momentum: Array, uniform: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
+def propose(
+    energy: Energy, z: Array, before: Array, momentum: Array, uniform: Array, epsilon: float, steps: int
+) -> tuple[Array, Array, Array]:
     """One proposal of every chain, accepted with probability min(1, e^{−ΔH}), H = E + |k|²/2.
 
-    z, momentum  (n, D), the momentum drawn from N(0, I).      uniform  (n,) in [0, 1).
-    Returns the chains' next states (n, D), and which of them moved (n,).  A proposal whose energy is no number is rejected.
+    z, momentum  (n, D), the momentum drawn from N(0, I).      before  (n,) energies of z.      uniform  (n,) in [0, 1).
+    Returns the chains' next states (n, D), their energies (n,), and which of them moved (n,).  A proposal whose energy is
+    no number is rejected.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         proposed, last = energy.trajectory(z, momentum, epsilon, steps)
-        rise = energy.energy(proposed) - energy.energy(z) + 0.5 * (_squares(last) - _squares(momentum))
+        after = energy.energy(proposed)
+        rise = after - before + 0.5 * (_squares(last) - _squares(momentum))
         accepted = np.log1p(-uniform) < -rise
-    return np.where(accepted[:, np.newaxis], proposed, z), accepted
+    return np.where(accepted[:, np.newaxis], proposed, z), np.where(accepted, after, before), accepted
 
 
 def sample(energy: Energy, z: Array, random: np.random.Generator, epsilon: float, steps: int, proposals: int = 1) -> tuple[Array, float]:
     """Chains (n, D) after so many proposals from `random`, and the share that was accepted."""
-    moved = 0
+    moved, now = 0, energy.energy(z)
     for _ in range(proposals):
         momentum = random.standard_normal(z.shape, dtype=z.dtype.type)
-        z, accepted = propose(energy, z, momentum, random.random(len(z)), epsilon, steps)
+        z, now, accepted = propose(energy, z, now, momentum, random.random(len(z)), epsilon, steps)
         moved += int(accepted.sum())
     return z, moved / (proposals * len(z))
 

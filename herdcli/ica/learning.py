@@ -266,9 +266,9 @@ def _contrast(problem: Problem, energy: Energy, rows: Array, state: State, map: 
     def part(start: int) -> tuple[Array, Array, int]:
         chosen = slice(start, start + size)
         z, moved = rows[chosen], 0
-        before = energy.parameters(z, learned)
+        before, now = energy.parameters(z, learned), energy.energy(z)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
-            z, accepted = hmc.propose(energy, z, momentum, uniform, epsilon, settings.leapfrog)
+            z, now, accepted = hmc.propose(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
             moved += int(np.count_nonzero(accepted))
         after = energy.parameters(z, learned)
         return after[0] - before[0], after[1] - before[1], moved

@@ -204,7 +204,8 @@ def test_hmc_leaves_the_model_as_it_is():
 def test_proposals_without_an_energy_are_rejected():
     energy = Linear(np.eye(2, dtype=np.float32) * np.float32(1e30), np.ones(2, np.float32), EXPERTS["student"])
     z = np.float32([[1.0, 2.0]])
-    moved, accepted = hmc.propose(energy, z, np.float32([[1e30, 1.0]]), np.array([0.5]), 1e10, 2)
+    moved, now, accepted = hmc.propose(energy, z, energy.energy(z), np.float32([[1e30, 1.0]]), np.array([0.5]), 1e10, 2)
+    assert np.array_equal(now, energy.energy(z), equal_nan=True)
     assert not accepted.any()
     assert np.array_equal(moved, z)
 

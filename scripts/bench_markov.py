@@ -9,10 +9,10 @@ Measured beside other work on two cores: UPS to 1e-8 on 10×10, σ_w 5, eight se
 8 iterations (without 10.3 s, 327); 100×100, σ_w 5: 1.6 s.  The double loop has the same Bethe log Z to 1e-8 in 1.2 to 7 s,
 and over plaquettes takes 1.7 to 6 s.
 
-Junction trees, all marginals with one elimination order: alarm 2.7 ms, hailfinder 4.3 ms, child 1.7 ms (pgmpy 1.0.4, `--pgmpy`, needs 77 ms for
-child).  The frontier sweep over 20×20: 11.5 s CPU, 0.5 GB.  UPS-JT on 64 pixels and 106 pairs to 1e-9: 9 ms CPU with its junction tree,
-1.3 ms of sweeps, 2|S| = 110 propagations each; tmlt-private-pgm 0.1.1a2 (`--mbi`; private-pgm was not to be had) is after 200
-iterations of mirror descent, 12.8 s, still 7e-3 from the marginals.
+Junction trees, all marginals with one elimination order: alarm 2.7 ms, hailfinder 4.3 ms, child 1.7 ms (pgmpy 1.0.4,
+`--pgmpy`, needs 77 ms for child).  The frontier sweep over 20×20: 11.5 s CPU, 0.5 GB.  UPS-JT on 64 pixels and 106 pairs to
+1e-9: 9 ms CPU with its junction tree, 1.3 ms of sweeps, 2|S| = 110 propagations each; tmlt-private-pgm 0.1.1a2 (`--mbi`;
+private-pgm was not to be had) is after 200 iterations of mirror descent, 12.8 s, still 7e-3 from the marginals.
 """
 
 from __future__ import annotations

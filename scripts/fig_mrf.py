@@ -1,6 +1,6 @@
 """Fig. 6.6 of Teh (2003): learning on junction graphs, by the size of their cliques.
 
-    python scripts/fig_mrf.py [OUT] [--models 10]       (writes OUT.csv and OUT.png; needs the extra `plot`; goes on where it stopped)
+    python scripts/fig_mrf.py [OUT] [--models 8]       (writes OUT.csv and OUT.png; needs the extra `plot`; goes on where it stopped)
 
 Pairwise models of the 8×8 eights: the likeliest tree and random pairs at most six steps apart on it, until there are so many
 of each clique size 7 to 11 of the junction tree (best of eight elimination orders).  For each model and each largest clique
@@ -145,7 +145,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", nargs="?", default="results/mrf-fig6.6")
-    parser.add_argument("--models", type=int, default=10, help="models of each clique size")
+    parser.add_argument("--models", type=int, default=8, help="models of each clique size")
     parser.add_argument("--draw", action="store_true", help="only draw OUT.png from OUT.csv")
     options = parser.parse_args()
     table = Path(f"{options.out}.csv")

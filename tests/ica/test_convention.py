@@ -78,3 +78,13 @@ def test_amari_distance_of_known_products():
     assert amari_distance((product * [[3.0], [-2.0]])[::-1]) == pytest.approx(0.5 + 0.25 + 0.5 * 3 / 2 + 0.25 * 2 / 3)
     assert amari_distance(np.array([[1.0, 0.0], [1.0, 0.0]])) == np.inf
     assert amari_distance(np.full((2, 2), np.nan)) == np.inf
+
+
+def test_amari_distance_does_not_see_order_signs_and_a_common_scale():
+    random = np.random.default_rng(7)
+    P = random.standard_normal((5, 5))
+    other = (-3.0 * P)[random.permutation(5)][:, random.permutation(5)] * random.choice([-1.0, 1.0], (5, 1))
+    for squared in (False, True):
+        assert amari_distance(other, squared=squared) == pytest.approx(amari_distance(P, squared=squared))
+        scaled = np.diag([1.0, -2.0, 30.0])[[2, 0, 1]]
+        assert amari_distance(scaled, squared=squared) == 0

@@ -151,6 +151,7 @@ def observed(session: Session, full: Network, options: dict[str, Any]) -> tuple[
 
     evidence: dict[int, int] = {}
     if options["evidence"]:
+        session.parameters["evidence"] = "file"  # its content is among the inputs
         evidence = load_text(session, options["evidence"], "evidence", lambda text: results.read_evidence(text, full))
     stored = {} if options["ignore_observed"] else full.observations()
     given = dict(_assignments(full, options["observe"], "--observe"))
@@ -168,6 +169,7 @@ def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] |
 
     if clamp in ("auto", "rows", "columns", "rows-columns"):
         return None
+    session.parameters["clamp"] = "file"  # its content is among the inputs
     return cast("list[list[int]]", load_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full)))
 
 

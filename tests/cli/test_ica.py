@@ -365,3 +365,23 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
     for line, (code, words) in lines.items():
         ended = run("apply", "a.h5", *line)
         assert (ended.code, ended.err) == (code, f"herd apply: {words}")
+
+
+def test_defaults_and_choices_are_those_of_the_topic():
+    from dataclasses import fields
+
+    from herdcli.cli import ica_options
+    from herdcli.cli.ica import command
+    from herdcli.ica.experts import EXPERTS
+    from herdcli.ica.model import ALGORITHMS
+
+    options = {param.name: param for param in command.params}
+    shared = {field.name: field.default for field in fields(learning.Settings) if field.name in options and field.name != "algorithm"}
+    told = {name: options[name].default for name in shared if options[name].default is not None}
+    assert set(told) >= {"batch_size", "momentum", "weight_decay", "leapfrog", "acceptance", "step_size", "neighbourhood", "average"}
+    for name, default in told.items():
+        assert options[name].type.convert(default, None, None) == shared[name], name
+    assert options["steps"].default == learning.Settings.proposals
+    assert set(options["algorithm"].type.choices) == set(ALGORITHMS)
+    assert set(ica_options.DENSITIES) == set(EXPERTS)
+    assert set(ica_options.OF) <= set(options)

@@ -12,7 +12,7 @@ from herdcli.cli.inference import iteration_options
 from herdcli.cli.network_input import FORMATS, check_text_output, output_format, write_network
 from herdcli.cli.options import checkpoint_options, data_options, output_options, seed_option, stage
 from herdcli.cli.session import Session
-from herdcli.errors import NotConverged
+from herdcli.errors import DataError, NotConverged
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_mrf_input import Inputs
@@ -53,7 +53,11 @@ def command(session: Session, source: str, format: str | None, **options: Any) -
     _say_zeros(session, inputs, options)
     method = learning.learner(inputs.problem, settings)
     size, what = method.bytes_needed()
-    session.require_memory(size, what)
+    try:
+        session.require_memory(size, what)
+    except DataError as error:
+        error.hint = "--algorithm loopy-is, cvm and pseudo-likelihood need no junction tree" if "treewidth" in what else error.hint
+        raise
     for line in (method.note, what.rstrip(",") if "treewidth" in what else ""):
         if line:
             session.console.note(line)

@@ -159,9 +159,10 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["halves.csv", "--values", "states"], 65, "halves.csv: column 1 has 0.5 in row 0; states are 0 to 63"),
         (["small.h5", "--split", "0,.5,.5"], 2, "'0,.5,.5' is no split"),
         (["small.h5", "--structure", "full", "--max-memory", "1k", "--values", "states"], 65, "more than the 1 kB allowed"),
+        (["digits.h5", "--structure", "full"], 65, "allowed\nhint: --algorithm loopy-is, cvm and pseudo-likelihood need no junction tree"),
     ],
 )
-def test_bad_input(herd, small, tmp_path, arguments, code, message):
+def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):
     (tmp_path / "three.txt").write_text("0 1 2\n")
     (tmp_path / "far.txt").write_text("0 1\n2 9\n")
     (tmp_path / "empty.txt").write_text("# nothing\n")

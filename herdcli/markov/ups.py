@@ -111,31 +111,34 @@ class UPS:
         """
         if state.step == 0:
             start = np.where(self.fixed[self.owner] == 1, self.target, starts.marginals(self.settings, self.graph.cardinality))
-            return self._paired(state, tables, start, 1.0)
+            made, bad = self._paired(state, tables, start, 1.0)
+            return made if bad < 0 else None
         last, shift = float(state.residual[-1]), state.shift
         if last < POLISH and (messages := two_state.polished(self.graph, state.messages, self.fixed, self.target)) is not None:
-            made = self._measured(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
-            if made is not None and _improved(state, made, last):
+            made, bad = self._measured(state, messages, self.fixed, self.target, np.array([0, len(self.order)]))
+            if bad < 0 and _improved(state, made, last):
                 return made
         found, reach = self.beliefs(state), state.reach
-        for _ in range(TRIES):
+        for tries in range(TRIES):
             proposed = newton.proposal(self.graph, found, state.messages, self.fixed, self.hidden, shift, last, reach)
             if proposed is None:
                 return None
-            made = self._paired(state, tables, proposed[0], 0.1 * proposed[1])
-            if made is not None and _improved(state, made, 1e-11 * abs(state.free_energy[-1])):
-                return replace(made, reach=min(2 * reach, MOST_REACH))
+            made, bad = self._paired(state, tables, proposed[0], 0.1 * proposed[1])
+            if bad < 0 and _improved(state, made, 1e-11 * abs(state.free_energy[-1])):
+                wasted = tries * np.array([len(self.order), 0])
+                return replace(made, reach=min(2 * reach, MOST_REACH), updates=made.updates + wasted)
             shift, reach = max(10 * proposed[1], newton.LEAST_SHIFT), LEAST_REACH
         return None
 
-    def _paired(self, state: UPSState, tables: Array, node: Array, shift: float) -> UPSState | None:
+    def _paired(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
+        """The state with all nodes clamped at these marginals; and an edge whose belief is too small for a float64, or −1."""
         ratio, pair = two_state.nearest(self.graph, tables, node)
-        if not np.isfinite(ratio).all():
-            return None
+        if (strange := np.flatnonzero(~np.isfinite(ratio))).size:
+            return state, int(strange[0])
         messages, found = two_state.of_ratios(ratio), bethe.PairBeliefs(node, pair.ravel())
         fixed = np.ones(self.graph.nodes, dtype=np.uint8)
-        made = self._measured(state, messages, fixed, node, np.array([len(self.order), 0]), found)
-        return None if made is None else replace(made, clamped=self.hidden, shift=shift)
+        made, bad = self._measured(state, messages, fixed, node, np.array([len(self.order), 0]), found)
+        return replace(made, clamped=self.hidden, shift=shift), bad
 
     def _minimised(self, state: UPSState, node: Array, inner: float) -> tuple[UPSState, int]:
         """The state after an iteration that clamps the next set at these marginals; and a bad edge or −1."""
@@ -148,24 +151,23 @@ class UPS:
         _, bad = fast.settle(plan.order, plan.segments, messages, graph.arrays, fixed, target, inner, INNER_SWEEPS, sweeps, self.scratch)
         scalings, updates = int(sweeps @ plan.scalings), int(sweeps @ np.diff(plan.segments))
         counted = np.array([scalings, updates - scalings])
-        made = self._measured(state, messages, fixed, target, counted) if bad < 0 else None
-        if made is None:
+        if bad >= 0:
             return replace(state, updates=state.updates + counted), bad
+        made, bad = self._measured(state, messages, fixed, target, counted)
         return replace(made, clamped=plan.clamped), bad
 
     def _measured(
         self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, found: bethe.PairBeliefs | None = None
-    ) -> UPSState | None:
-        """The state after an iteration that ended with these messages; None if one of their updates is zero everywhere."""
+    ) -> tuple[UPSState, int]:
+        """The state after an iteration that ended with these messages; and an edge whose next message is zero everywhere, or −1."""
         made, graph = np.empty_like(messages), self.graph
         residual, bad = fast.update_messages(self.order, messages, made, graph.arrays, self.fixed, self.target, 0.0, False, self.scratch)
-        if bad >= 0:
-            return None
         energy = bethe.free_energy(graph, found or bethe.beliefs(graph, messages, fixed, target))
         residuals, energies = np.append(state.residual, residual), np.append(state.free_energy, energy)
-        return UPSState(
+        after = UPSState(
             messages, residuals, energies, state.updates + counted, state.step + 1, target, shift=state.shift, reach=state.reach
         )
+        return after, bad
 
     def beliefs(self, state: UPSState) -> bethe.PairBeliefs:
         """Beliefs of the last iteration: clamped nodes have the marginals they were held at, which `pending` keeps."""

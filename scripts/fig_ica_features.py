@@ -8,6 +8,7 @@ RESULTS/ica-NAME-*.png, figures to RESULTS/ica-features.csv.
 
 speech          200 filters of 12.5 ms at 8 kHz                  fig. 4.7, 4.8
 patches         768 filters of 16×16 pixels, log intensities     fig. 4.9 to 4.11
+patches8        192 filters of 8×8 pixels of other pictures      the same in a thirtieth of the time
 digits          361 filters of 16×16 digits                      fig. 4.12
 faces           361 filters of 256 components                    fig. 4.13b
 faces-pixels    the same of the transpose, "architecture I"      fig. 4.13c
@@ -46,7 +47,8 @@ COLUMNS += ["participation", "localisation", "gabor_r2", "gabor_share", "accepta
 # name -> (data set, how it is prepared, the fit, its rates)
 EXPERIMENTS = {
     "speech": ("speech_segments.h5", "", f"{STUDENT} --filters 200 --leapfrog 20 --initial-scale 0.1 --gamma-rate 1", SPEECH),
-    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.05x5500,0.01x500"),
+    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.01x12000"),
+    "patches8": ("natural13.h5", "--patches 8 --count 100000 --log", f"{LIKE_PATCHES} --filters 192", "0.01x6000"),
     "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.05x2500,0.01x500"),
     "faces": ("olivetti.h5", "--mask ellipse --equalize", FACES, "0.005x2000"),
     "faces-pixels": ("olivetti.h5", "--equalize --transpose", FACES, "0.005x2000"),
@@ -126,18 +128,12 @@ def speech(value: ICA, results: Path) -> None:
     plots.write(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
 
 
-def patches(value: ICA, results: Path) -> None:
-    """Fig. 4.9: 144 filters drawn at random, by rising frequency of their Gabor functions."""
-    rows = value.whitening.rotated(value.J).reshape(-1, 16, 16)
+def pictures(value: ICA, path: Path) -> None:
+    """Fig. 4.9 and 4.12: 144 filters drawn at random, by rising frequency of their Gabor functions."""
+    side = int(value.image_shape[0])
+    rows = value.whitening.rotated(value.J).reshape(-1, side, side)
     rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
-    tiles(rows[np.argsort(gabor.fit(rows).frequency)], results / "ica-patches-filters.png", 16, "144 of the filters, by frequency")
-
-
-def digits(value: ICA, results: Path) -> None:
-    """Fig. 4.12: a random subset."""
-    rows = value.whitening.rotated(value.J).reshape(-1, 16, 16)
-    rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
-    tiles(rows, results / "ica-digits-filters.png", 16, "144 of the filters of digits")
+    tiles(rows[np.argsort(gabor.fit(rows).frequency)], path, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
 
 
 def faces(value: ICA, results: Path, data: Path) -> None:
@@ -163,9 +159,11 @@ def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
         faces(value, results, rows)
     elif name == "faces-pixels":
         faces_pixels(value, results, rows)
+    elif name == "speech":
+        speech(value, results)
     else:
-        {"speech": speech, "patches": patches, "digits": digits}[name](value, results)
-    wanted = {"speech": ["tiling"], "patches": ["gabors", "tiling"], "digits": ["gabors"]}.get(name, [])
+        pictures(value, results / f"ica-{name}-filters.png")
+    wanted = {"speech": ["tiling"], "patches": ["gabors", "tiling"], "patches8": ["tiling"], "digits": ["gabors"]}.get(name, [])
     options = " ".join(f"--plot {plot} {results}/ica-{name}-{plot}.png" for plot in wanted)
     if wanted:
         herd(f"eval {model} {options} -o {model}.txt")

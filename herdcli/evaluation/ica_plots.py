@@ -24,6 +24,7 @@ CURVES = 20
 PAIRS = 96
 HALF = 2.0 * np.sqrt(2.0 * np.log(2.0))  # full width at half height of a Gaussian over its standard deviation
 CROSS = 1 / 16  # the arms of a cross, of the bandwidth
+WIDEST = 3.0  # points, of a bar
 
 
 def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
@@ -114,9 +115,8 @@ def _bars(axes: Any, found: gabor.Gabors, good: Array, shape: tuple[int, int]) -
     x, y, theta, tau = found.x[good], found.y[good], found.theta[good], found.tau[good]
     along = np.stack([-np.sin(theta), np.cos(theta)], axis=1) * tau[:, np.newaxis]
     centre = np.stack([x, y], axis=1)
-    axes.add_collection(
-        LineCollection(list(np.stack([centre - along, centre + along], axis=1)), linewidths=found.sigma[good], colors="k", alpha=0.35)
-    )
+    bars = list(np.stack([centre - along, centre + along], axis=1))
+    axes.add_collection(LineCollection(bars, linewidths=np.minimum(found.sigma[good], WIDEST), colors="0.45"))
     axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5), aspect="equal")
     axes.set_title("place, length and width", fontsize=8)
     axes.tick_params(labelsize=6)

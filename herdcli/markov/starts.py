@@ -37,10 +37,13 @@ def messages(settings: Settings, graph: Pairwise) -> Array:
     return result
 
 
-def marginals(settings: Settings, cardinality: Array) -> Array:
-    """Uniform marginals of all nodes, flat, or ones drawn uniformly from the simplex."""
+def marginals(settings: Settings, cardinality: Array, tilt: float = 0.0) -> Array:
+    """Marginals of all nodes, flat: uniform but for a relative deviation `tilt`, or drawn uniformly from the simplex."""
     owner = np.repeat(np.arange(len(cardinality)), cardinality)
-    weight = np.ones(len(owner)) if settings.start == 0 else random(settings).standard_exponential(len(owner)) + 1e-3
+    if settings.start == 0:
+        weight = np.exp(tilt * random(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
+    else:
+        weight = random(settings).standard_exponential(len(owner)) + 1e-3
     result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
     return result
 

@@ -34,6 +34,7 @@ INNER_SHARE = 0.1  # the square of the residual, to the square of this share
 PLAIN = 3  # iterations before the first Newton step
 LEAST_REACH, MOST_REACH = 1.0, 50.0  # largest change of log b; it doubles where a step does well
 TRIES = 3  # dampings of a Newton step, each ten times the one before; then trees are tried
+TILT = 0.01  # of the first marginals where uniform ones are stationary
 POLISH = 1e-4  # residual from which Newton's method on messages is tried
 
 
@@ -110,8 +111,11 @@ class UPS:
         It begins at uniform marginals, or random ones.  None where no damping makes the free energy fall.
         """
         if state.step == 0:
-            start = np.where(self.fixed[self.owner] == 1, self.target, starts.marginals(self.settings, self.graph.cardinality))
-            made, bad = self._paired(state, tables, start, 1.0)
+            for tilt in (0.0, TILT):  # where uniform marginals are stationary they may be a saddle
+                start = starts.marginals(self.settings, self.graph.cardinality, tilt)
+                made, bad = self._paired(state, tables, np.where(self.fixed[self.owner] == 1, self.target, start), 1.0)
+                if bad >= 0 or made.residual[-1] > POLISH:
+                    break
             return made if bad < 0 else None
         last, shift = float(state.residual[-1]), state.shift
         if last < POLISH and (messages := two_state.polished(self.graph, state.messages, self.fixed, self.target)) is not None:
@@ -162,6 +166,9 @@ class UPS:
         """The state after an iteration that ended with these messages; and an edge whose next message is zero everywhere, or −1."""
         made, graph = np.empty_like(messages), self.graph
         residual, bad = fast.update_messages(self.order, messages, made, graph.arrays, self.fixed, self.target, 0.0, False, self.scratch)
+        if found is not None:  # messages that carry nothing agree with any marginals
+            free = bethe.beliefs(graph, messages, self.fixed, self.target)
+            residual = max(residual, float(np.abs(free.node - found.node).max()))
         energy = bethe.free_energy(graph, found or bethe.beliefs(graph, messages, fixed, target))
         residuals, energies = np.append(state.residual, residual), np.append(state.free_energy, energy)
         after = UPSState(

@@ -39,6 +39,16 @@ def test_restarts_find_both_minima_of_a_ferromagnet(algorithm):
         assert run(given, "enumerate").attributes["log_z"] == pytest.approx(-energies[0] + np.log(2), abs=0.05)
 
 
+def test_ups_leaves_a_saddle_that_it_would_begin_at():
+    """The free energy of the ferromagnet is stationary where all are one half, and 1.5 above its minima."""
+    found = run(ferromagnet(), "ups")
+    assert found.attributes["converged"]
+    assert found.attributes["free_energy"] < 0
+    assert min(p.min() for p in found.nodes) < 1e-3
+    alone = run(generate.from_weights(generate.grid_edges(3, 3), np.zeros(12), np.zeros(9)), "ups")
+    assert np.allclose(alone.nodes, 0.5, atol=1e-9)
+
+
 def test_without_a_converged_run_the_first_is_the_answer():
     given = generate.make("grid", rows=6, columns=6, sigma_w=5.0, seed=2)
     tried = [run(given, "bp", start=k, iterations=2) for k in range(3)]

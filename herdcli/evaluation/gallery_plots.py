@@ -17,7 +17,7 @@ from herdcli.schema import Array
 
 SHOWN = 60  # hidden units
 PROBES, NEAREST = 8, 8
-LABELS = {"rbm-pairs": "RBMrate pairs", "dppca": "δppca"}
+LABELS = {"rbm-pairs": "RBMrate", "dppca": "δppca"}
 Map = Callable[..., Any]
 
 

@@ -118,16 +118,17 @@ def _harmonium(sweeper: Sweeper, visible: Family, hidden: Family) -> Harmonium:
 EXACT_PHASES: dict[str, Callable[[Sweeper, Family, Family, Array], Sums]] = {"exact": exact, "pseudo-likelihood": pseudo}
 
 
-def centre(sums: Sums, visible_mean: Array, hidden_mean: Array) -> None:
+def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0, hidden_share: float = 1.0) -> None:
     """The gradient of a model whose units enter as v − μ and h − λ, carried back to this one, in place.
 
-    G_W ← G_W − G_b λ' − μ G_c',  G_b ← G_b − G_W λ,  G_c ← G_c − G_W' μ.
+    G_W ← G_W − G_b λ' − μ G_c',  G_b ← G_b − s G_W λ,  G_c ← G_c − t G_W' μ, so that biases take back what a change of W adds at the means.
+    visible_share, hidden_share  s and t, the weights' rate over that of the visible and of the hidden biases.
     Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
     """
     sums.W -= np.outer(sums.b, hidden_mean)
     sums.W -= np.outer(visible_mean, sums.c)
-    sums.b -= sums.W @ hidden_mean
-    sums.c -= visible_mean @ sums.W
+    sums.b -= np.float32(visible_share) * (sums.W @ hidden_mean)
+    sums.c -= np.float32(hidden_share) * (visible_mean @ sums.W)
 
 
 def make_sparse(sums: Sums, visible_mean: Array, excess: Array, cost: float) -> None:

@@ -166,7 +166,9 @@ def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) ->
         hidden = problem.hidden.mean(rows @ state.W[m] + state.c[m]).mean(axis=0)
         mean += np.float32(MEAN_SHARE) * (hidden - mean)
         if settings.centering:
-            centre(sums, problem.visible_mean(m), mean)
+            share = settings.learning_rate / (settings.bias_rate or settings.learning_rate)
+            shares = {"visible_share": share / problem.hidden.scale, "hidden_share": share / problem.visible.scale}
+            centre(sums, problem.visible_mean(m), mean, **shares)
         if settings.sparsity_target and problem.hidden.range is not None:
             low, high = problem.hidden.range
             excess = (mean - low) / (high - low) - settings.sparsity_target

@@ -156,6 +156,21 @@ def fit(problem: Problem, state: State | None = None, *, until: int | None = Non
     return state
 
 
+@pytest.mark.parametrize("bias_rate", [0.0, 0.002])
+def test_centred_biases_take_back_what_new_weights_add_at_the_means(bias_rate: float) -> None:
+    rows = np.random.default_rng(0).integers(0, 11, (40, 12)).astype(np.float32)
+    options = {"hidden": 5, "visible_units": "rate:10", "hidden_units": "rate:100", "momentum": 0.0, "learning_rate": 0.01}
+    before, plain, centred = (
+        fit(Problem([rows], Settings(**options, bias_rate=bias_rate, centering=centering)), until=until)  # type: ignore[arg-type]
+        for centering, until in ((True, 0), (False, 1), (True, 1))
+    )
+    problem = Problem([rows], Settings(**options, bias_rate=bias_rate))  # type: ignore[arg-type]
+    moved, mu, lam = centred.W[0] - before.W[0], problem.visible_mean(0), centred.hidden_mean[0]
+    np.testing.assert_allclose(centred.b[0] + moved @ lam, plain.b[0], atol=1e-5)
+    np.testing.assert_allclose(centred.c[0] + mu @ moved, plain.c[0], atol=1e-5)
+    assert np.abs(centred.b[0] - plain.b[0]).max() > 1e-4
+
+
 def of_state(problem: Problem, state: State) -> Harmonium:
     return Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
 

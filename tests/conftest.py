@@ -29,3 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     wanted = os.environ.get("HERD_KERNELS")
     if wanted and fast.kernels() != wanted:
         raise pytest.UsageError(f"HERD_KERNELS={wanted}, but the {fast.kernels()} kernels are in use")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The two longest tests first, so that no worker is left with them at the end."""
+    items.sort(key=lambda item: item.path.name not in ("test_readme.py", "test_docs.py"))

@@ -29,7 +29,7 @@ def test_the_cookbook_runs(tmp_path):
         assert ended.returncode == 0, f"{recipe}\n{ended.stderr}"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*sorted(DOCS.rglob("*.md")), *sorted((ROOT / "results").glob("*.md"))], ids=lambda page: page.name)
 def test_links_of_the_manual_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert target.startswith("http") or (page.parent / target).exists(), target

@@ -122,7 +122,8 @@ def warn_of_rows(session: Session, problem: Problem) -> None:
     """Say what of the rows is not as it is usually meant."""
     constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
     if constant:
-        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in all training rows: their weights stay 0")
+        where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
+        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in {where}: their weights stay 0")
     fewest = min(map(len, problem.rows))
     if "batch_size" in session.given and fewest < problem.settings.batch_size:
         session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")

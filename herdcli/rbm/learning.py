@@ -183,8 +183,7 @@ def _constrain(problem: Problem, m: int, W: Array) -> None:
     if problem.settings.non_negative:
         np.maximum(W, 0.0, out=W)
     project(problem.visible, problem.hidden, W)
-    if not isinstance(problem.visible, TwoState):
-        W[problem.constant(m)] = 0.0
+    W[problem.constant(m)] = 0.0
 
 
 def _move_fast_weights(problem: Problem, state: State, m: int, sums: Sums) -> None:

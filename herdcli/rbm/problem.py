@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import Family, TwoState, family
+from herdcli.rbm.units import Family, family
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -95,14 +95,10 @@ class Problem:
         return self._means[model]
 
     def constant(self, model: int) -> Array:
-        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool.
-
-        Two-state units have none: their biases stay finite, and their weights small.
-        """
+        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool."""
         if model not in self._constant:
             rows = self.rows[model][:]
-            same = np.zeros(rows.shape[1], dtype=bool) if isinstance(self.visible, TwoState) else (rows == rows[0]).all(axis=0)
-            self._constant[model] = same
+            self._constant[model] = rows.min(axis=0) == rows.max(axis=0)
         return self._constant[model]
 
     def batches(self, model: int) -> int:

@@ -291,14 +291,15 @@ def test_constraints_hold_after_every_step() -> None:
             assert holds(state.W[0])
 
 
-def test_columns_of_one_value_keep_weights_of_0() -> None:
-    v = np.hstack([correlated("rate:4"), np.full((200, 1), 2.0, np.float32)])
-    problem = Problem([v], Settings(4, visible_units="rate:4", epochs=5))
+@pytest.mark.parametrize(("units", "value"), [("rate:4", 2.0), ("binary", 1.0)])
+def test_columns_of_one_value_keep_weights_of_0(units: str, value: float) -> None:
+    v = np.hstack([correlated(units), np.full((200, 1), value, np.float32)])
+    problem = Problem([v], Settings(4, visible_units=units, epochs=5))
     assert problem.constant(0).tolist() == [False] * 6 + [True]
     state = fit(problem)
     assert (state.W[0, 6] == 0).all()
     assert np.abs(state.W[0, :6]).min() > 0
-    assert family("rate:4").mean(state.b[0, 6:].astype(np.float64))[0] == pytest.approx(2.0, abs=0.2)
+    assert family(units).mean(state.b[0, 6:].astype(np.float64))[0] == pytest.approx(value, abs=0.2)
 
 
 def test_sparsity_draws_hidden_units_to_the_target_and_l1_shrinks_weights() -> None:

@@ -31,9 +31,10 @@ def test_switching_switches_every_function():
         fast.use(before)
 
 
-def test_only_what_is_used_is_imported():
+def test_only_what_is_used_is_imported(tmp_path):
     script = "import sys; from herdcli import fast; fast.murmur3; print(*[m for m in sys.modules if m.startswith('herdcli.fast.')])"
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    command = [sys.executable, "-c", script]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
     assert found
     assert all(name.split(".")[-1].lstrip("_").removeprefix("numpy_").startswith("online") for name in found)
 

@@ -220,7 +220,10 @@ def step(problem: Problem, state: State, *, map: Map = map) -> State:
         by_J, by_gamma, acceptance = _contrast(problem, energy, rows, state, map)
         state.accepted += acceptance
     else:
-        by_J, by_gamma = _exact(problem, energy, rows, state.step)
+        try:
+            by_J, by_gamma = _exact(problem, energy, rows, state.step)
+        except np.linalg.LinAlgError:
+            raise Diverged(f"filters became linearly dependent at update {state.step}", hint="lower --rates") from None
         acceptance = 1.0
     if settings.algorithm == "infomax" and settings.natural:
         by_J = by_J @ (state.J.T @ state.J)

@@ -193,6 +193,16 @@ def test_divergence_is_told():
         run(Problem(Z, Settings(algorithm="infomax", rates=((1e150, 50),))))
 
 
+@pytest.mark.parametrize("algorithm", ["infomax", "equil"])
+def test_filters_that_became_dependent_are_told(algorithm):
+    Z, _ = mixed(200, 2)
+    problem = Problem(Z, Settings(algorithm=algorithm, rates=((0.01, 5),)))
+    state = learning.init(problem)
+    state.J[:] = 1.0
+    with pytest.raises(Diverged, match="filters became linearly dependent at update 0"):
+        learning.step(problem, state)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inference import mean_error, run
 
 from herdcli import iterate
 from herdcli.errors import DataError, Diverged
-from herdcli.markov import algorithms, generate, network, regions
+from herdcli.markov import generate, network, regions
 from herdcli.markov.algorithms import Settings
 from herdcli.markov.double_loop import DoubleLoop
-
-
-def run(given, algorithm, **settings):
-    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
-    return state, method.result(state)
-
-
-def mean_error(a, b):
-    return float(np.mean([np.abs(p - q).mean() for p, q in zip(a.nodes, b.nodes, strict=True)]))
 
 
 def three_states(seed: int = 3):

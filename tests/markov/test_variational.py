@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inference import mean_error, run
 
 from herdcli import iterate
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms, generate, network, pairwise, structured, two_state
 from herdcli.markov.algorithms import Settings
-
-
-def run(given, algorithm, **settings):
-    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
-    return state, method.result(state)
-
-
-def mean_error(a, b):
-    return float(np.mean([np.abs(p - q).mean() for p, q in zip(a.nodes, b.nodes, strict=True)]))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,21 @@
+"""Inference as `herd ups-infer` runs it, on networks in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli import iterate
+from herdcli.markov import algorithms
+from herdcli.markov.algorithms import Settings
+
+
+def run(given, algorithm, **settings):
+    """The last state of an algorithm on a network, and its result."""
+    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
+    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    return state, method.result(state)
+
+
+def mean_error(a, b):
+    """Mean absolute difference of two results' marginals, each variable weighing the same."""
+    return float(np.mean([np.abs(p - q).mean() for p, q in zip(a.nodes, b.nodes, strict=True)]))

@@ -89,18 +89,18 @@ HERD_CLONES static void herd_leapfrog_block(float *restrict u, const float *rest
         const float size = t == 0 || t == steps ? half : epsilon;
         for (ptrdiff_t i = 0; i < filters; i++) {
             const float *x = u + i * HERD_CHAINS;
-            float slope[HERD_CHAINS], *sum = a + i * HERD_CHAINS;
+            herd_lanes slope, *sum = (herd_lanes *)(a + i * HERD_CHAINS);
             if (expert == HERD_STUDENT) { /* as herd_slope_student; gcc leaves the loop over it as it is */
                 const herd_lanes v = *(const herd_lanes *)x;
-                *(herd_lanes *)slope = (gamma[i] * (v + v)) / (1.0f + v * v);
+                slope = (gamma[i] * (v + v)) / (1.0f + v * v);
             } else {
+                float *place = (float *)&slope;
                 for (int c = 0; c < HERD_CHAINS; c++)
-                    slope[c] = herd_clamp(expert == HERD_SECANT ? x[c] + x[c] : x[c]);
+                    place[c] = herd_clamp(expert == HERD_SECANT ? x[c] + x[c] : x[c]);
                 for (int c = 0; c < HERD_CHAINS; c++)
-                    slope[c] = herd_slope_logistic(slope[c], gamma[i]);
+                    place[c] = herd_slope_logistic(place[c], gamma[i]);
             }
-            for (int c = 0; c < HERD_CHAINS; c++)
-                sum[c] = sum[c] + size * slope[c];
+            *sum = *sum + size * slope;
         }
         if (t == steps)
             break;

@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import h5py
 import numpy as np
 from realdata import FOLDER
+from scipy.optimize import minimize
 
 from herdcli.ica import hmc, learning, libraries, maximum_likelihood
 from herdcli.ica.energy import Linear
@@ -37,7 +38,7 @@ from herdcli.numerics import mixing, whitening
 from herdcli.numerics.amari import amari_distance
 
 SLOW = ((0.05, 1000), (0.025, 1000), (0.01, 2000), (0.005, 3000), (0.002, 3000))  # 10,000 updates
-QUICK = ((0.05, 200), (0.02, 300), (0.01, 300), (0.005, 700))
+QUICK = ((0.05, 200), (0.02, 200), (0.01, 300), (0.003, 1000))
 SEEDS = 3
 Row = tuple[str, float, float | None, str]
 
@@ -70,6 +71,23 @@ def likeliest(Z: np.ndarray, density: str) -> np.ndarray:
     return state.J
 
 
+def laplace(Z: np.ndarray, J: np.ndarray) -> np.ndarray:
+    """Filters at the optimum of the Laplace density, its peak rounded off less and less: E(u) = √(u² + smoothing)."""
+
+    def loss(entries: np.ndarray, smoothing: float) -> tuple[float, np.ndarray]:
+        filters = entries.reshape(J.shape)
+        u = filters @ columns
+        sizes = np.sqrt(u * u + smoothing)
+        value = float(sizes.mean(axis=1).sum() - np.linalg.slogdet(filters)[1])
+        return value, ((u / sizes) @ columns.T / len(Z) - np.linalg.inv(filters).T).ravel()
+
+    columns = np.ascontiguousarray(Z.T)
+    for smoothing in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        options = {"maxiter": 300, "maxfun": 400, "ftol": 1e-12}
+        J = minimize(loss, J.ravel(), (smoothing,), "L-BFGS-B", jac=True, options=options).x.reshape(J.shape)
+    return J
+
+
 def separate() -> list[Row]:
     """ml beside picard, infomax and ebm."""
     with h5py.File(FOLDER / "music16_long.h5") as file:
@@ -87,7 +105,7 @@ def separate() -> list[Row]:
         rows += [("ml over picard, time", own / other, 1.0, f"picard {other:.3f} s, Amari {theirs:.4f}")]
         rows += [("|Amari − picard's|, %", 100 * abs(optimum / theirs - 1), 2.0, "")]
     for name, density, kind, changes, bars in (
-        ("infomax", "laplace", np.float64, {"rates": QUICK, "average": 600, "batch_size": 300}, (2.6, 0.5)),
+        ("infomax", "laplace", np.float64, {"rates": QUICK, "average": 900, "batch_size": 900}, (2.6, 0.5)),
         (
             "ebm",
             "student",
@@ -103,8 +121,8 @@ def separate() -> list[Row]:
             distances.append(amari_distance(J @ product))
             times.append(took)
         note = f"{density}, {SEEDS} seeds: {', '.join(f'{one:.2f}' for one in distances)}"
-        if density in maximum_likelihood.DENSITIES:
-            note += f"; optimum {amari_distance(likeliest(Z, density) @ product):.2f}"
+        best = laplace(Z, likeliest(Z, "laplace-smooth")) if density == "laplace" else likeliest(Z, density)
+        note += f"; optimum {amari_distance(best @ product):.2f}"
         rows += [(f"{name}, Amari", float(np.mean(distances)), bars[0], note), (f"{name}, s", min(times), bars[1], "")]
     return rows
 

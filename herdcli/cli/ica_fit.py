@@ -21,6 +21,7 @@ SCHEDULES = {
     "infomax": ((0.02, 500), (0.01, 500), (0.005, 500), (0.002, 500), (0.001, 500), (0.0005, 500)),
     "sparse-coding": ((0.1, 200), (0.05, 300)),
 }
+ROWS_A_DIMENSION = 4  # of an update of infomax: the mean of ψ(u)u' over fewer rows has eigenvalues that no fixed rate is safe for
 EXPERTS = {"ebm": "student", "equil": "logistic", "sparse-coding": "laplace"}
 
 
@@ -34,7 +35,7 @@ def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
                 f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint="--algorithm ebm, infomax or sparse-coding"
             )
         return _library(session, rows, options) if _has_library(session, algorithm) else _maximum_likelihood(session, rows, options)
-    settings = _settings(options)
+    settings = _settings(options, rows.Z.shape[1])
     if settings.expert != "student":
         session.ignored("gamma_rate", f"with --expert {settings.expert}")
     if algorithm == "sparse-coding":
@@ -42,7 +43,7 @@ def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
     return _learned(session, rows, settings)
 
 
-def _settings(options: dict[str, Any]) -> Settings:
+def _settings(options: dict[str, Any], dimensions: int) -> Settings:
     from herdcli.ica.learning import Settings
 
     algorithm = options["algorithm"]
@@ -52,6 +53,8 @@ def _settings(options: dict[str, Any]) -> Settings:
     chosen["natural"] = options["gradient"] == "natural"
     if options["rates"] is None and algorithm in SCHEDULES:
         chosen["rates"] = SCHEDULES[algorithm]
+    if options["batch_size"] is None and algorithm == "infomax" and (options["filters"] or dimensions) == dimensions:
+        chosen["batch_size"] = max(100, ROWS_A_DIMENSION * dimensions)
     if options["topography"] is not None:
         chosen["grid"] = options["topography"]
         chosen["filters"] = options["filters"] or options["topography"][0] * options["topography"][1]
@@ -83,7 +86,9 @@ def _end(problem: Problem, state: State) -> Fit:
 
     settings, notes = problem.settings, []
     J, gamma = learning.result(problem, state)
-    if state.resets:
+    if state.resets and settings.algorithm != "ebm":
+        notes.append(f"rates were halved {state.resets}×: each time filters had broken down, and the last good ones were taken")
+    elif state.resets:
         notes.append("the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead")
     if (settings.density if settings.algorithm == "infomax" else settings.expert) == "gaussian-cdf":
         notes.append("a Gaussian density decorrelates and no more: which rotation is found means nothing")

@@ -81,7 +81,12 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--rates", type=Parsed("schedule", _parse_rates), default=None, metavar="RxN,…", help="Rate R for N updates, and so on."
             ),
-            click.option("--batch-size", type=click.IntRange(1), default=100, show_default=True, help="Rows per update."),
+            click.option(
+                "--batch-size",
+                type=click.IntRange(1),
+                default=None,
+                help="Rows per update.  [default: 100; square infomax: 4 a dimension, or 100]",
+            ),
             click.option(
                 "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Kept of the last update."
             ),

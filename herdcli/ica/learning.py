@@ -37,6 +37,7 @@ TRACED = 250  # entries of a trace at most
 WATCHED = 1000  # rows that the log-likelihood of a trace is a mean over
 COLLAPSED = 0.05  # acceptance below it for PATIENCE updates is a collapse
 PATIENCE = 100
+RETREATS = 8  # of the algorithms without chains: halved rates that are tried
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ class State:
     amari: Array = array("T", "trace", kind="f")
     accepted: float = 0.0  # summed acceptance since the last entry of the trace
     low: int = 0  # updates in a row of collapsed acceptance
-    resets: int = 0
+    resets: int = 0  # of the leapfrog step; else how often the rates were halved
+    good_objective: float = -np.inf  # at good_J, without chains
     raised: int = 0  # γ that were set back into the normalisable region
 
 
@@ -213,38 +215,70 @@ def init(problem: Problem) -> State:
 
 
 def step(problem: Problem, state: State, *, map: Map = map) -> State:
-    """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where the filters leave the numbers."""
+    """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where filters break down at every rate."""
     settings, rows = problem.settings, problem.batch(state.step)
     energy = energy_at(problem, state.J, state.gamma)
     if settings.algorithm == "ebm":
         by_J, by_gamma, acceptance = _contrast(problem, energy, rows, state, map)
         state.accepted += acceptance
-    else:
-        try:
-            by_J, by_gamma = _exact(problem, energy, rows, state.step)
-        except np.linalg.LinAlgError:
-            raise Diverged(f"filters became linearly dependent at update {state.step}", hint="lower --rates") from None
-        acceptance = 1.0
-    if settings.algorithm == "infomax" and settings.natural:
-        by_J = by_J @ (state.J.T @ state.J)
-    rate = settings.rate(state.step)
-    largest = _ascend(state.J, state.J_velocity, by_J, rate, settings.momentum, settings.weight_decay)
-    if settings.gamma_rate:
-        _ascend(state.gamma, state.gamma_velocity, by_gamma, rate * settings.gamma_rate, settings.momentum, 0.0)
-        if settings.expert == "student":
-            state.gamma, raised = normalisable(state.gamma, rows.shape[1])
-            state.raised += raised
-    state.step += 1
-    if settings.algorithm == "ebm":
+        largest = _move(settings, state, by_J, by_gamma)
+        state.step += 1
         _watch(problem, state, acceptance if np.isfinite(largest) else 0.0)
-    elif not np.isfinite(largest):
-        raise Diverged(f"filters left the finite range at update {state.step}", hint="lower --rates")
+    else:
+        _exact_step(problem, energy, rows, state)
     if state.step > settings.updates - settings.average:
         state.J_sum += state.J
         state.gamma_sum += state.gamma
     if state.step % problem.every == 0 or state.step == settings.updates:
         _trace(problem, state)
     return state
+
+
+def _move(settings: Settings, state: State, by_J: Array, by_gamma: Array, slower: float = 1.0) -> float:
+    """Momentum steps along the gradients; max |J|."""
+    rate = settings.rate(state.step) * slower
+    largest = _ascend(state.J, state.J_velocity, by_J, rate, settings.momentum, settings.weight_decay)
+    if settings.gamma_rate:
+        _ascend(state.gamma, state.gamma_velocity, by_gamma, rate * settings.gamma_rate, settings.momentum, 0.0)
+        if settings.expert == "student":
+            state.gamma, raised = normalisable(state.gamma, state.J.shape[1])
+            state.raised += raised
+    return largest
+
+
+def _exact_step(problem: Problem, energy: Energy, rows: Array, state: State) -> None:
+    """An update without chains.  Where the filters break down they go back to the last good ones, and all rates are halved."""
+    settings = problem.settings
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            by_J, by_gamma = _exact(problem, energy, rows, state.step)
+            if settings.algorithm == "infomax" and settings.natural:
+                by_J = by_J @ (state.J.T @ state.J)
+            trouble = "" if np.isfinite(_move(settings, state, by_J, by_gamma, 0.5**state.resets)) else "left the finite range"
+            if state.step % PATIENCE == PATIENCE - 1 and not trouble:
+                trouble = _decline(problem, state)
+        except np.linalg.LinAlgError:
+            trouble = "became linearly dependent"
+    state.step += 1
+    if not trouble:
+        return
+    if state.resets == RETREATS:
+        raise Diverged(
+            f"filters {trouble} at update {state.step}, at 1/{2**RETREATS} of the rate", hint="lower --rates, or take a larger --batch-size"
+        )
+    state.J[...], state.gamma[...] = state.good_J, state.good_gamma
+    state.J_velocity[...], state.gamma_velocity[...] = 0, 0
+    state.resets += 1
+
+
+def _decline(problem: Problem, state: State) -> str:
+    """Keep the filters where the objective is the best so far; trouble where it fell by more than a nat per dimension."""
+    now = objective(problem, energy_at(problem, state.J, state.gamma), state)
+    if not now >= state.good_objective - state.J.shape[1]:
+        return "lost what they had learned"
+    if now > state.good_objective:
+        state.good_J[...], state.good_gamma[...], state.good_objective = state.J, state.gamma, now
+    return ""
 
 
 def result(problem: Problem, state: State) -> tuple[Array, Array]:
@@ -348,7 +382,8 @@ def objective_name(problem: Problem) -> str:
 
 def objective(problem: Problem, energy: Energy, state: State) -> float:
     """Mean over the first WATCHED rows: log p(z) of a square model, else −E(z), which for InfoMax is H(y) − H(z)."""
-    value = -float(energy.energy(problem.Z[:WATCHED]).mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = -float(energy.energy(problem.Z[:WATCHED]).mean())
     if isinstance(energy, Linear) and problem.filters == problem.Z.shape[1]:
         log_z = energy.expert.log_z(state.gamma.astype(np.float64)).sum()
         value += float(np.linalg.slogdet(state.J.astype(np.float64))[1]) - float(log_z)

@@ -221,7 +221,11 @@ BAD = [
         1,
         "not converged after 1 iterations: the largest entry of the gradient is 0.24\nhint: --iterations allows more\n",
     ),
-    (("mixed.h5", "--algorithm", "infomax", "--rates", "1e200x9"), 1, "filters left the finite range at update 2\nhint: lower --rates\n"),
+    (
+        ("mixed.h5", "--algorithm", "infomax", "--rates", "1e200x30"),
+        1,
+        "filters left the finite range at update 18, at 1/256 of the rate\nhint: lower --rates, or take a larger --batch-size\n",
+    ),
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "laplace"),
         2,
@@ -288,6 +292,20 @@ def test_gaussian_sources_are_told(run, tmp_path):
     assert "ica: warning: 2 of 3 outputs look Gaussian: their rotation is not identifiable\n" in ended.err
     write(tmp_path / "l.h5", SOURCES)
     assert "Gaussian" not in run("ica", "l.h5", "-o", "a.h5").err
+
+
+def test_infomax_learns_wide_and_heavy_tailed_rows_by_its_defaults_and_halves_rates_that_are_too_high(run, tmp_path):
+    random = np.random.default_rng(0)
+    write(tmp_path / "wide.h5", random.standard_t(2.5, (3000, 60)) @ random.standard_normal((60, 60)))
+    ended = run("ica", "wide.h5", "--algorithm", "infomax", "-o", "a.h5")
+    assert ended.code == 0
+    assert "halved" not in ended.err
+    small = run("ica", "wide.h5", "--algorithm", "infomax", "--batch-size", 60, "--density", "student", "--rates", "0.1x600", "-o", "b.h5")
+    assert small.code == 0
+    told = r"ica: warning: rates were halved [1-8]×: each time filters had broken down, and the last good ones were taken\n"
+    assert re.search(told, small.err)
+    trace = load("b.h5").value.trace.objective
+    assert trace[-1] > trace[0]
 
 
 @pytest.mark.usefixtures("data")
@@ -378,7 +396,7 @@ def test_defaults_and_choices_are_those_of_the_topic():
     options = {param.name: param for param in command.params}
     shared = {field.name: field.default for field in fields(learning.Settings) if field.name in options and field.name != "algorithm"}
     told = {name: options[name].default for name in shared if options[name].default is not None}
-    assert set(told) >= {"batch_size", "momentum", "weight_decay", "leapfrog", "acceptance", "step_size", "neighbourhood", "average"}
+    assert set(told) >= {"momentum", "weight_decay", "leapfrog", "acceptance", "step_size", "neighbourhood", "average"}
     for name, default in told.items():
         assert options[name].type.convert(default, None, None) == shared[name], name
     assert options["steps"].default == learning.Settings.proposals

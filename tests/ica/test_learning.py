@@ -194,12 +194,21 @@ def test_divergence_is_told():
 
 
 @pytest.mark.parametrize("algorithm", ["infomax", "equil"])
-def test_filters_that_became_dependent_are_told(algorithm):
+def test_filters_that_became_dependent_go_back_at_half_the_rate_and_in_the_end_are_told(algorithm):
     Z, _ = mixed(200, 2)
     problem = Problem(Z, Settings(algorithm=algorithm, rates=((0.01, 5),)))
     state = learning.init(problem)
+    first = state.J.copy()
     state.J[:] = 1.0
-    with pytest.raises(Diverged, match="filters became linearly dependent at update 0"):
+    state = learning.step(problem, state)
+    assert (state.step, state.resets) == (1, 1)
+    np.testing.assert_array_equal(state.J, first)
+    full = learning.step(problem, learning.init(problem))
+    state.step = 0
+    state = learning.step(problem, state)
+    np.testing.assert_allclose(state.J - first, (full.J - first) / 2, rtol=1e-9)
+    state.J[:], state.resets = 1.0, learning.RETREATS
+    with pytest.raises(Diverged, match="filters became linearly dependent at update 2, at 1/256 of the rate"):
         learning.step(problem, state)
 
 

@@ -9,6 +9,7 @@ RESULTS/ica-NAME-*.png, figures to RESULTS/ica-features.csv.
 speech          200 filters of 12.5 ms at 8 kHz                  fig. 4.7, 4.8
 patches         768 filters of 16×16 pixels, log intensities     fig. 4.9 to 4.11
 patches8        192 filters of 8×8 pixels of other pictures      the same in a thirtieth of the time
+map             196 filters of 8×8 pixels on a map of 14×14      sec. 4.8, without a figure in the thesis
 digits          361 filters of 16×16 digits                      fig. 4.12
 faces           361 filters of 256 components                    fig. 4.13b
 faces-pixels    the same of the transpose, "architecture I"      fig. 4.13c
@@ -49,9 +50,17 @@ EXPERIMENTS = {
     "speech": ("speech_segments.h5", "", f"{STUDENT} --filters 200 --leapfrog 20 --initial-scale 0.1 --gamma-rate 1", SPEECH),
     "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.01x24000,0.005x8000,0.002x4000"),
     "patches8": ("natural13.h5", "--patches 8 --count 100000 --log", f"{LIKE_PATCHES} --filters 192", "0.01x6000"),
+    "map": ("natural13.h5", "--patches 8 --count 50000 --log", f"{LIKE_PATCHES} --topography 14x14", "0.01x5000,0.005x2000"),
     "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.01x12000,0.002x3000"),
     "faces": ("olivetti.h5", "--mask ellipse --equalize", FACES, "0.005x2000"),
     "faces-pixels": ("olivetti.h5", "--equalize --transpose", FACES, "0.005x2000"),
+}
+WANTED = {  # of `herd eval --plot`
+    "speech": ["tiling"],
+    "patches": ["gabors", "tiling"],
+    "patches8": ["tiling"],
+    "map": ["filters"],
+    "digits": ["gabors"],
 }
 
 
@@ -161,9 +170,9 @@ def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
         faces_pixels(value, results, rows)
     elif name == "speech":
         speech(value, results)
-    else:
+    elif name != "map":
         pictures(value, results / f"ica-{name}-filters.png")
-    wanted = {"speech": ["tiling"], "patches": ["gabors", "tiling"], "patches8": ["tiling"], "digits": ["gabors"]}.get(name, [])
+    wanted = WANTED.get(name, [])
     options = " ".join(f"--plot {plot} {results}/ica-{name}-{plot}.png" for plot in wanted)
     if wanted:
         herd(f"eval {model} {options} -o {model}.txt")

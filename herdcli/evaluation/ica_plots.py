@@ -28,11 +28,12 @@ WIDEST = 3.0  # points, of a bar
 
 
 def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
-    """Pictures, or of signals the twenty filters of largest power; of few channels the unmixing matrix."""
+    """Pictures, those of a topography as on its map; of signals the twenty filters of largest power, of few channels the unmixing matrix."""
     rows = _own_scale(value.whitening.rotated(value.J))
     shape = picture_shape(value)
     if shape is not None:
-        return plots.tiles(rows.reshape(-1, *shape), signed=True, title="filters in the whitened domain")
+        columns = None if value.grid is None else int(value.grid[1])
+        return plots.tiles(rows.reshape(-1, *shape), columns=columns, signed=True, title="filters in the whitened domain")
     if rows.shape[1] < FEW_COLUMNS:
         return plots.tiles(_own_scale(value.unmixing)[None], signed=True, title="unmixing matrix, a line for each output")
     return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample")

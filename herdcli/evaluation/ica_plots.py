@@ -28,7 +28,7 @@ WIDEST = 3.0  # points, of a bar
 
 
 def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
-    """Pictures, those of a topography as on its map; of signals the twenty filters of largest power, of few channels the unmixing matrix."""
+    """Pictures, those of a topography on its map; of signals the twenty filters of largest power; of few channels the unmixing matrix."""
     rows = _own_scale(value.whitening.rotated(value.J))
     shape = picture_shape(value)
     if shape is not None:

@@ -13,10 +13,10 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify lint bench figures tables quick manual digits lock clean
+.PHONY: help demo test verify lint bench manual digits lock clean
 
 help:  ## list what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 demo: $(VENV)/installed  ## install into .venv, learn an RBM of the digits and evaluate it
 	@case "$$($(BIN)/herd --version)" in \
@@ -42,29 +42,7 @@ lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
 bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
-figures: $(VENV)/installed-dev | $(RESULTS)  ## the papers' figures, from herd pipelines, into results/
-	$(BIN)/python scripts/fig1_tipi.py $(RESULTS)/herding-fig1.png
-	$(BIN)/python scripts/fig2_digits.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-fig2.png
-	$(BIN)/python scripts/bach_figures.py --output $(RESULTS)/bach
-	$(BIN)/python scripts/fig_nherd.py --results $(RESULTS)
-	$(BIN)/python scripts/fig_ups.py --output $(RESULTS)/ups
-	$(BIN)/python scripts/fig_mrf.py $(RESULTS)/mrf-fig6.6
-	$(BIN)/python scripts/fig_faces.py --output $(RESULTS)/faces
-	$(BIN)/python scripts/fig_ica_separation.py $(HERD_DATA)/music16_long.h5 $(RESULTS)
-	$(BIN)/python scripts/fig_ica_features.py $(HERD_DATA) $(RESULTS)
-
-tables: $(VENV)/installed-dev | $(RESULTS)  ## the papers' tables; hours, and a table begun goes on where it stopped
-	$(BIN)/python scripts/fig3_usps.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-fig3
-	$(BIN)/python scripts/table_herding_claims.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-claims
-	$(BIN)/python scripts/paper_nherd.py --data $(HERD_DATA) --output $(RESULTS)
-	$(BIN)/herd eval --tournament $(RESULTS)/nherd-tuned.h5
-	$(BIN)/herd eval --tournament $(RESULTS)/nherd-equal.h5
-
-quick: $(VENV)/installed-dev | $(RESULTS)  ## herding on one split of USPS, up to 100 hidden units; minutes
-	$(BIN)/python scripts/fig3_usps.py $(HERD_DATA)/usps_all.h5 $(RESULTS)/herding-quick --quick --columns H,SH
-
-$(RESULTS):
-	mkdir -p $@
+include results.mk
 
 manual: $(VENV)/installed-dev  ## docs/commands, docs/man and docs/format.md from the commands and kinds themselves
 	$(BIN)/python scripts/make_manual.py

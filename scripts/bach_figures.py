@@ -1,9 +1,9 @@
 """Figures 3 to 7 of Bach, Lacoste-Julien & Obozinski (2012) from pipelines of `herd` commands.
 
-    python scripts/bach_figures.py --output results/bach                # all, a few minutes
-    python scripts/bach_figures.py --figure 4 --output results/bach
+    python scripts/bach_figures.py FOLDER                # all, two minutes
+    python scripts/bach_figures.py FOLDER --figure 4
 
-For each figure FIGURE.csv (long form: panel, method, t, and what is plotted) and, with matplotlib, FIGURE.png.  Every number
+For each figure bach-figN.csv (long form: panel, method, t, and what is plotted) and, with matplotlib, bach-figN.png.  Every number
 comes out of `herd kernel-herd … | herd eval --trace`; this file only writes inputs and draws.
 
 Figure 3: population herding on [0, 1], MMD against the number of atoms.  Left ν = 3 and a trigonometric density, middle
@@ -20,32 +20,18 @@ exact, and the rational ones are given to `herd herd` as six rows of data.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-
-HERD = [sys.executable, "-m", "herdcli"]
-Rows = list[dict[str, str]]
+from pipeline import Row, herd, pyplot, read_csv, write_csv
 
 
-def herd(*arguments: object, folder: Path) -> str:
-    """Run one command; its stdout."""
-    done = subprocess.run([*HERD, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"herd {' '.join(map(str, arguments))}: {done.stderr}")
-    return done.stdout
-
-
-def trace(folder: Path, *arguments: object, target: str | None = None) -> Rows:
+def trace(folder: Path, *arguments: object, target: str | None = None) -> list[Row]:
     """`herd kernel-herd ARGUMENTS` and the rows of `herd eval --trace`."""
     herd("kernel-herd", *arguments, "--no-state", "-q", "-o", "run.h5", folder=folder)
     extra = ["--target", target] if target else []
-    return list(csv.DictReader(io.StringIO(herd("eval", "run.h5", "--trace", "--format", "csv", *extra, folder=folder))))
+    return read_csv(herd("eval", "run.h5", "--trace", "--format", "csv", *extra, folder=folder))
 
 
 def table(path: Path, columns: list[str], rows: np.ndarray) -> str:
@@ -59,7 +45,7 @@ def density(folder: Path) -> str:
     return "trigonometric:" + table(folder / "density.csv", ["a", "b"], np.random.default_rng(1).standard_normal((5, 2)))
 
 
-def figure3(folder: Path, count: int) -> Iterator[dict[str, object]]:
+def figure3(folder: Path, count: int) -> Iterator[Row]:
     panels = {
         "nu=3, density": (density(folder), "bernoulli:3"),
         "nu=3, uniform": ("uniform", "bernoulli:3"),
@@ -79,7 +65,7 @@ def figure3(folder: Path, count: int) -> Iterator[dict[str, object]]:
                         yield {"panel": panel, "method": rule + suffix, "t": int(rows[0]["t"]), "mmd": float(np.mean(values))}
 
 
-def figure4(folder: Path, count: int) -> Iterator[dict[str, object]]:
+def figure4(folder: Path, count: int) -> Iterator[Row]:
     target = density(folder)
     herd(
         "kernel-herd", "--rule", "random", "-m", 1000, "--target", target, "--kernel", "bernoulli:3", "-q", "-o", "sample.h5", folder=folder
@@ -92,12 +78,12 @@ def figure4(folder: Path, count: int) -> Iterator[dict[str, object]]:
         herd(
             "kernel-herd", "sample.h5", "-m", t, "--kernel", "bernoulli:3", "--rule", "min-norm-point", "-q", "-o", "run.h5", folder=folder
         )
-        row = next(csv.DictReader(io.StringIO(herd("eval", "run.h5", "--format", "csv", "--target", target, folder=folder))))
+        (row,) = read_csv(herd("eval", "run.h5", "--format", "csv", "--target", target, folder=folder))
         for column, name in (("mmd", "train"), ("target_mmd", "test")):
             yield {"panel": "sample of 1000", "method": f"min-norm-point, {name}", "t": int(t), "mmd": float(row[column])}
 
 
-def figure5(folder: Path, count: int) -> Iterator[dict[str, object]]:
+def figure5(folder: Path, count: int) -> Iterator[Row]:
     A = np.random.default_rng(2).standard_normal((100, 100))
     target = "signs:" + table(folder / "covariance.csv", [f"x{i}" for i in range(100)], A @ A.T)
     for rule in ("herding", "line-search", "min-norm-point"):
@@ -107,7 +93,7 @@ def figure5(folder: Path, count: int) -> Iterator[dict[str, object]]:
             yield {"panel": "100 signs", "method": rule, "t": int(row["t"]), "mmd": float(row["mmd"])}
 
 
-def laws(folder: Path, panel: str, moments: str, features: str, count: int) -> Iterator[dict[str, object]]:
+def laws(folder: Path, panel: str, moments: str, features: str, count: int) -> Iterator[Row]:
     """Herding and line search over all states of 10 units."""
     for rule in ("herding", "line-search"):
         made = (
@@ -153,7 +139,7 @@ def rounded(x: np.ndarray) -> np.ndarray:
 UNITS = [f"x{i}" for i in range(10)]
 
 
-def figure6(folder: Path, count: int) -> Iterator[dict[str, object]]:
+def figure6(folder: Path, count: int) -> Iterator[Row]:
     random = np.random.default_rng(3)
     sixths = random.integers(1, 6, 10)
     means = {
@@ -171,7 +157,7 @@ def figure6(folder: Path, count: int) -> Iterator[dict[str, object]]:
         yield from laws(folder, panel, name, "x", count)
 
 
-def figure7(folder: Path, count: int) -> Iterator[dict[str, object]]:
+def figure7(folder: Path, count: int) -> Iterator[Row]:
     states = np.where(np.arange(1024)[:, None] >> np.arange(10) & 1, 1.0, -1.0)
     score = 0.1 * 0.5 * (states.sum(axis=1) ** 2 - 10)  # constant weight 0.1 on every pair
     law = np.exp(score - score.max())
@@ -186,18 +172,12 @@ def figure7(folder: Path, count: int) -> Iterator[dict[str, object]]:
 FIGURES = {3: (figure3, 300), 4: (figure4, 1000), 5: (figure5, 3000), 6: (figure6, 20000), 7: (figure7, 20000)}
 
 
-def draw(path: Path, rows: list[dict[str, object]]) -> None:
+def draw(path: Path, rows: list[Row]) -> None:
     """One panel for each panel and quantity."""
-    try:
-        import matplotlib
-    except ImportError:
-        return
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
     quantities = [name for name in ("law_distance", "mmd") if name in rows[0]]
     panels = list(dict.fromkeys(row["panel"] for row in rows))
-    figure, axes = pyplot.subplots(len(quantities), len(panels), figsize=(4.5 * len(panels), 3.6 * len(quantities)), squeeze=False)
+    size = (4.5 * len(panels), 3.6 * len(quantities))
+    figure, axes = pyplot().subplots(len(quantities), len(panels), figsize=size, squeeze=False)
     for i, quantity in enumerate(quantities):
         for j, panel in enumerate(panels):
             axis = axes[i][j]
@@ -207,28 +187,22 @@ def draw(path: Path, rows: list[dict[str, object]]) -> None:
             axis.set(title=panel, xlabel="atoms", ylabel=quantity.replace("_", " "))
             axis.legend(fontsize=6)
     figure.tight_layout()
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=110)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--figure", type=int, choices=FIGURES, action="append")
-    parser.add_argument("--output", type=Path, default=Path("results/bach"))
     parser.add_argument("--count", type=int, default=None, help="atoms, instead of each figure's own number")
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     for number in arguments.figure or FIGURES:
         make, count = FIGURES[number]
-        rows = list(make(arguments.output, arguments.count or count))
-        path = arguments.output / f"figure{number}.csv"
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        draw(path.with_suffix(".png"), rows)
-        print(f"{path}: {len(rows)} rows")
-    return 0
+        rows = list(make(arguments.folder, arguments.count or count))
+        write_csv(arguments.folder / f"bach-fig{number}.csv", rows)
+        draw(arguments.folder / f"bach-fig{number}.png", rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """Fig. 1 of Welling (2009): the tipi function of sin and cos, with the weights that herding visits.
 
-    python scripts/fig1_tipi.py OUT.png          (needs the extra `plot`)
+    python scripts/fig1_tipi.py FOLDER          (makes herding-fig1.csv and, by the extra `plot`, herding-fig1.png there)
 
 x = -pi + i, i = 0...6, uniform (the printed interval lost a minus); features sin x and cos x.  The weights come from
 `herd herd --features rows`: w_t = t mu - sum of the chosen rows, from w_0 = 0.
@@ -8,32 +8,23 @@ x = -pi + i, i = 0...6, uniform (the printed interval lost a minus); features si
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
-import tempfile
+import argparse
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from pipeline import herd, pyplot, write_csv
 
 from herdcli import artifacts
 
 ITERATIONS = 2000
 
 
-def herded(points: np.ndarray) -> np.ndarray:
+def herded(points: np.ndarray, folder: Path) -> np.ndarray:
     """(T, 2) weights of `herd herd` on the rows of `points`."""
-    text = io.StringIO()
-    np.savetxt(text, points, delimiter=",", header="sin,cos", comments="", fmt="%.17g")
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "tipi.h5"
-        options = ["--features", "rows", "--iterations", str(ITERATIONS), "--burn-in", "0", "--input-format", "csv", "-q", "-o", str(out)]
-        subprocess.run([sys.executable, "-m", "herdcli", "herd", *options], input=text.getvalue().encode(), check=True)
-        chosen = artifacts.load(str(out)).value.kept(0)[0][:, 0]
+    lines = ["sin,cos", *(f"{sine:.17g},{cosine:.17g}" for sine, cosine in points)]
+    options = ["--features", "rows", "--iterations", ITERATIONS, "--burn-in", 0, "--input-format", "csv", "-q", "-o", folder / "tipi.h5"]
+    herd("herd", *options, stdin="\n".join(lines) + "\n")
+    chosen = artifacts.load(str(folder / "tipi.h5")).value.kept(0)[0][:, 0]
     t = np.arange(1, ITERATIONS + 1)[:, None]
     weights: np.ndarray = t * points.mean(axis=0) - np.cumsum(points[chosen], axis=0)
     return weights
@@ -45,12 +36,8 @@ def tipi(w: np.ndarray, points: np.ndarray) -> np.ndarray:
     return height
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit("usage: fig1_tipi.py OUT.png")
-    x = -np.pi + np.arange(7)
-    points = np.column_stack([np.sin(x), np.cos(x)])
-    weights = herded(points)
+def draw(weights: np.ndarray, points: np.ndarray, path: Path) -> None:
+    plt = pyplot()
     size = 1.3 * np.abs(weights).max()
     grid = np.stack(np.meshgrid(*[np.linspace(-size, size, 121)] * 2), axis=-1)
     axes = plt.figure(figsize=(6, 5)).add_subplot(projection="3d")
@@ -58,7 +45,21 @@ def main() -> None:
     axes.scatter(weights[:, 0], weights[:, 1], tipi(weights, points), s=2, color="black", depthshade=False)
     axes.set(xlabel="weight of sin", ylabel="weight of cos", zlabel="$\\ell_0$")
     axes.view_init(elev=30, azim=-60)
-    plt.savefig(sys.argv[1], dpi=200, bbox_inches="tight")
+    plt.savefig(path, dpi=130, bbox_inches="tight")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    x = -np.pi + np.arange(7)
+    points = np.column_stack([np.sin(x), np.cos(x)])
+    weights = herded(points, folder)
+    table = np.column_stack([weights, np.hypot(*weights.T), tipi(weights, points)])
+    rows = [dict(zip(("t", "sin", "cos", "norm", "tipi"), (t, *map(float, row)), strict=True)) for t, row in enumerate(table, 1)]
+    write_csv(folder / "herding-fig1.csv", rows)
+    draw(weights, points, folder / "herding-fig1.png")
 
 
 if __name__ == "__main__":

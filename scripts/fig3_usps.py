@@ -1,102 +1,112 @@
-"""Fig. 3 of Welling (2009): test error on USPS digits, mean and standard error over 4 splits, as a table.
+"""Fig. 3 of Welling (2009): test error on USPS digits, mean and standard error over 4 splits.
 
-    python scripts/fig3_usps.py DATA RESULTS [--quick] [--columns H,SH,CD,PCD] [--energy-every R]
+    python scripts/fig3_usps.py FOLDER [--splits 4] [--iterations 2000] [--columns H,SH,CD,PCD]
 
 700 training, 300 validation and 100 test rows per class; split s is drawn from seed s.  H1-H5 and SH1-SH5 are
 `herd herd` with 50, 100, 250, 500, 1000 hidden units, local and safe, 2,000 iterations, energies averaged over the
 second thousand; CD1-CD3 and PCD are `herd fit-rbm`; MLR and 1NN see the units themselves.  Every cell is a pipe whose
-row of figures is kept in RESULTS, so that an interrupted run goes on where it stopped.
+row of figures is kept in FOLDER, so that an interrupted run goes on where it stopped.  Makes herding-fig3.csv and, by the
+extra `plot`, herding-fig3.png.  --columns names kinds (H) or single columns (H2).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+from pipeline import Row, judged, pyplot, replace, write_csv
+from realdata import path
 
-HERD = [sys.executable, "-m", "herdcli"]
 SIZES = {1: 50, 2: 100, 3: 250, 4: 500, 5: 1000}
-PROTOCOL = "--per-class --split 700,300,100 --threshold 0.2"
-CD = "--units spin --batch-size all --epochs 2000 --average-scores 1000 --learning-rate 1e-3 --rate-decay none --weight-decay 0"
+SPLIT, THRESHOLD = "700,300,100", 0.2
+PROTOCOL = f"--per-class --split {SPLIT} --threshold {THRESHOLD}"
+JUDGE = "--calibrate valid --mlr-penalty 0"
+COLOURS = {"M": "tab:gray", "1": "tab:gray", "H": "tab:blue", "S": "tab:green", "C": "tab:orange", "P": "tab:red"}
 
 
-def commands(arguments: argparse.Namespace) -> dict[str, str]:
+def cd(iterations: int) -> str:
+    """(P)CD as the paper ran it: full batches, scores averaged over the second half."""
+    schedule = f"--epochs {iterations} --average-scores {iterations // 2} --learning-rate 1e-3 --rate-decay none"
+    return f"--units spin --batch-size all {schedule} --weight-decay 0"
+
+
+def commands(iterations: int) -> dict[str, str]:
     """Column -> the command that makes its artifact, without data and seed."""
-    herd = f"herd {PROTOCOL} --iterations 2000 --burn-in 1000 --keep 0 --energy-every {arguments.energy_every}"
+    herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep 0"
+    fit = f"fit-rbm {PROTOCOL} {cd(iterations)}"
     found = {f"H{i}": f"{herd} --variant local --hidden {size}" for i, size in SIZES.items()}
     found |= {f"SH{i}": f"{herd} --variant safe --hidden {size}" for i, size in SIZES.items()}
-    found |= {f"CD{i}": f"fit-rbm {PROTOCOL} {CD} --momentum 0.9 --hidden {SIZES[i]}" for i in (1, 2, 3)}
-    found["PCD"] = f"fit-rbm {PROTOCOL} {CD} --algorithm pcd --chains 1 --momentum 0 --hidden 500"
-    wanted = tuple(arguments.columns.split(","))
-    chosen = {name: line for name, line in found.items() if name.rstrip("12345") in wanted}
-    return {name: line for name, line in chosen.items() if not arguments.quick or name in ("H1", "H2", "SH1", "SH2")}
+    found |= {f"CD{i}": f"{fit} --momentum 0.9 --hidden {SIZES[i]}" for i in (1, 2, 3)}
+    return found | {"PCD": f"{fit} --algorithm pcd --chains 1 --momentum 0 --hidden 500"}
 
 
-def cell(data: Path, line: str, seed: int, target: Path) -> dict[str, float]:
-    """The figures of one column on one split, from `target` or by running the pipe."""
-    if not target.exists():
-        maker = subprocess.Popen([*HERD, *shlex.split(line), "--seed", str(seed), str(data)], stdout=subprocess.PIPE)
-        judge = [*HERD, "eval", "--calibrate", "valid", "--mlr-penalty", "0", "--format", "json", "-o", str(target)]
-        judged = subprocess.run(judge, stdin=maker.stdout)
-        if maker.wait() or judged.returncode:
-            sys.exit(f"failed: herd {line} --seed {seed} {data}")
-    row: dict[str, float] = json.loads(target.read_text())[0]
-    return row
+def cell(line: str, seed: int, target: Path) -> Row:
+    """The figures of one command on one split of USPS, from `target` or by running the pipe."""
+    return judged(f"{line} --seed {seed}", path("usps_all.h5"), JUDGE, target)
 
 
-def regression(data: Path, seed: int, target: Path) -> float:
+def regression(seed: int, target: Path) -> float:
     """Error of multinomial logistic regression on the units of the training rows."""
     if not target.exists():
         from herdcli import artifacts
         from herdcli.artifacts import preparation
         from herdcli.numerics import logistic
 
-        dataset = artifacts.load(str(data)).value
-        split = preparation.split_rows(dataset, "700,300,100", seed)
-        X = preparation.binarise(dataset, 0.2, 0.2)[0].astype(np.float64)
+        dataset = artifacts.load(str(path("usps_all.h5"))).value
+        split = preparation.split_rows(dataset, SPLIT, seed)
+        X = preparation.binarise(dataset, THRESHOLD, THRESHOLD)[0].astype(np.float64)
         y = np.unique(dataset.y, return_inverse=True)[1]
         fit = logistic.fit(X[split == 0], y[split == 0], int(y.max()) + 1)
-        error = float(np.mean(fit.logits(X[split == 2]).argmax(axis=1) != y[split == 2]))
-        target.write_text(json.dumps([{"error": error}]))
-    return float(json.loads(target.read_text())[0]["error"])
+        replace(target, json.dumps(float(np.mean(fit.logits(X[split == 2]).argmax(axis=1) != y[split == 2]))) + "\n")
+    return float(json.loads(target.read_text(encoding="utf-8")))
 
 
-def table(errors: dict[str, list[float]]) -> str:
-    """Markdown rows: column, mean and standard error in percent."""
-    lines = ["| column | error % | standard error |", "|---|---|---|"]
-    for name, found in errors.items():
-        percent = 100 * np.array(found)
-        spread = f"{percent.std(ddof=1) / np.sqrt(len(percent)):.2f}" if len(percent) > 1 else "-"
-        lines.append(f"| {name} | {percent.mean():.2f} | {spread} |")
-    return "\n".join(lines) + "\n"
+def mean_and_error(values: list[float]) -> dict[str, float | None]:
+    """Mean error over splits and, of more than one, its standard error."""
+    spread = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    return {"splits": len(values), "error": float(np.mean(values)), "standard_error": spread}
+
+
+def table(errors: dict[str, list[float]]) -> list[Row]:
+    """A row a column of the figure."""
+    hidden = {"PCD": 500} | {f"{kind}{i}": size for i, size in SIZES.items() for kind in ("H", "SH", "CD")}
+    return [{"column": name, "hidden": hidden.get(name), **mean_and_error(found)} for name, found in errors.items()]
+
+
+def draw(rows: list[Row], target: Path) -> None:
+    """Bars in the order of the paper."""
+    figure, axes = pyplot().subplots(figsize=(7.5, 3.4), layout="constrained")
+    for place, row in enumerate(rows):
+        spread = None if row["standard_error"] is None else 100 * row["standard_error"]
+        axes.bar(place, 100 * row["error"], yerr=spread, color=COLOURS[row["column"][0]], capsize=2)
+    axes.set_xticks(range(len(rows)), [row["column"] for row in rows], fontsize=8)
+    splits = rows[0]["splits"]
+    axes.set(ylabel="test error, %", title="USPS, one split" if splits == 1 else f"USPS, mean and standard error over {splits} splits")
+    figure.savefig(target, dpi=110)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fig. 3 of Welling (2009) as a table.")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--quick", action="store_true", help="one split, at most 100 hidden units")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--iterations", type=int, default=2000)
     parser.add_argument("--columns", default="H,SH,CD,PCD")
-    parser.add_argument("--energy-every", type=int, default=1)
     arguments = parser.parse_args()
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    arguments.results.mkdir(parents=True, exist_ok=True)
+    folder, wanted = arguments.folder, arguments.columns.split(",")
+    folder.mkdir(parents=True, exist_ok=True)
     errors: dict[str, list[float]] = {"MLR": [], "1NN": []}
-    for seed in range(1 if arguments.quick else 4):
-        errors["MLR"].append(regression(arguments.data, seed, arguments.results / f"MLR-{seed}.json"))
-        for name, line in commands(arguments).items():
-            row = cell(arguments.data, line, seed, arguments.results / f"{name}-{seed}.json")
-            errors.setdefault(name, []).append(row["error"])
-            errors["1NN"][seed:] = [row["error_1nn"]]
-    text = table(errors)
-    (arguments.results / "table.md").write_text(text)
-    print(text, end="")
+    for seed in range(arguments.splits):
+        errors["MLR"].append(regression(seed, folder / f"MLR-{seed}.json"))
+        for name, line in commands(arguments.iterations).items():
+            if name in wanted or name.rstrip("12345") in wanted:
+                row = cell(line, seed, folder / f"{name}-{seed}.json")
+                errors.setdefault(name, []).append(row["error"])
+                errors["1NN"][seed:] = [row["error_1nn"]]
+    rows = table(errors)
+    write_csv(folder / "herding-fig3.csv", rows)
+    draw(rows, folder / "herding-fig3.png")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""Fig. 6.6 of Teh (2003): learning on junction graphs, by the size of their cliques.
+"""Fig. 6.5 and 6.6 of Teh (2003): the eights, and learning on junction graphs by the size of their cliques.
 
-    python scripts/fig_mrf.py [OUT] [--models 8]       (writes OUT.csv and OUT.png; needs the extra `plot`; goes on where it stopped)
+    python scripts/fig_mrf.py FOLDER [--models 8] [--largest 11]
+
+Makes mrf-fig6.5 and mrf-fig6.6 (.csv, and .png by the extra `plot`) in FOLDER; models that the second table there has are left out.
+The learners are those of `herd fit-mrf`, called as functions, because the models are picked by the size of their junction trees.
 
 Pairwise models of the 8×8 eights: the likeliest tree and random pairs at most six steps apart on it, until there are so many
 of each clique size 7 to 11 of the junction tree (best of eight elimination orders).  For each model and each largest clique
@@ -18,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from realdata import FOLDER
+from pipeline import Row, pyplot, read_csv, write_csv
+from realdata import path
 
 from herdcli import iterate
 from herdcli.artifacts import load
 from herdcli.errors import NegativeResult
+from herdcli.evaluation import plots
 from herdcli.markov import constraints, fitted, learning, structure
 from herdcli.schema import Array
 
@@ -38,7 +43,7 @@ RUNS = {
 }
 
 
-def problems(x: Array, count: int) -> list[tuple[int, int, constraints.Problem]]:
+def problems(x: Array, count: int, sizes: range) -> list[tuple[int, int, constraints.Problem]]:
     """`count` problems of each clique size: (size, seed, problem).  The share of random pairs goes from .05 to .12."""
     rows = constraints.Rows(x, np.full(len(x), 1 / len(x)))
     cardinality = np.full(x.shape[1], 2)
@@ -49,14 +54,14 @@ def problems(x: Array, count: int) -> list[tuple[int, int, constraints.Problem]]
         edges = structure.edges("chow-liu+random", share, 6, x.shape[1], information, None, seed)
         problem = constraints.Problem(cardinality, constraints.from_scopes(rows, cardinality, edges, SMOOTHING), rows=rows)
         size = learning.learner(problem, learning.Settings()).width + 1
-        if size in SIZES and len(found[size]) < count:
+        if size in sizes and len(found[size]) < count:
             found[size].append((size, seed, problem))
-        if sum(map(len, found.values())) == count * len(SIZES):
+        if sum(map(len, found.values())) == count * len(sizes):
             break
-    return [item for size in SIZES for item in found[size]]
+    return [item for size in sizes for item in found[size]]
 
 
-def measured(problem: constraints.Problem, settings: dict[str, Any]) -> dict[str, Any]:
+def measured(problem: constraints.Problem, settings: dict[str, Any]) -> Row:
     """Log-likelihood of the rows and mean L1 of the pairs after learning; blank where learning ran away."""
     learner = learning.learner(problem, learning.Settings(**settings))
     try:
@@ -79,20 +84,16 @@ def measured(problem: constraints.Problem, settings: dict[str, Any]) -> dict[str
     }
 
 
-def learn(table: Path, models: int) -> None:
-    """Append a row a run to the table; models that it holds are left out, so that a run that was stopped goes on."""
-    x = load(str(FOLDER / "eights8x8.h5"), kinds={"dataset"}).value.X.astype(np.int64)
+def learn(x: Array, table: Path, models: int, sizes: range) -> None:
+    """Append the rows of a model at a time; models that the table holds are left out, so that a run that was stopped goes on."""
     columns = ["tree_clique", "seed", "pairs", "algorithm", "max_clique", "converged", "iterations", "log_likelihood", "l1"]
-    known: set[tuple[int, int]] = set()
-    if table.exists():
-        with table.open() as file:
-            known = {(int(row["tree_clique"]), int(row["seed"])) for row in csv.DictReader(file)}
-    seen = dict.fromkeys(SIZES, 0)
+    known = {(int(row["tree_clique"]), int(row["seed"])) for row in read_csv(table)}
+    seen = dict.fromkeys(sizes, 0)
     with table.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         if not known:
             writer.writeheader()
-        for size, seed, problem in problems(x, models):
+        for size, seed, problem in problems(x, models, sizes):
             seen[size] += 1
             if (size, seed) in known:
                 continue
@@ -108,15 +109,17 @@ def learn(table: Path, models: int) -> None:
             print(f"clique size {size}, seed {seed}: {len(problem.clusters)} pairs", flush=True)
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
+def examples(x: Array, folder: Path) -> None:
+    """Fig. 6.5: forty of the eights."""
+    rows = np.linspace(0, len(x) - 1, 40).astype(int)
+    write_csv(folder / "mrf-fig6.5.csv", [{"row": int(row), "pixels": "".join(map(str, x[row]))} for row in rows])
+    plots.write(plots.tiles(x[rows].reshape(-1, 8, 8).astype(float), columns=20), folder / "mrf-fig6.5.png", ".png")
+
+
+def draw(rows: list[Row], path: Path) -> None:
     """Both panels of the figure; a circle is the exact maximum likelihood, bars one standard deviation (clique size 10)."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4))
-    for size in SIZES:
+    figure, panels = pyplot().subplots(1, 2, figsize=(10, 4))
+    for size in sorted({row["tree_clique"] for row in rows}):
         colour = f"C{size - min(SIZES)}"
         for name, style in (("double loop", "-"), ("cvm", ":")):
             own = [row for row in rows if row["tree_clique"] == size and row["algorithm"] == name and row["l1"]]
@@ -144,18 +147,17 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", nargs="?", default="results/mrf-fig6.6")
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--models", type=int, default=8, help="models of each clique size")
-    parser.add_argument("--draw", action="store_true", help="only draw OUT.png from OUT.csv")
+    parser.add_argument("--largest", type=int, default=max(SIZES), help="largest clique size of the junction trees")
     options = parser.parse_args()
-    table = Path(f"{options.out}.csv")
-    if not options.draw:
-        learn(table, options.models)
-    with table.open() as file:
-        rows: list[dict[str, Any]] = list(csv.DictReader(file))
-    for row in rows:
-        row["tree_clique"], row["max_clique"] = int(row["tree_clique"]), int(row["max_clique"])
-    draw(rows, Path(f"{options.out}.png"))
+    folder = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    x = load(str(path("eights8x8.h5")), kinds={"dataset"}).value.X.astype(np.int64)
+    examples(x, folder)
+    learn(x, folder / "mrf-fig6.6.csv", options.models, range(min(SIZES), options.largest + 1))
+    rows = [row | {name: int(row[name]) for name in ("tree_clique", "max_clique")} for row in read_csv(folder / "mrf-fig6.6.csv")]
+    draw(rows, folder / "mrf-fig6.6.png")
 
 
 if __name__ == "__main__":

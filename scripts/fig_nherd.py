@@ -1,23 +1,29 @@
-"""The figures of Crammer & Lee (2010): one update in the plane (Fig. 2), and accuracies task by task (Fig. 5).
+"""The figures of Crammer & Lee (2010): one update in the plane (2), who wins how often (4), accuracies task by task (5).
 
-    python scripts/fig_nherd.py --results results
+    python scripts/fig_nherd.py FOLDER --figure 2
+    python scripts/fig_nherd.py FOLDER --figure 4 --figure 5 --tables RESULTS
 
-Fig. 2 needs no data: μ = 0, Σ = I, x = (1, 2), y = +1, C = 1.  Fig. 5 is drawn from nherd-tuned.csv of scripts/paper_nherd.py.
-Prints the areas of the five ellipses and the points that the flow maps send the circles |w| = 1, 2 through.
+Fig. 2 needs no data: μ = 0, Σ = I, x = (1, 2), y = +1, C = 1.  Fig. 4 is `herd eval --tournament` of nherd-tuned.csv and
+nherd-equal.csv, which scripts/paper_nherd.py has left in RESULTS, fig. 5 is drawn from nherd-tuned.csv and nherd-phoneme.csv.
+Makes nherd-figN.png and, of 2 and 4, nherd-figN.csv (`share`: of the tasks that are no tie, those that the first wins).
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 
 import numpy as np
+from pipeline import Row, herd, pyplot, read_csv, write_csv
 
+from herdcli import artifacts
+from herdcli.evaluation.table import report
 from herdcli.online.model import Settings
 from herdcli.online.updates import five_ellipses, step_of
 
 X, C = np.array([1.0, 2.0]), 1.0
+NOISES = (0.0, 0.1, 0.3)
+NAMES = ("NHERD_P", "NHERD_E", "NHERD_D", "AROW_P", "AROW_D")
 
 
 def flow_map(full: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -35,13 +41,15 @@ def circle(radius: float) -> np.ndarray:
     return radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def figure_2(path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4))
+def figure_2(folder: Path) -> None:
+    """The flow maps of the full and of the exact diagonal form, and the covariances after one update."""
+    ellipses = sorted(five_ellipses(X, C).items(), key=lambda item: item[1].prod())
+    rows = [
+        {"algorithm": name, "variance_1": float(s[0]), "variance_2": float(s[1]), "area": float(np.pi * np.sqrt(s.prod()))}
+        for name, s in ellipses
+    ]
+    write_csv(folder / "nherd-fig2.csv", rows)
+    figure, axes = pyplot().subplots(1, 3, figsize=(12, 4))
     for axis, full in zip(axes, (True, False), strict=False):
         A, mu = flow_map(full)
         for radius, colour in ((1.0, "tab:blue"), (2.0, "tab:green")):
@@ -54,23 +62,58 @@ def figure_2(path: Path) -> None:
         for level, style in ((0.0, ":"), (1.0, "--")):
             axis.plot([-4, 4], [(level + 4) / 2, (level - 4) / 2], "k" + style, lw=0.8)
         axis.set(title="full" if full else "diagonal (exact)", xlim=(-2.5, 2.5), ylim=(-2.5, 2.5), aspect="equal")
-    for name, s in five_ellipses(X, C).items():
+    for name, s in ellipses:
         axes[2].plot(*(circle(1.0) * np.sqrt(s)).T, label=name)
     axes[2].plot(*circle(1.0).T, "c--", lw=0.8)
     axes[2].legend(fontsize=7)
     axes[2].set(title="one update, five forms", aspect="equal")
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(folder / "nherd-fig2.png", dpi=110)
 
 
-def figure_5(source: Path, path: Path) -> None:
-    import matplotlib.pyplot as plt
+def tournament(table: Path, folder: Path) -> list[Row]:
+    """Wins of each algorithm over each other at each level of noise."""
+    numbers = {"noise", "error", "C", "passes"}
+    rows = [{name: float(value) if name in numbers else value for name, value in row.items()} for row in read_csv(table)]
+    artifacts.save(str(folder / "tournament.h5"), report(rows, table.stem), [])
+    found: list[Row] = []
+    for row in read_csv(herd("eval", "--tournament", folder / "tournament.h5", "--format", "csv")):
+        wins, losses = int(row["wins"]), int(row["losses"])
+        common = {"noise": float(row["noise"]), "tasks": int(row["tasks"]), "ties": int(row["ties"]), "p": float(row["p"])}
+        for first, second, won, lost in ((row["top"], row["bottom"], wins, losses), (row["bottom"], row["top"], losses, wins)):
+            share = won / (won + lost) if won + lost else 0.5
+            found.append({"first": first, "second": second, **common, "wins": won, "losses": lost, "share": share})
+    return sorted(found, key=lambda row: (row["noise"], NAMES.index(row["first"]), NAMES.index(row["second"])))
 
-    with source.open() as file:
-        rows = list(csv.DictReader(file))
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4))
-    for axis, noise in zip(axes, ("0.0", "0.1", "0.3"), strict=True):
-        error = {(row["task"], row["algorithm"]): float(row["error"]) for row in rows if row["noise"] == noise}
+
+def figure_4(tables: Path, folder: Path) -> None:
+    """The paper's graphs as squares: tuned settings above, the same C for all below."""
+    figure, axes = pyplot().subplots(2, 3, figsize=(10, 6.6), layout="constrained")
+    table: list[Row] = []
+    for line, (name, title) in zip(axes, (("tuned", "tuned"), ("equal", "the same C for all")), strict=True):
+        rows = [{"settings": name, **row} for row in tournament(tables / f"nherd-{name}.csv", folder)]
+        table += rows
+        for axis, noise in zip(line, NOISES, strict=True):
+            shares = np.full((len(NAMES), len(NAMES)), np.nan)
+            for row in rows:
+                if row["noise"] == noise:
+                    place = NAMES.index(row["first"]), NAMES.index(row["second"])
+                    shares[place] = row["share"]
+                    axis.text(*place[::-1], f"{row['wins']}:{row['losses']}", ha="center", va="center", fontsize=6)
+            axis.imshow(shares, cmap="RdYlBu", vmin=0, vmax=1)
+            axis.set_xticks(range(len(NAMES)), NAMES, fontsize=6)
+            axis.set_yticks(range(len(NAMES)), NAMES, fontsize=6)
+            axis.set_title(f"{title}, noise {noise:.0%}: row against column", fontsize=8)
+    write_csv(folder / "nherd-fig4.csv", table)
+    figure.savefig(folder / "nherd-fig4.png", dpi=110)
+
+
+def figure_5(tables: Path, folder: Path) -> None:
+    """Accuracy against accuracy at three levels of noise, and the phonemes at the highest, ordered by McNemar's p."""
+    rows = read_csv(tables / "nherd-tuned.csv")
+    figure, axes = pyplot().subplots(1, 4, figsize=(15, 4), layout="constrained")
+    for axis, noise in zip(axes[:3], NOISES, strict=True):
+        error = {(row["task"], row["algorithm"]): float(row["error"]) for row in rows if float(row["noise"]) == noise}
         groups = {row["task"]: row["group"] for row in rows}
         for group in dict.fromkeys(groups.values()):
             tasks = [task for task in groups if groups[task] == group]
@@ -78,24 +121,32 @@ def figure_5(source: Path, path: Path) -> None:
             axis.plot(*points.T, ".", label=group, ms=4)
         low = axis.get_xlim()[0]
         axis.plot([low, 1], [low, 1], "k-", lw=0.6)
-        axis.set(xlabel="accuracy of AROW_P", ylabel="accuracy of NHERD_P", title=f"noise {float(noise):.0%}")
+        axis.set(xlabel="accuracy of AROW_P", ylabel="accuracy of NHERD_P", title=f"noise {noise:.0%}")
     axes[0].legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    phonemes = read_csv(tables / "nherd-phoneme.csv")
+    gain = [100 * ((1 - float(row["nherd_p"])) / (1 - float(row["arow_p"])) - 1) for row in phonemes]
+    axes[3].bar(range(len(phonemes)), gain, color=["tab:blue" if float(row["p"]) < 0.001 else "lightgray" for row in phonemes])
+    axes[3].set_xticks(range(len(phonemes)), [row["pair"] for row in phonemes], rotation=90, fontsize=7)
+    axes[3].set_title("phonemes, noise 30%; blue: p < 0.001", fontsize=10)
+    axes[3].set_ylabel("relative gain in accuracy of NHERD_P, %")
+    figure.savefig(folder / "nherd-fig5.png", dpi=100)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    folder = parser.parse_args().results
-    for name, s in sorted(five_ellipses(X, C).items(), key=lambda item: item[1].prod()):
-        print(f"{name}\tvariances {s[0]:.6f} {s[1]:.6f}\tarea {np.pi * np.sqrt(s.prod()):.6f}")
-    for full in (True, False):
-        A, mu = flow_map(full)
-        print("full" if full else "diagonal", "A =", np.round(A, 6).tolist(), "mean =", np.round(mu, 6).tolist())
-    figure_2(folder / "nherd-fig2.png")
-    if (folder / "nherd-tuned.csv").exists():
-        figure_5(folder / "nherd-tuned.csv", folder / "nherd-fig5.png")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--figure", type=int, choices=(2, 4, 5), action="append")
+    parser.add_argument("--tables", type=Path, default=None, help="where nherd-tuned.csv and its like are; default: FOLDER")
+    arguments = parser.parse_args()
+    folder, tables = arguments.folder, arguments.tables or arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in arguments.figure or (2, 4, 5):
+        if number == 2:
+            figure_2(folder)
+        elif number == 4:
+            figure_4(tables, folder)
+        else:
+            figure_5(tables, folder)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Figures 5.5 and 5.6 of Teh (2003): how fast and how exact generalised inference on 5×5 lattices is.
 
-    python scripts/fig_ups.py [--networks 100] [--cell 10] [--output results/ups]          (pictures need the extra `plot`)
+    python scripts/fig_ups.py FOLDER [--figure 5.5] [--figure 5.6] [--networks 100] [--cell 10]
 
 Networks are those of `herd network grid --observe border --seed S`; the algorithms are those of `herd ups-infer`, called as
 functions, since a process for each of thousands of small runs would take longer than the runs.
@@ -10,26 +10,23 @@ Fig. 5.5: σ_w = 5, σ_b = 1, σ_α = 4, residual 1e-10, the updates that each a
 and in series (2,000 iterations, linear damping rising to .99) and of UPS, under (a) hard evidence, (b) none, (c) σ_α = .2,
 (d) σ_α = 2.  Exact marginals come from junction trees, after Newton's method on the multipliers of the border.
 
-Rows that the CSV files have already are not run again.
+Makes ups-fig55 and ups-fig56 (.csv and, by the extra `plot`, .png) in FOLDER; rows that the tables there have already are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
-
 import numpy as np
+from pipeline import Row, pyplot, read_csv
 
 from herdcli import iterate
 from herdcli.markov import algorithms, generate, network
 
-Row = dict[str, Any]
 SPEED = {
     "loopy IS": ("loopy-is", {}, 20_000),
     "IS+BP": ("is-bp", {}, 5000),
@@ -148,7 +145,7 @@ def errors(case: str, sigma_w: float, sigma_b: float, seed: int) -> Row:
 
 def gathered(path: Path, runs: Iterable[tuple[Row, Callable[[], Row]]]) -> list[dict[str, str]]:
     """All rows of a table: those its file has, and the others, appended as they are made."""
-    rows = list(csv.DictReader(path.open())) if path.exists() else []
+    rows = read_csv(path)
     known = {tuple(row.items()) for row in rows}
     for key, work in runs:
         stated = {name: str(value) for name, value in key.items()}.items()
@@ -156,7 +153,7 @@ def gathered(path: Path, runs: Iterable[tuple[Row, Callable[[], Row]]]) -> list[
             continue
         made = {name: str(value) for name, value in (key | work()).items()}
         with path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, list(made))
+            writer = csv.DictWriter(file, list(made), lineterminator="\n")
             if not rows:
                 writer.writeheader()
             writer.writerow(made)
@@ -166,12 +163,7 @@ def gathered(path: Path, runs: Iterable[tuple[Row, Callable[[], Row]]]) -> list[
 
 def draw_speed(rows: list[dict[str, str]], path: Path) -> None:
     """Box plots of updates, over the networks on which an algorithm converged."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4))
+    figure, axes = pyplot().subplots(figsize=(7, 4))
     boxes, labels = [], []
     for label in SPEED:
         own = [row for row in rows if row["algorithm"] == label]
@@ -186,12 +178,7 @@ def draw_speed(rows: list[dict[str, str]], path: Path) -> None:
 
 def draw_accuracy(rows: list[dict[str, str]], path: Path) -> None:
     """Mean errors over σ_w (across) and σ_b (up); under them how many runs did not converge, where any did not."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(len(ALGORITHMS), len(CASES), figsize=(12, 7), sharex=True, sharey=True, layout="constrained")
+    figure, axes = pyplot().subplots(len(ALGORITHMS), len(CASES), figsize=(12, 7), sharex=True, sharey=True, layout="constrained")
     for column, (case, label) in enumerate(CASES.items()):
         for line, name in enumerate(ALGORITHMS):
             panel, means = axes[line, column], np.zeros((len(SIGMA_B), len(SIGMA_W)))
@@ -216,14 +203,17 @@ def draw_accuracy(rows: list[dict[str, str]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--figure", choices=("5.5", "5.6"), action="append")
     parser.add_argument("--networks", type=int, default=100, help="networks of fig. 5.5")
     parser.add_argument("--cell", type=int, default=10, help="networks of each cell of fig. 5.6")
-    parser.add_argument("--output", type=Path, default=Path("results/ups"), help="where files go, without their endings")
     options = parser.parse_args()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    base = str(options.output)
-    draw_speed(gathered(Path(f"{base}-fig55.csv"), speed(options.networks)), Path(f"{base}-fig55.png"))
-    draw_accuracy(gathered(Path(f"{base}-fig56.csv"), accuracy(options.cell)), Path(f"{base}-fig56.png"))
+    folder, wanted = options.folder, options.figure or ("5.5", "5.6")
+    folder.mkdir(parents=True, exist_ok=True)
+    if "5.5" in wanted:
+        draw_speed(gathered(folder / "ups-fig55.csv", speed(options.networks)), folder / "ups-fig55.png")
+    if "5.6" in wanted:
+        draw_accuracy(gathered(folder / "ups-fig56.csv", accuracy(options.cell)), folder / "ups-fig56.png")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,28 @@
 """The comparison of Crammer & Lee (2010), sec. 5: five diagonal algorithms on every task at three levels of label noise.
 
-    python scripts/paper_nherd.py --output results [--data FOLDER] [--only GROUP]
+    python scripts/paper_nherd.py FOLDER [--only SET]
 
 C (five values) and passes (1, 2, 5, 10, 20) are tuned for each task, algorithm and noise on a noisy development split (a
 quarter of the training rows of the first fold); beside this, every C is tried at 5 passes, the same for all algorithms.
-Writes nherd-tuned and nherd-equal (.csv, and .h5 for `herd eval --tournament`; C in the task's name), nherd-phoneme.csv
-(McNemar, 30 % noise) and nherd-many.csv (more than two classes); tasks that are there already are not run again.
-Folder as in scripts/bench_nherd.py.
+Makes nherd-tuned.csv and nherd-equal.csv (C in the task's name), nherd-phoneme.csv (McNemar, 30 % noise) and nherd-many.csv (more than
+two classes) in FOLDER; tasks that are there already are not run again.  scripts/fig_nherd.py draws them.
+
+The learners are those of `herd nherd-train`, called as functions: 25 settings go through the rows together, at five numbers of passes,
+of which a process each (some 70,000) would start for longer than it learns.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import numpy as np
-from nherd_tasks import Task, many_class, two_class
-from realdata import FOLDER
+from nherd_tasks import SETS, Task, tasks
+from pipeline import Row, read_csv, write_csv
 
-from herdcli import artifacts, fast
+from herdcli import fast
 from herdcli.evaluation.classifier import sign_test
-from herdcli.evaluation.table import report
 from herdcli.online.model import Settings
 from herdcli.online.updates import rule_of
 
@@ -84,7 +81,7 @@ def tuned(task: Task, label: np.ndarray) -> dict[str, tuple[float, int]]:
     return {name: (CS[C], PASSES[passes]) for name, (C, passes) in zip(ALGORITHMS, best, strict=True)}
 
 
-def run(task: Task, noise: float) -> tuple[list[dict], list[dict], dict[str, np.ndarray]]:
+def run(task: Task, noise: float) -> tuple[list[Row], list[Row], dict[str, np.ndarray]]:
     """Rows of the tuned and (two classes) of the equal-C table, and for the tuned ones which test rows were wrong."""
     label = noisy(task, noise, 7)
     settings = tuned(task, label)
@@ -111,61 +108,38 @@ def run(task: Task, noise: float) -> tuple[list[dict], list[dict], dict[str, np.
     return chosen, equal, judged
 
 
-def save(folder: Path, chosen: list[dict], equal: list[dict], phoneme: list[dict], many: list[dict]) -> None:
-    """What there is so far: a run that was stopped goes on with the tasks that are missing."""
-    tables = {"tuned": chosen, "equal": equal, "phoneme": sorted(phoneme, key=lambda row: -row["p"]), "many": many}
-    for name, rows in tables.items():
-        if rows:
-            write_csv(folder / f"nherd-{name}.csv", rows)
-    artifacts.save(str(folder / "nherd-tuned.h5"), report(chosen, "nherd-tuned"), [])
-    artifacts.save(str(folder / "nherd-equal.h5"), report(equal, "nherd-equal"), [])
-
-
-def read_csv(path: Path) -> list[dict]:
+def known(path: Path) -> list[Row]:
     """The rows of an earlier run, numbers as numbers."""
-    if not path.exists():
-        return []
     words = {"task", "group", "algorithm", "pair"}
-    with path.open() as file:
-        return [{name: text if name in words else float(text) for name, text in row.items()} for row in csv.DictReader(file)]
-
-
-def write_csv(path: Path, rows: list[dict]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    return [{name: text if name in words else float(text) for name, text in row.items()} for row in read_csv(path)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=FOLDER)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--only", default=None, metavar="GROUP")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", choices=list(SETS), action="append", help="may be repeated")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    chosen, equal, phoneme, many = (read_csv(options.output / f"nherd-{name}.csv") for name in ("tuned", "equal", "phoneme", "many"))
-    done = {row["task"] for row in chosen + many}
-    for task in two_class(options.data):
-        if options.only not in (None, task.group) or task.name in done:
-            continue
-        for noise in NOISES:
-            one, other, wrong = run(task, noise)
-            chosen, equal = chosen + one, equal + other
-            if task.group == "phoneme" and noise == NOISES[-1]:
-                a, b = wrong["NHERD_P"], wrong["AROW_P"]
-                p = sign_test(int((a & ~b).sum()), int((b & ~a).sum()))
-                phoneme.append({"pair": task.name, "rows": len(a), "nherd_p": a.mean(), "arow_p": b.mean(), "p": p})
-        print(task.name, *(f"{row['error']:.4f}" for row in chosen[-5:]), flush=True)
-        save(options.output, chosen, equal, phoneme, many)
-    for task in many_class(options.data) if options.only in (None, "many") else ():
+    options.folder.mkdir(parents=True, exist_ok=True)
+    tables = {name: known(options.folder / f"nherd-{name}.csv") for name in ("equal", "phoneme", "many", "tuned")}
+    done = {row["task"] for row in tables["tuned"] + tables["many"]}
+    tables["equal"] = [row for row in tables["equal"] if row["task"].rpartition(" C=")[0] in done]
+    tables["phoneme"] = [row for row in tables["phoneme"] if row["pair"] in done]
+    for task in tasks(options.only or SETS):
         if task.name in done:
             continue
         for noise in NOISES:
-            one, _, _ = run(task, noise)
-            many += one
-        print(task.name, *(f"{row['error']:.4f}" for row in many[-5:]), flush=True)
-        save(options.output, chosen, equal, phoneme, many)
+            chosen, equal, wrong = run(task, noise)
+            tables["many" if task.classes > 2 else "tuned"] += chosen
+            tables["equal"] += equal
+            if task.group == "phoneme" and noise == NOISES[-1]:
+                a, b = wrong["NHERD_P"], wrong["AROW_P"]
+                p = sign_test(int((a & ~b).sum()), int((b & ~a).sum()))
+                tables["phoneme"].append({"pair": task.name, "rows": len(a), "nherd_p": a.mean(), "arow_p": b.mean(), "p": p})
+        print(task.name, *(f"{row['error']:.4f}" for row in chosen), flush=True)
+        tables["phoneme"].sort(key=lambda row: -row["p"])
+        for name, rows in tables.items():  # the tuned ones, which say what is done, last
+            if rows:
+                write_csv(options.folder / f"nherd-{name}.csv", rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The other claims of Welling (2009), sec. 8 and 10, as small tables on USPS digits.
 
-    python scripts/table_herding_claims.py DATA RESULTS [--splits N] [--only NAME]
+    python scripts/table_herding_claims.py FOLDER [--splits 4] [--iterations 2000] [--only NAME]      (makes herding-claims.csv)
 
 representation  +-1 against {0,1}, 100 hidden units.
 entropy         error and entropy of the hidden units for few of them, with the three readings of the hidden features.
@@ -8,69 +8,68 @@ steps           unequal step sizes of pair, visible and hidden features, which c
 overfitting     error on training and test rows with 1,000 hidden units.
 chains          CD-1 against CD-10, full batch against minibatches of 100 (286 epochs are 2,002 updates), as the paper ran CD.
 
-Every figure is the mean over splits of one pipe's row, kept in RESULTS; an interrupted run goes on where it stopped.
+Every figure is the mean over splits of one pipe's row, kept in FOLDER; an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 import numpy as np
-from fig3_usps import CD, PROTOCOL, cell
+from fig3_usps import PROTOCOL, cd, cell, mean_and_error
+from pipeline import Row, write_csv
 
-HERD = f"herd {PROTOCOL} --iterations 2000 --burn-in 1000 --keep 0 --energy-every 2"
+OTHERS = ("error_train", "hidden_entropy", "weight_growth")
 
 
-def tables() -> dict[str, dict[str, str]]:
+def tables(iterations: int) -> dict[str, dict[str, str]]:
     """Table -> row -> command."""
+    herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep 0 --energy-every 2"
     readings = ("none", "full", "growthless")
-    fit = f"fit-rbm {PROTOCOL} {CD} --momentum 0.9 --hidden 100"
+    fit = f"fit-rbm {PROTOCOL} {cd(iterations)} --momentum 0.9 --hidden 100"
+    epochs = -(-iterations // 7)
     return {
         "representation": {
-            f"{name} {variant}": f"{HERD} --representation {name} --variant {variant}"
+            f"{name} {variant}": f"{herd} --representation {name} --variant {variant}"
             for name in ("spin", "binary")
             for variant in ("local", "safe")
         },
         "entropy": {
-            f"K={size} {reading}": f"{HERD} --hidden {size} --hidden-bias {reading}" for size in (5, 10, 20, 30) for reading in readings
+            f"K={size} {reading}": f"{herd} --hidden {size} --hidden-bias {reading}" for size in (5, 10, 20, 30) for reading in readings
         },
-        "steps": {sizes: f"{HERD} --hidden-bias full --step-sizes {sizes}" for sizes in ("1,1,1", "1,4,1", "4,1,1", "1,1,4")},
-        "overfitting": {f"K={size}": f"{HERD} --hidden {size} --score-training" for size in (100, 1000)},
+        "steps": {sizes: f"{herd} --hidden-bias full --step-sizes {sizes}" for sizes in ("1,1,1", "1,4,1", "4,1,1", "1,1,4")},
+        "overfitting": {f"K={size}": f"{herd} --hidden {size} --score-training" for size in (100, 1000)},
         "chains": {
             "CD-1, all rows": fit,
             "CD-10, all rows": f"{fit} --steps 10",
-            "CD-1, batches of 100": fit.replace("--batch-size all", "--batch-size 100").replace("--epochs 2000", "--epochs 286"),
+            "CD-1, batches of 100": fit.replace("--batch-size all", "--batch-size 100").replace(
+                f"--epochs {iterations}", f"--epochs {epochs}"
+            ),
         },
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Further claims of Welling (2009) as tables.")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("results", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=4)
-    parser.add_argument("--only", choices=list(tables()), action="append")
+    parser.add_argument("--iterations", type=int, default=2000)
+    parser.add_argument("--only", choices=list(tables(2)), action="append")
     arguments = parser.parse_args()
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    for name in arguments.only or tables():
-        lines = [
-            f"| {name} | error % | standard error | error on training rows % | hidden entropy, bits | weight growth |",
-            "|---|---|---|---|---|---|",
-        ]
-        for row, line in tables()[name].items():
+    folder = arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    for name in arguments.only or tables(arguments.iterations):
+        for row, line in tables(arguments.iterations)[name].items():
             stem = row.replace(" ", "-").replace(",", ".")
-            found = [cell(arguments.data, line, seed, arguments.results / f"{name}-{stem}-{seed}.json") for seed in range(arguments.splits)]
-            errors = 100 * np.array([figures["error"] for figures in found])
-            spread = f"{errors.std(ddof=1) / np.sqrt(len(errors)):.2f}" if len(errors) > 1 else "-"
-            others = [[figures.get(key) for figures in found] for key in ("error_train", "hidden_entropy", "weight_growth")]
-            means = ["-" if None in values else f"{np.mean(values) * scale:.3g}" for values, scale in zip(others, (100, 1, 1), strict=True)]
-            lines.append(f"| {row} | {errors.mean():.2f} | {spread} | {' | '.join(means)} |")
-        text = "\n".join(lines) + "\n"
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+            found = [cell(line, seed, folder / f"{name}-{stem}-{seed}.json") for seed in range(arguments.splits)]
+            means = {key: [figures.get(key) for figures in found] for key in OTHERS}
+            rows.append(
+                {"table": name, "row": row, **mean_and_error([figures["error"] for figures in found])}
+                | {key: None if None in values else float(np.mean(values)) for key, values in means.items()}
+            )
+    write_csv(folder / "herding-claims.csv", rows)
 
 
 if __name__ == "__main__":

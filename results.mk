@@ -1,0 +1,139 @@
+# What the papers show: `make results` (hours) into $(RESULTS), `make quick` (minutes: fewer runs, smaller settings) into $(QUICK).
+#
+# A stage is one script.  It works in a folder of its own, $(RESULTS)/work/STAGE, where an interrupted run goes on; what it makes goes to its
+# place when it has ended.  So stages run side by side (make -j2 results), and one that is killed leaves no half file.  Of a stage:
+#   .run      the script and what comes before its folder        .full, .quick   its arguments after the folder
+#   .makes    its files; .quick-makes: those of `make quick`, where they are fewer
+#   .data     data sets that it reads from $(HERD_DATA), .quick-data likewise
+#   .with, .needs   modules in scripts/ that it imports, files of other stages that it reads
+
+QUICK := $(RESULTS)/quick
+
+STAGES += herding-fig1
+herding-fig1.run := fig1_tipi.py
+herding-fig1.makes := herding-fig1.csv herding-fig1.png
+
+STAGES += herding-fig2
+herding-fig2.run := fig2_digits.py
+herding-fig2.data := usps_all.h5
+herding-fig2.makes := herding-fig2.csv herding-fig2.png
+herding-fig2.quick := --hidden 50 --iterations 500
+
+STAGES += herding-fig3
+herding-fig3.run := fig3_usps.py
+herding-fig3.data := usps_all.h5
+herding-fig3.makes := herding-fig3.csv herding-fig3.png
+herding-fig3.quick := --splits 1 --iterations 400 --columns H1,H2,SH1,SH2,CD1
+
+STAGES += herding-claims
+herding-claims.run := table_herding_claims.py
+herding-claims.with := fig3_usps.py
+herding-claims.data := usps_all.h5
+herding-claims.makes := herding-claims.csv
+herding-claims.quick := --splits 1 --iterations 400 --only representation --only entropy
+
+BACH := 3 4 5 6 7
+bach-fig3.quick := --count 60
+bach-fig4.quick := --count 200
+bach-fig5.quick := --count 500
+bach-fig6.quick := --count 4000
+bach-fig7.quick := --count 4000
+define bach
+STAGES += bach-fig$(1)
+bach-fig$(1).run := bach_figures.py
+bach-fig$(1).makes := bach-fig$(1).csv bach-fig$(1).png
+bach-fig$(1).full := --figure $(1)
+bach-fig$(1).quick += --figure $(1)
+endef
+$(foreach number,$(BACH),$(eval $(call bach,$(number))))
+
+STAGES += nherd
+nherd.run := paper_nherd.py
+nherd.with := nherd_tasks.py
+nherd.data := phoneme.h5 spambase.h5 r8_bow.h5 newsgroups20_bow.h5 sentiment4_bow.h5 usps_all.h5 mnist.h5
+nherd.makes := nherd-tuned.csv nherd-equal.csv nherd-phoneme.csv nherd-many.csv
+nherd.quick-data := phoneme.h5 spambase.h5 r8_bow.h5
+nherd.quick := --only phoneme --only spambase --only reuters
+nherd.quick-makes := nherd-tuned.csv nherd-equal.csv nherd-phoneme.csv
+
+STAGES += nherd-fig2
+nherd-fig2.run := fig_nherd.py
+nherd-fig2.makes := nherd-fig2.csv nherd-fig2.png
+nherd-fig2.full := --figure 2
+nherd-fig2.quick := --figure 2
+
+STAGES += nherd-fig4-5
+nherd-fig4-5.run := fig_nherd.py
+nherd-fig4-5.needs := nherd-tuned.csv nherd-equal.csv nherd-phoneme.csv
+nherd-fig4-5.makes := nherd-fig4.csv nherd-fig4.png nherd-fig5.png
+nherd-fig4-5.full := --figure 4 --figure 5 --tables $(RESULTS)
+nherd-fig4-5.quick := --figure 4 --figure 5 --tables $(QUICK)
+
+STAGES += faces
+faces.run := fig_faces.py
+faces.data := orl.h5 yale64.h5
+faces.makes := $(addprefix faces/,errors.csv summary.csv fields.csv $(foreach number,4 5 6 7 9 10 11 12,3_$(number).png))
+faces.quick := --data orl-even --partitions 1
+
+STAGES += ica-separation
+ica-separation.run := fig_ica_separation.py $(HERD_DATA)/music16_long.h5
+ica-separation.data := music16_long.h5
+ica-separation.makes := ica-separation.csv ica-fig4-5.png ica-fig4-6.png
+ica-separation.quick := --runs 1
+
+STAGES += ica-features
+ica-features.run := fig_ica_features.py $(HERD_DATA)
+ica-features.data := speech_segments.h5 patches16.h5 natural13.h5 usps_all.h5 olivetti.h5
+speech := ica-speech-filters.png ica-speech-spectra.png ica-speech-tiling.png
+patches8 := ica-patches8-filters.png ica-patches8-tiling.png
+patches := ica-patches-filters.png ica-patches-gabors.png ica-patches-tiling.png
+digits := ica-digits-filters.png ica-digits-gabors.png
+features := ica-faces-eigenfaces.png ica-faces-features.png ica-faces-pixels.png
+ica-features.makes := ica-features.csv $(speech) $(patches8) $(patches) $(digits) $(features)
+ica-features.quick-data := speech_segments.h5 natural13.h5 usps_all.h5
+ica-features.quick := --fraction 0.1 --only speech --only patches8 --only digits
+ica-features.quick-makes := ica-features.csv $(speech) $(patches8) $(digits)
+
+STAGES += ups-fig55
+ups-fig55.run := fig_ups.py
+ups-fig55.makes := ups-fig55.csv ups-fig55.png
+ups-fig55.full := --figure 5.5
+ups-fig55.quick := --figure 5.5 --networks 20
+
+STAGES += ups-fig56
+ups-fig56.run := fig_ups.py
+ups-fig56.makes := ups-fig56.csv ups-fig56.png
+ups-fig56.full := --figure 5.6
+ups-fig56.quick := --figure 5.6 --cell 1
+
+STAGES += mrf
+mrf.run := fig_mrf.py
+mrf.data := eights8x8.h5
+mrf.makes := mrf-fig6.5.csv mrf-fig6.5.png mrf-fig6.6.csv mrf-fig6.6.png
+mrf.quick := --models 1 --largest 8
+
+# $(call rules,stage,folder,files,data sets,arguments)
+define rules
+$(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py realdata.py $($(1).with)) \
+    $(addprefix $(2)/,$($(1).needs)) | $(2)/work/$(1) $(sort $(dir $(addprefix $(2)/,$(3)))) $(VENV)/installed-dev
+	@$$(BIN)/python scripts/realdata.py $(4)
+	$$(BIN)/python scripts/$($(1).run) $(2)/work/$(1) $(5)
+	@for file in $(3); do cp $(2)/work/$(1)/$$$$file $(2)/work/$(1)/.part && mv -f $(2)/work/$(1)/.part $(2)/$$$$file; done
+endef
+quick-makes = $(or $($(1).quick-makes),$($(1).makes))
+quick-data = $(or $($(1).quick-data),$($(1).data))
+$(foreach stage,$(STAGES),$(eval $(call rules,$(stage),$(RESULTS),$($(stage).makes),$($(stage).data),$($(stage).full))))
+$(foreach stage,$(STAGES),$(eval $(call rules,$(stage),$(QUICK),$(call quick-makes,$(stage)),$(call quick-data,$(stage)),$($(stage).quick))))
+
+$(foreach folder,$(RESULTS) $(QUICK),$(folder)/ $(folder)/faces/ $(addprefix $(folder)/work/,$(STAGES))):
+	@mkdir -p $@
+
+.PHONY: results quick check-results check-quick
+results: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes)))  ## every figure and table of the papers; hours, and what was begun goes on
+quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick
+
+check-results: | $(VENV)/installed-dev  ## compare results/ with scripts/expected.toml; exit 1 on a miss
+	@$(BIN)/python scripts/check_results.py $(RESULTS)
+
+check-quick: | $(VENV)/installed-dev  ## the same of results/quick, more loosely
+	@$(BIN)/python scripts/check_results.py --quick $(QUICK)

@@ -1,0 +1,85 @@
+"""What the scripts of figures share: running `herd`, tables as CSV, and pictures.
+
+A script is given one folder, for what it keeps of an interrupted run and for what it makes; results.mk moves the tables and
+pictures from there to their place when it has ended.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import threadpoolctl
+
+threadpoolctl.threadpool_limits(1)  # BLAS in this process, as `herd` does in its own
+
+HERD = [sys.executable, "-m", "herdcli"]
+Row = dict[str, Any]
+
+
+def herd(*arguments: object, folder: Path | None = None, stdin: str | None = None) -> str:
+    """The stdout of one command; ends the program where it fails.  Its messages go to stderr as they come."""
+    words = [str(argument) for argument in arguments]
+    done = subprocess.run([*HERD, *words], cwd=folder, input=stdin, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"failed with exit code {done.returncode}: herd {shlex.join(words)}")
+    return done.stdout
+
+
+def judged(maker: str, data: Path, judge: str, target: Path) -> Row:
+    """The one row of `herd MAKER DATA | herd eval JUDGE`, kept in `target` with the line itself, and taken from there if it is the same."""
+    pipe = f"herd {maker} {data.name} | herd eval {judge}"
+    if target.exists() and (kept := json.loads(target.read_text(encoding="utf-8")))["pipe"] == pipe:
+        return dict(kept["row"])
+    making = subprocess.Popen([*HERD, *shlex.split(maker), str(data)], stdout=subprocess.PIPE)
+    judging = subprocess.Popen([*HERD, "eval", *shlex.split(judge), "--format", "json"], stdin=making.stdout, stdout=subprocess.PIPE)
+    assert making.stdout is not None
+    making.stdout.close()  # the reader's alone: if it ends, so does the maker
+    text = judging.communicate()[0]
+    if making.wait() or judging.returncode:
+        sys.exit(f"failed: {pipe}")
+    (row,) = json.loads(text)
+    replace(target, json.dumps({"pipe": pipe, "row": row}, indent=1) + "\n")
+    return dict(row)
+
+
+def replace(target: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = target.with_name(f".{target.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(target)
+
+
+def read_csv(source: Path | str) -> list[Row]:
+    """The rows of a CSV file that is there, or of CSV text; all values are text."""
+    if isinstance(source, Path):
+        source = source.read_text(encoding="utf-8") if source.exists() else ""
+    return list(csv.DictReader(io.StringIO(source)))
+
+
+def write_csv(target: Path, rows: Sequence[Row]) -> None:
+    """Rows of the same columns, floats with six digits, None as an empty field."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows)
+    replace(target, text.getvalue())
+
+
+def pyplot() -> Any:
+    """matplotlib's interface, drawing to files alone."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        sys.exit("pictures need matplotlib: pip install 'herdcli[plot]'")
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -1,0 +1,240 @@
+"""The papers' figures: `make results` knows every stage, and what is committed agrees with scripts/expected.toml."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ROOT / "scripts"
+TABLE = "method,t,error\nours,1,0.5\nours,2,0.25\ntheirs,1,0.4\n"
+CLAIM = """
+[[paper]]
+name = "A"
+title = "A (2000)"
+[[paper.claim]]
+figure = "fig. 1"
+claim = "ours wins"
+here = "{ours:.0%}"
+verdict = "reproduced"
+file = "fig1.csv"
+read.ours = { where = { method = "ours" }, value = "error", over = "min" }
+read.theirs = { where = { method = "theirs", t = "<= 1" }, value = "error" }
+holds = ["ours < theirs"]
+ours.ours = [0.25, 0.01]
+quick.holds = ["ours < 2 * theirs"]
+"""
+NAME = "A, fig. 1, 'ours wins'"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))} | {
+    "LC_ALL": "C"
+}  # not of `make test`
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A module of scripts/."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+    return importlib.import_module
+
+
+@pytest.fixture
+def check(script, monkeypatch, capsys, tmp_path):
+    """`check_results.py ARGUMENTS` of results with one table: exit code, stdout, stderr lines."""
+    module = script("check_results")
+    results, expected = tmp_path / "results", tmp_path / "expected.toml"
+    results.mkdir()
+    (results / "fig1.csv").write_text(TABLE)
+
+    def run(*arguments: str, claim: str = CLAIM):
+        expected.write_text('intro = "# Claims"\n' + claim)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+        monkeypatch.setattr(sys, "argv", ["check_results.py", "--expected", str(expected), "results", *arguments])
+        code = module.main()
+        out, err = capsys.readouterr()
+        return code, out, err.splitlines()
+
+    return run
+
+
+def test_the_committed_results_are_what_is_expected():
+    ended = subprocess.run([sys.executable, SCRIPTS / "check_results.py", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("; 0 missed\n")
+
+
+def test_a_claim_that_holds(check, tmp_path):
+    assert check("--write")[0] == 0
+    assert "| fig. 1 | ours wins |  | 25 % | yes |" in (tmp_path / "results" / "README.md").read_text()
+    code, out, err = check()
+    assert (code, err) == (0, [])
+    assert out.splitlines()[-1] == "1 claims: 1 reproduced; 0 missed"
+
+
+def test_a_tampered_table(check, tmp_path):
+    (tmp_path / "results" / "fig1.csv").write_text(TABLE.replace("0.25", "0.45"))
+    assert check()[::2] == (1, [f"{NAME}: ours < theirs does not hold: 0.45 < 0.4", f"{NAME}: ours is 0.45, not 0.25 ± 0.01"])
+    assert check("--quick")[::2] == (0, [])  # 2 * theirs
+
+
+def test_a_table_that_is_missing(check, tmp_path):
+    (tmp_path / "results" / "fig1.csv").unlink()
+    assert check()[::2] == (1, [f"{NAME}: results/fig1.csv is missing: make results/fig1.csv"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("theirs,1,0.4\n", "", "results/fig1.csv has no row with method = theirs and t = <= 1"),
+        ("theirs,1,0.4\n", "theirs,1,0.4\ntheirs,0,0.4\n", "results/fig1.csv has 2 rows with method = theirs and t = <= 1"),
+        ("theirs,1,0.4", "theirs,1,", "results/fig1.csv has rows without a number in 'error' where method = theirs and t = <= 1"),
+        ("method,t,error", "method,t,mistakes", "results/fig1.csv has no column 'error'"),
+    ],
+)
+def test_a_table_without_what_is_looked_for(check, tmp_path, old, new, message):
+    (tmp_path / "results" / "fig1.csv").write_text(TABLE.replace(old, new))
+    assert check()[::2] == (1, [f"{NAME}: {message}"])
+
+
+def test_a_negative_result_that_has_become_positive(check):
+    claim = CLAIM.replace('"reproduced"', '"not"').replace("holds = [", "fails = [", 1)
+    assert check(claim=claim)[::2] == (1, [f"{NAME}: ours < theirs holds now (0.25 < 0.4), so the verdict 'not' is out of date"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "verdict =",
+            "verdickt =",
+            "unknown key 'verdickt' (known: claim, fails, figure, file, here, holds, lacks, ours, printed, quick, read, ",
+        ),
+        ('"reproduced"', '"sure"', "unknown verdict 'sure' (known: reproduced, partly, not, not run)"),
+        ('"reproduced"', '"partly"', "the verdict 'partly' does not follow from holds, fails, lacks and tested"),
+        ('over = "min"', 'over = "mode"', "unknown over 'mode' (known: mean, median, min, max, sum, count)"),
+        ("where = { method", "were = { method", "unknown key 'were' (known: file, over, value, where)"),
+    ],
+)
+def test_mistakes_in_what_is_expected(check, old, new, message):
+    code, _, (line,) = check(claim=CLAIM.replace(old, new, 1))
+    assert code == 2
+    assert line.startswith(f"expected.toml: {NAME}: {message}")
+
+
+def test_a_name_that_no_quantity_has(check):
+    claim = CLAIM.replace("ours < theirs", "hours < theirs")
+    assert check(claim=claim)[::2] == (2, ["expected.toml: 'hours' in 'hours' is no quantity (known: ours, theirs)"])
+
+
+def test_a_page_that_is_out_of_date(check, tmp_path):
+    (tmp_path / "results" / "README.md").write_text("# Claims\n")
+    message = "results/README.md is not what expected.toml and the tables say: python scripts/check_results.py --write"
+    assert check()[::2] == (1, [message])
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [("a < b", True), ("2 * a < b", False), ("a + b - 0.5 <= 2.5 < 3", True), ("b > a > 1", False), ("- a < 0", True), ("a >= a", True)],
+)
+def test_inequalities(script, text, holds):
+    assert script("check_results").inequality(text, {"a": 1.0, "b": 2.0})[0] is holds
+
+
+def test_quantities(script, tmp_path):
+    (tmp_path / "t.csv").write_text("kind,a,b\nx,1,2\nx,3,1\ny,5,5\n")
+
+    def read(**spec):
+        return script("check_results").quantity(spec, "t.csv", tmp_path)
+
+    assert read(where={"kind": "x"}, value=["a", "b"], over="mean") == 3.5
+    assert read(where={"a": "> b"}, over="count") == 1
+    assert read(where={"a": [1, 5], "kind": ["x", "y"]}, value="b", over="sum") == 7
+    assert read(where={"a": 5.0}, value="b") == 5
+
+
+def stages(target: str) -> dict[str, list[str]]:
+    """Stage -> files, of `make -n TARGET` where nothing is there yet."""
+    line = ["make", "-n", target, "RESULTS=none", "VENV=none"]
+    shown = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^for file in (.*?); do cp none/(?:quick/)?work/([\w-]+)/", shown, re.MULTILINE)
+    for name in re.findall(r"python scripts/(\w+\.py)", shown):
+        assert (SCRIPTS / name).exists(), name
+    return {stage: files.split() for files, stage in found}
+
+
+def test_make_knows_every_stage_and_each_file_has_one():
+    text = (ROOT / "results.mk").read_text()
+    wanted = set(re.findall(r"^STAGES \+= ([\w-]+)$", text, re.MULTILINE)) | {f"bach-fig{number}" for number in (3, 4, 5, 6, 7)}
+    made, quick = stages("results"), stages("quick")
+    assert len(wanted) == 18
+    assert set(made) == set(quick) == wanted
+    files = [file for stage in made.values() for file in stage]
+    assert len(files) == len(set(files))
+    assert all(set(quick[stage]) <= set(made[stage]) for stage in wanted)
+    expected = tomllib.loads((SCRIPTS / "expected.toml").read_text(encoding="utf-8"))
+    listed = {file for paper in expected["paper"] for figure in paper.get("figure", []) for file in figure["files"]}
+    assert listed == set(files)
+    assert not [file for file in files if not (ROOT / "results" / file).exists()]
+
+
+def test_every_paper_is_looked_at_by_the_quick_run():
+    expected = tomllib.loads((SCRIPTS / "expected.toml").read_text(encoding="utf-8"))
+    for paper in expected["paper"]:
+        claims = paper.get("claim", [])
+        assert not claims or any("quick" in claim for claim in claims), paper["name"]
+
+
+def test_a_stage_that_fails_leaves_nothing_and_one_that_is_done_is_not_run_again(tmp_path):
+    scripts = tmp_path / "bin"
+    scripts.mkdir()
+    (tmp_path / "venv").mkdir()
+    for stamp in ("installed", "installed-dev"):
+        (tmp_path / "venv" / stamp).touch()
+    python = scripts / "python"
+
+    def make(body: str) -> tuple[int, str]:
+        """`make` of fig. 1's table with this in the place of its script ($2 is its folder)."""
+        python.write_text(f'#!/bin/sh\ncase "$1" in *realdata.py) exit 0;; esac\n{body}\n')
+        python.chmod(0o755)
+        line = ["make", f"{tmp_path}/out/herding-fig1.csv", f"RESULTS={tmp_path}/out", f"VENV={tmp_path}/venv", f"BIN={scripts}"]
+        ended = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout
+
+    assert make('echo half > "$2"/herding-fig1.csv; exit 1')[0] == 2
+    assert not list((tmp_path / "out").glob("herding*"))
+    assert make('echo whole > "$2"/herding-fig1.csv; echo picture > "$2"/herding-fig1.png')[0] == 0
+    assert {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")} == {
+        "herding-fig1.csv": "whole\n",
+        "herding-fig1.png": "picture\n",
+    }
+    assert make("exit 1") == (0, f"make: '{tmp_path}/out/herding-fig1.csv' is up to date.\n")
+
+
+def test_a_missing_data_set_is_named_with_its_source(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, SCRIPTS / "realdata.py", "usps_all.h5"],
+        env=os.environ | {"HERD_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"{tmp_path}/usps_all.h5 is missing: set HERD_DATA to the folder that holds it "
+        "(source: github.com/kisakson/usps-digits, usps_all.mat; docs/reproducing.md, 'Data')\n"
+    )
+
+
+def test_every_data_set_has_a_source(script):
+    text = (ROOT / "results.mk").read_text()
+    named = {name for line in re.findall(r"(?:\.|-)data := (.*)", text) for name in line.split()}
+    assert named == set(script("realdata").SOURCES)
+    page = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    assert not [name for name in named if f"`{name}`" not in page]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.dataset import TEST, TRAIN, VALID, Dataset, check_finite
+from herdcli.artifacts.dataset import Dataset, check_finite
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
 
 SPLIT_NAMES = {"train": TRAIN, "training": TRAIN, "valid": VALID, "validation": VALID, "dev": VALID, "test": TEST}
 

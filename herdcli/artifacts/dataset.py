@@ -10,9 +10,9 @@ import numpy as np
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array, array, check, spec_of
+from herdcli.splits import TEST, TRAIN
 
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
-TRAIN, VALID, TEST = 0, 1, 2
 BLOCK_ELEMENTS = 1 << 20
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from herdcli.artifacts.dataset import TEST, TRAIN, Dataset
+from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.preparation import UNUSED, split_rows
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN
 
 PROBE_SET = "probe_set"  # the column that names each test row's hold-out
 RANDOM = "random"

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.dataset import BLOCK_ELEMENTS, TEST, TRAIN, VALID, Dataset
+from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
 
 UNUSED = 3  # a row in none of the three parts
 DEFAULT_SPLIT = (0.6, 0.2, 0.2)

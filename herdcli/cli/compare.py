@@ -19,10 +19,10 @@ from herdcli.online.labels import Labels
 from herdcli.online.model import Classifier, Holdout
 from herdcli.online.parse import Reader
 from herdcli.online.predict import probabilities, scorer, winners
+from herdcli.splits import TEST
 
 COMPARISONS = ("data", "reference", "confusion", "mcnemar", "tournament")  # the options of `comparison_options`
 ROWS = 1000
-TEST = 2
 VARIANTS = {"algorithm", "form", "covariance", "loss", "C", "passes", "confidence", "multiclass", "always_update", "kernel", "continue"}
 
 Row = dict[str, Any]

@@ -12,12 +12,12 @@ import numpy as np
 from herdcli.artifacts import Artifact
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.schema import Array
 
 FILTERS = ("mixing", "true_sources")  # the options of `filter_options`
-TEST = 2
 
 
 def judged(session: Session, artifact: Artifact, options: dict[str, Any]) -> Artifact:

@@ -10,10 +10,10 @@ import click
 import numpy as np
 
 from herdcli.artifacts import holdout, preparation
-from herdcli.artifacts.dataset import TEST, TRAIN, VALID
 from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 from herdcli.errors import DataError
+from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

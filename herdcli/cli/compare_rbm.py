@@ -11,6 +11,7 @@ import numpy as np
 
 from herdcli.cli.session import Session
 from herdcli.errors import DataError
+from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
 
 DEFAULT_THRESHOLD = 0.4  # that of fit-rbm, for models that do not say theirs
-TEST = 2
 
 
 def likelihood_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,11 +11,10 @@ import numpy as np
 
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
     from herdcli.rbm.settings import Settings
-
-TRAIN = 0
 
 
 def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts import Artifact, preparation
-from herdcli.artifacts.dataset import TEST, TRAIN
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import mixing, whitening
 from herdcli.numerics.whitening import Whitening
 from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN
 
 
 @dataclass(frozen=True)

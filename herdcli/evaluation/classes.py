@@ -16,8 +16,7 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics import logistic
 from herdcli.numerics.scores import Scores, standardise
 from herdcli.schema import Array
-
-TRAIN, VALID, TEST = 0, 1, 2
+from herdcli.splits import TEST, TRAIN, VALID
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.stack import DBN, bounds, reconstructed, states_above
 from herdcli.schema import Array
+from herdcli.splits import TEST, VALID
 
 SAMPLES = 20  # hidden states of each row that the bound is a mean over
 
@@ -28,11 +29,11 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     columns = ("log_likelihood_bound", "log_likelihood_bound_se", "log_likelihood_first", "log_likelihood_first_se", "reconstruction")
     result: dict[str, float | None] = dict.fromkeys(columns)
     first, models = value.layers[0], value.harmoniums()
-    if first.holdout is None or not (first.holdout.split == rbm.TEST).any():
+    if first.holdout is None or not (first.holdout.split == TEST).any():
         return result
-    rows = np.asarray(first.holdout.X[first.holdout.split == rbm.TEST], dtype=np.float64)
+    rows = np.asarray(first.holdout.X[first.holdout.split == TEST], dtype=np.float64)
     values = models[0].visible.discrete(rows)
-    valid = first.holdout.X[first.holdout.split == rbm.VALID]
+    valid = first.holdout.X[first.holdout.split == VALID]
 
     def estimates(h: Harmonium, known: Array) -> dict[str, Estimate]:
         ways = rbm.log_partitions({0: h}, {0: known} if len(known) else {}, settings, map, progress)

@@ -16,8 +16,8 @@ from herdcli.herding import entropy
 from herdcli.herding.model import Herding
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.likelihood import Map
+from herdcli.splits import TRAIN
 
-TRAIN = 0
 COLUMNS = (
     "moment_gap",
     "moment_gap_times_t",

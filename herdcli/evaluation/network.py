@@ -13,6 +13,7 @@ from herdcli.markov import enumeration, fitted
 from herdcli.markov.junction_tree import Calibrated
 from herdcli.markov.network import Network
 from herdcli.schema import Array
+from herdcli.splits import TEST
 
 COLUMNS = (
     "variables", "factors", "log_z", "log_likelihood", "train_log_likelihood", "marginal_l1", "marginal_error_max", "converged", "residual",
@@ -20,7 +21,6 @@ COLUMNS = (
 )  # fmt: skip
 LIMIT = 4e9  # bytes of a junction tree
 MOST_JOINT = 1 << 20  # states up to which joint tables are compared
-TEST = 2
 
 
 @dataclass(frozen=True)

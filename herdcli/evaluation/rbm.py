@@ -24,8 +24,8 @@ from herdcli.rbm.proper import require_proper
 from herdcli.rbm.transform import energies
 from herdcli.rbm.units import family
 from herdcli.schema import Array
+from herdcli.splits import TEST, VALID
 
-TRAIN, VALID, TEST = 0, 1, 2
 COLUMNS = (
     "log_likelihood",
     "log_likelihood_se",

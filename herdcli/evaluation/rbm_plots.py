@@ -15,8 +15,8 @@ from herdcli.rbm import sampling
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.schema import Array
+from herdcli.splits import TEST
 
-TEST = 2
 PAIRS = 48
 SAMPLES, BURN_IN = 100, 1000
 

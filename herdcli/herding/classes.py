@@ -20,8 +20,7 @@ from herdcli.herding.rates import driven, identity_gap
 from herdcli.numerics.neighbours import nearest
 from herdcli.numerics.scores import Scores
 from herdcli.schema import Array
-
-TRAIN, VALID, TEST = 0, 1, 2
+from herdcli.splits import TEST, TRAIN, VALID
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from herdcli.rbm import transform
 from herdcli.rbm.learning import Selected, Settings, State
 from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
 from herdcli.schema import Array
-
-TRAIN, VALID, TEST = 0, 1, 2  # rows of any other split take no part
+from herdcli.splits import TEST, TRAIN, VALID
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ scalars (attributes), strings, lists of strings, nested dataclasses (groups) or 
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields, is_dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from herdcli.errors import DataError
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 KIND_NAMES = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "boolean", "U": "string"}
 
@@ -48,6 +50,22 @@ def array(dims: str, doc: str, *, kind: str = "fiub", optional: bool = False, sp
 def spec_of(declared: Field[Any]) -> ArraySpec | None:
     """The array declaration of a dataclass field, None for other fields."""
     return declared.metadata.get("array")
+
+
+def joined(parts: Sequence[T], *dims: str) -> T:
+    """One dataclass of several that differ along some dimensions: arrays that have one of them are laid end to end, in dataclasses
+    inside too; an array that a part lacks is left out.  Everything else is the first part's."""
+    first: Any = parts[0]
+    found: dict[str, Any] = {}
+    for declared in fields(first):
+        items, spec = [getattr(part, declared.name) for part in parts], spec_of(declared)
+        axis = next((axis for axis, dim in enumerate(spec.dims) if dim in dims), None) if spec else None
+        if axis is not None:
+            found[declared.name] = None if any(item is None for item in items) else np.concatenate(items, axis=axis)
+        elif is_dataclass(items[0]):
+            found[declared.name] = joined(items, *dims)
+    result: T = replace(first, **found)
+    return result
 
 
 def check(value: Any, *, where: str | None = None) -> None:

@@ -158,8 +158,10 @@ def _rows(dataclass: type[Any], prefix: str, lines: list[str], seen: list[type[A
         inner = [part for part in (hints[declared.name], *_parts(hints[declared.name])) if is_dataclass(part)]
         if inner and isinstance(inner[0], type):
             several = get_origin(hints[declared.name]) in (list, tuple)
-            lines.append(f"| `{name}/`{mark} | group{'s 0, 1, …' if several else ''} | | {_cell(_summary(inner[0])[0])} |")
-            if inner[0] not in seen:
+            kind = next((kind for kind in KINDS.values() if inner[0] is kind.type_of(kind.version)), None)
+            text = f"as of kind [{kind.name}](#{kind.name}-version-{kind.version})" if kind else _cell(_summary(inner[0])[0])
+            lines.append(f"| `{name}/`{mark} | group{'s 0, 1, …' if several else ''} | | {text} |")
+            if not kind and inner[0] not in seen:
                 _rows(inner[0], f"{name}/{'N/' if several else ''}", lines, [*seen, inner[0]])
         else:
             lines.append(f"| `{name}`{mark} | {_plain(hints[declared.name])} | | |")

@@ -15,13 +15,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "herdcli"
 TOPICS = frozenset({"rbm", "faces", "herding", "quadrature", "markov", "online", "ica", "em"})
-GROUND = frozenset({"errors", "rng", "schema", "splits", "fast"})
+GROUND = frozenset({"errors", "rng", "schema", "shards", "splits", "fast"})
 
 # part of the package -> the parts it may import besides itself
 ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "rng": frozenset(),
     "schema": frozenset({"errors"}),
+    "shards": frozenset({"errors"}),
     "splits": frozenset(),
     "fast": frozenset({"errors", "schema"}),
     "iterate": frozenset({"errors"}),
@@ -31,7 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "data": frozenset(),
     **dict.fromkeys(TOPICS, GROUND | {"iterate", "numerics"}),
 }
-PURE = TOPICS | {"numerics", "iterate", "rng", "schema", "splits", "errors", "fast"}
+PURE = TOPICS | {"numerics", "iterate", "rng", "schema", "shards", "splits", "errors", "fast"}
 KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "subprocess", "tempfile", "shutil", "argparse", "logging"})
 KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
 OPTIONAL = {"herdcli.ica.libraries": ("sklearn",)}  # rivals of an extra, imported when they are asked for

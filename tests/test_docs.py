@@ -12,7 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-RECIPES = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "cookbook.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+PAGES = {"cookbook.md": 10, "clusters.md": 5}  # pages whose pipelines run, one after another in one folder
+
+
+def recipes(page: str) -> list[str]:
+    """The shell blocks of a page."""
+    return re.findall(r"^```sh\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def test_the_generated_pages_are_what_the_commands_say():
@@ -20,10 +25,12 @@ def test_the_generated_pages_are_what_the_commands_say():
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_the_cookbook_runs(tmp_path):
-    assert len(RECIPES) == 10
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for recipe in RECIPES:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_recipes_run(tmp_path, page):
+    assert len(recipes(page)) == PAGES[page]
+    changes = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "EXAMPLES": str(DOCS / "examples")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")} | changes
+    for recipe in recipes(page):
         command = ["bash", "-euo", "pipefail", "-c", recipe]
         ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert ended.returncode == 0, f"{recipe}\n{ended.stderr}"

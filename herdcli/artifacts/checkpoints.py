@@ -49,12 +49,23 @@ def load_checkpoint(path: str, state_type: type[State], digest: str) -> State | 
                 attributes = hdf5.root_attributes(file, CHECKPOINT, where=path)
                 if int(attributes["kind-version"]) > VERSION:
                     raise DataError("the checkpoint was saved by a newer herd", where=path, hint="go on with the herd that began the run")
-                if attributes.get("configuration") != digest:
-                    hint = "repeat the options and inputs it began with, or start afresh without --resume"
-                    raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
+                _refuse_other(str(attributes.get("configuration")), digest, path)
                 guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
                 state: State = codec.read(file, state_type, where=path)
                 return state
+
+
+def _refuse_other(saved: str, wanted: str, path: str) -> None:
+    """Raise BadUsage unless two configurations, a digest and perhaps a shard, are the same."""
+    run, _, shard = saved.partition(" ")
+    wanted_run, _, wanted_shard = wanted.partition(" ")
+    if run != wanted_run:
+        hint = "repeat the options and inputs it began with, or start afresh without --resume"
+        raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
+    if shard != wanted_shard:
+        is_of, this_is = (f"--shard {name}" if name else "a run without --shard" for name in (shard, wanted_shard))
+        hint = "each shard has a checkpoint of its own, as --checkpoint run-2.state of --shard 2/4"
+        raise BadUsage(f"the checkpoint belongs to {is_of}, this is {this_is}", where=path, hint=hint)
 
 
 def remove_checkpoint(path: str) -> None:

@@ -15,6 +15,7 @@ from herdcli.artifacts.streams import check_destination, publish
 from herdcli.errors import BadUsage, DataError
 
 TEXT = ("csv", "svmlight")
+SHARD = "-shard"  # ends the kinds that hold a part of one
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ def load(
         except MemoryError as error:
             raise DataError("does not fit into memory", where=source.name, hint="use fewer rows, or a machine with more") from error
     if kinds is not None and artifact.kind not in kinds:
+        if artifact.kind.endswith(SHARD):
+            what = f"is {artifact.value.place.name} of kind {artifact.kind.removesuffix(SHARD)}, not the whole"
+            raise DataError(what, where=artifact.name, hint="herd merge joins the shards of a run")
         raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
         validate(artifact.value, where=artifact.name)
@@ -160,6 +164,8 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
 
 def output_format(path: str, format: str | None, kind: str) -> str:
     """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
+    if kind.endswith(SHARD) and (format or sniff.by_suffix(path) or "hdf5") != "hdf5":
+        raise BadUsage("a shard is written as HDF5 alone", where=path, hint="herd merge writes the formats of the whole")
     form = sniff.checked(format) if format else sniff.by_suffix(path) or "hdf5"
     if form not in ("hdf5", "parquet") and kind != "dataset":
         raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")

@@ -50,6 +50,11 @@ KINDS: dict[str, Kind] = {
         Kind("beliefs", ("herdcli.markov.beliefs.Beliefs",)),
         Kind("ica", ("herdcli.ica.model.ICA",)),
         Kind("report", ("herdcli.evaluation.table.Report",)),
+        Kind("rbm-shard", ("herdcli.rbm.classes.RBMShard",)),
+        Kind("herding-shard", ("herdcli.herding.classes.HerdingShard",)),
+        Kind("samples-shard", ("herdcli.quadrature.assemble.SamplesShard",)),
+        Kind("beliefs-shard", ("herdcli.markov.starts.BeliefsShard",)),
+        Kind("dataset-shard", ("herdcli.markov.batch.RowsShard",)),
     )
 }
 CHECKPOINT = "checkpoint"

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from herdcli.cli import shards
 from herdcli.cli.inference import AUTO
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.markov.batch import RowsShard
     from herdcli.markov.network import Network
 
 
 def infer_rows(session: Session, loaded: Artifact, network: Network, options: dict[str, Any]) -> None:
     """Write the marginals of all variables, and log Z, under the evidence of each row."""
-    from herdcli.artifacts.dataset import Dataset
     from herdcli.markov import results
-    from herdcli.markov.batch import Batch
+    from herdcli.markov.batch import Batch, Columns, RowsShard
 
     if options["algorithm"] not in (AUTO, "junction-tree"):
         raise BadUsage(f"--evidence-rows is answered by a junction tree, not by --algorithm {options['algorithm']}")
@@ -39,7 +41,24 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, options: di
     size, what = batch.bytes_needed()
     session.require_memory(size, what)
     session.console.note(what.rstrip(","))
-    state = session.iterate(batch.step, batch.init, steps=batch.steps, label="rows")
+    batch.own = shards.units(session, batch.count, "blocks of rows")
+    state = session.iterate(batch.step, batch.init, steps=batch.steps, label="rows") if batch.own else None
     columns = [f"{network.name(i)}={x}" for i, states in enumerate(network.cardinality.tolist()) for x in range(states)]
-    made = Dataset(np.column_stack([state.marginals, state.log_z]), feature_names=[*columns, "log_z"])
-    session.save(made, f"{len(dense)} rows × {network.count} variables", history=replace(loaded, value=None))
+    made = RowsShard(
+        place=session.place,
+        units=batch.count,
+        parts=[] if state is None else batch.answers(state),
+        rest=Columns([*columns, "log_z"], network.count) if session.place.first else None,
+    )
+    shards.close(session, made, "blocks of rows", finish, replace(loaded, value=None), options)
+
+
+def finish(session: Session, whole: RowsShard, history: Artifact, options: Mapping[str, Any]) -> None:
+    """Save the rows of all blocks as one table."""
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.schema import joined
+
+    assert whole.rest is not None
+    rows = joined(whole.parts, "n")
+    made = Dataset(np.column_stack([rows.marginals, rows.log_z]), feature_names=whole.rest.names)
+    session.save(made, f"{len(rows.log_z)} rows × {whole.rest.variables} variables", history=history)

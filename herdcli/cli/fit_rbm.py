@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from herdcli.cli import shards
 from herdcli.cli.fit_dbn import fit_dbn, layer_options
+from herdcli.cli.fit_models import fit_models
 from herdcli.cli.fit_pairs import fit_pairs, pairs_option
 from herdcli.cli.fit_rbm_options import (
     ALGORITHMS,
@@ -15,9 +17,7 @@ from herdcli.cli.fit_rbm_options import (
     standardize_option,
     unit_options,
     variant_options,
-    warn_of_edge,
     warn_of_idle_options,
-    warn_of_rows,
 )
 from herdcli.cli.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
@@ -75,6 +75,7 @@ DEFAULT_THRESHOLD = 0.4
     data_options,
     seed_option,
     threads_option,
+    shards.shard_option,
     checkpoint_options,
     output_options,
 )
@@ -92,10 +93,8 @@ def command(session: Session, source: str, **options: Any) -> None:
     INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
     """
-    from herdcli.cli.prepare import in_units
-    from herdcli.rbm import classes, learning
-    from herdcli.rbm.units import family
-
+    if not options["per_class"]:
+        shards.refuse(session, "--per-class learns several models, one per label")
     if options.pop("pairs"):
         fit_pairs(session, source, options, default=DEFAULT_THRESHOLD)
         return
@@ -103,26 +102,7 @@ def command(session: Session, source: str, **options: Any) -> None:
     if options["layers"] or options["below"]:
         fit_dbn(session, source, options, settings, default=DEFAULT_THRESHOLD)
         return
-    session.check_output("rbm")
-    data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    rows = in_units(session, data, family(settings.visible_units), options, default=DEFAULT_THRESHOLD)
-    data = replace(data, value=None)  # the rows take its place in memory
-    y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
-    groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
-    scored = groups.X[groups.held] if settings.average_scores else None
-    problem = learning.Problem(groups.training_rows(), settings, scored)
-    size = f"{len(problem.rows)} × {groups.X.shape[1]} × {settings.hidden}"
-    session.require_memory(learning.memory(problem), f"learning {size} weights")
-    warn_of_rows(session, problem)
-    steps = learning.total_steps(problem)
-    state = session.iterate(
-        lambda now: learning.step(problem, now, map=session.map), lambda: learning.init(problem), steps=steps, label="learning"
-    )
-    model = classes.assemble(groups, state, settings, scored=options["per_class"], map=session.map)
-    model = replace(model, **rows.as_seen())
-    warn_of_edge(session, model)
-    models = f"{model.count} models × " if model.count > 1 else ""
-    session.save(model, f"{models}{settings.hidden} hidden, {settings.epochs} epochs", history=data)
+    fit_models(session, source, options, settings, default=DEFAULT_THRESHOLD)
 
 
 def _settings(session: Session, options: dict[str, Any]) -> Settings:

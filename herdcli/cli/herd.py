@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from herdcli.cli import herd_input
+from herdcli.cli import herd_input, herd_runs, shards
 from herdcli.cli.options import Parsed, checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.session import Session
-from herdcli.errors import BadUsage, NotConverged
-
-if TYPE_CHECKING:
-    from herdcli.herding.model import Herding
+from herdcli.errors import BadUsage
 
 
 def _parse_step_sizes(text: str) -> tuple[int, ...]:
@@ -73,7 +70,7 @@ def _parse_step_sizes(text: str) -> tuple[int, ...]:
 @click.option(
     "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Where weights run away."
 )
-@stage(data_options, seed_option, threads_option, checkpoint_options, output_options)
+@stage(data_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, source: str, **options: Any) -> None:
     """Herding: deterministic weights and pseudo-samples that match the data's moments.
 
@@ -91,36 +88,9 @@ def command(session: Session, source: str, **options: Any) -> None:
     _warn_of_ignored(session, options)
     session.check_output("herding")
     inputs = herd_input.read(session, source, options)
-    problem, module = inputs.problem, inputs.module
-    state = session.iterate(
-        lambda now: module.step(problem, now, map=session.map),
-        lambda: module.init(problem),
-        steps=module.total_steps(problem),
-        label="herding",
-    )
-    value = inputs.finish(state, session.map)
-    runs = f"{value.count} runs × " if value.count > 1 else ""
-    session.save(
-        value, f"{runs}{options['iterations']} iterations, moments to {value.gap.largest_visible.max():.2g}", history=inputs.history
-    )
-    _warn_of_growth(session, value, options["on_nonconvergence"])
-
-
-def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:
-    """The result is written either way; runaway weights are said, or are exit 1."""
-    from herdcli.herding.model import GROWTH
-
-    if value.decoupled:
-        session.console.note("rates only approximate the data: the weights keep growing slowly")
-    if value.growth <= GROWTH or value.decoupled:
-        return
-    message = f"weights ran away: ‖w‖ grew {value.growth:.2f}-fold over the second half of the run (bound {GROWTH:g})"
-    hint = "try --variant safe" if value.model == "rbm" else "use an exact --maximiser"
-    if value.visible_growth > GROWTH and not value.flip and value.variant == "local" and value.representation == "spin":
-        hint = "the visible part grows, as in the mirror image of the data: try --flip, or --variant safe"
-    if reaction == "error":
-        raise NotConverged(message, hint=hint)
-    session.console.warn(f"{message}; {hint}")
+    if inputs.problem.count == 1 and not options["per_class"]:
+        shards.refuse(session, "--per-class herds one run per label")
+    herd_runs.run(session, inputs, options)
 
 
 def _warn_of_ignored(session: Session, options: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ DEFAULT_THRESHOLD = 0.2
 
 @dataclass(frozen=True)
 class Inputs:
-    """A problem, the module that steps it, and what makes the artifact of its last state."""
+    """A problem, the module that steps it, and what makes the artifact of it, or of a part of it, and its last state."""
 
     problem: Any
     module: ModuleType
@@ -75,8 +75,8 @@ def _rows(session: Session, data: Artifact, options: dict[str, Any]) -> Inputs:
     seen: dict[str, Any] = {"image_shape": rows.image_shape, "threshold": rows.threshold, "value_range": rows.value_range}
     del groups, rows
 
-    def finish(state: Any, map: Any) -> Herding:
-        value = (classes.assemble_hidden if hidden else classes.assemble_visible)(problem, state)
+    def finish(own: Any, state: Any) -> Herding:
+        value = (classes.assemble_hidden if hidden else classes.assemble_visible)(own, state)
         known: dict[str, Any] = {"units": labels.units, "all_units": labels.all_units, "classes": names if scored else None}
         return replace(value, **seen, **known, scores=classes.scores(labels, nearest, state) if nearest is not None else None)
 
@@ -94,7 +94,7 @@ def _vectors(data: Artifact, options: dict[str, Any]) -> Inputs:
 
     source = visible.from_vectors(_dense(data))
     problem = visible.Problem((source,), _visible_settings(options, source.units))
-    return Inputs(problem, visible, lambda state, map: classes.assemble_visible(problem, state), data)
+    return Inputs(problem, visible, classes.assemble_visible, data)
 
 
 def _moments(data: Artifact, options: dict[str, Any]) -> Inputs:
@@ -109,7 +109,7 @@ def _moments(data: Artifact, options: dict[str, Any]) -> Inputs:
     units = unit_count(X.shape[1], features)
     source = visible.from_moments(X[0], units, features, options["representation"])
     problem = visible.Problem((source,), _visible_settings(options, units))
-    return Inputs(problem, visible, lambda state, map: classes.assemble_visible(problem, state), data)
+    return Inputs(problem, visible, classes.assemble_visible, data)
 
 
 def _rates(session: Session, options: dict[str, Any]) -> Inputs:
@@ -126,7 +126,7 @@ def _rates(session: Session, options: dict[str, Any]) -> Inputs:
             raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {options[name]}", where=earlier.name)
     problem = dynamics.Problem(drives, _settings(dynamics.Settings, options, **inherited))
     kept = {name: getattr(learned, name) for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range")}
-    return Inputs(problem, dynamics, lambda state, map: replace(classes.assemble_hidden(problem, state), **kept), earlier)
+    return Inputs(problem, dynamics, lambda own, state: replace(classes.assemble_hidden(own, state), **kept), earlier)
 
 
 def _dense(data: Artifact) -> Any:

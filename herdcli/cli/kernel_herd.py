@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from herdcli.cli import kernel_herd_input, kernel_herd_tables
+from herdcli.cli import kernel_herd_groups, kernel_herd_input, kernel_herd_tables, shards
 from herdcli.cli.options import (
     Parsed,
     checkpoint_options,
@@ -104,7 +104,7 @@ def _parse_scale(text: str) -> str | tuple[float, ...]:
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
 @click.option("--extend", metavar="ARTIFACT", default=None, help="Go on from these samples to --count atoms.")
 @click.option("--no-state", is_flag=True, help="Leave out what --extend goes on from.")
-@stage(input_format_option, seed_option, threads_option, checkpoint_options, output_options)
+@stage(input_format_option, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, source: str, **options: Any) -> None:
     """Choose few weighted points that stand for a data set or a density: kernel herding and conditional gradients.
 
@@ -122,24 +122,8 @@ def command(session: Session, source: str, **options: Any) -> None:
     same whatever --count.  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
     """
-    from herdcli.quadrature import assemble, selection
-
+    if not options["by"]:
+        shards.refuse(session, "--by COLUMN makes groups of rows")
     kernel_herd_tables.check_output(session)
     inputs = kernel_herd_input.read(session, source, options)
-    problem = inputs.problem
-    session.require_memory(selection.estimate(problem), "herding")
-    run = selection.Selection(problem, session.map)
-    state = session.iterate(run.step, run.init, steps=selection.total_steps(problem), label="herding")
-    value = assemble.samples(
-        problem,
-        state,
-        inputs.rows,
-        kind=options["weights"],
-        projected=options["trace_projected"],
-        scale=inputs.scale,
-        names=inputs.group_names,
-        feature_names=inputs.feature_names,
-        keep_state=not options["no_state"],
-    )
-    kernel_herd_tables.close(session, value, options["count"])
-    kernel_herd_tables.save(session, value, f"{len(value.index)} atoms, {problem.kernel.text()}", inputs.history)
+    kernel_herd_groups.run(session, inputs, options)

@@ -110,7 +110,7 @@ def check_output(session: Session) -> None:
 
 
 def _is_csv(session: Session) -> bool:
-    return session.output.lower().endswith(".csv")
+    return session.output.lower().endswith(".csv") and session.shard is None
 
 
 def save(session: Session, value: Samples, summary: str, history: Artifact | None) -> None:

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit-rbm": ("herdcli.cli.fit_rbm", "Learn restricted Boltzmann machines by contrastive divergence."),
     "herd": ("herdcli.cli.herd", "Herd: deterministic weights and pseudo-samples that match the data's moments."),
     "nherd-train": ("herdcli.cli.nherd_train", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin."),
-    "merge": ("herdcli.cli.merge", "Make one classifier of several that were learned apart."),
+    "merge": ("herdcli.cli.merge", "Join the shards of a run, or make one classifier of several."),
     "kernel-herd": ("herdcli.cli.kernel_herd", "Choose few weighted points that stand for a data set or a density."),
     "network": ("herdcli.cli.network", "Make Markov networks: lattices, trees, random graphs; change their format."),
     "ups-infer": ("herdcli.cli.ups_infer", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),

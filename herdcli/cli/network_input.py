@@ -121,8 +121,8 @@ def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]
 
 def check_text_output(session: Session, kind: str, form: str) -> None:
     """Refuse an output that cannot be made, before any work is done."""
-    if form == "hdf5":
-        session.check_output(kind)
+    if form == "hdf5" or session.shard is not None:
+        session.check_output(kind, None if form == "hdf5" else form)
     else:
         check_output(session.output, "dataset", format="csv", clobber=session.clobber)  # as for any text
 

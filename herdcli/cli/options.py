@@ -220,6 +220,7 @@ def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
         resume=options.pop("resume", False),
         dry_run=options.pop("dry_run", False),
         lock=options.pop("lock", None),
+        shard=options.pop("shard", None),
     )
 
 

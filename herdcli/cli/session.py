@@ -18,6 +18,7 @@ from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.wording import readable
 from herdcli.cli.console import Console, write_stdout
 from herdcli.errors import BadUsage, DataError, Interrupted
+from herdcli.shards import Place
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,8 @@ class Session:
     dry_run: bool
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
+    shard: Place | None = None
+    restores: bool = False  # the history of what is saved is that of the input: no stage of its own
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
@@ -82,8 +85,15 @@ class Session:
         if option in self.given:
             self.console.warn(f"--{option.replace('_', '-')} has no effect {why}")
 
+    @property
+    def place(self) -> Place:
+        """Which units of work are this run's: all without --shard."""
+        return self.shard or Place()
+
     def check_output(self, kind: str, format: str | None = None) -> None:
         """Refuse an output that cannot be made, before any work is done."""
+        if self.shard is not None:
+            kind = f"{kind}-shard"
         if not self.dry_run:
             artifacts.check_output(self.output, kind, format=format, clobber=self.clobber)
 
@@ -121,7 +131,8 @@ class Session:
     def save(self, value: Any, summary: str, *, history: Artifact | None = None, format: str | None = None) -> None:
         """Write the one artifact, say so in the closing line, and drop the checkpoint."""
         earlier = [] if history is None else list(history.history)
-        written = artifacts.save(self.output, value, [*earlier, self.record()], format=format, clobber=self.clobber)
+        records = earlier if self.restores else [*earlier, self.record()]
+        written = artifacts.save(self.output, value, records, format=format, clobber=self.clobber)
         self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {readable(written.size)}")
         if self.checkpoint:
             self._saved = False
@@ -147,6 +158,7 @@ class Session:
         if self.dry_run:
             self._print_plan(step, init(), steps, label)
         path, digest = self.checkpoint, provenance.digest(self.record())
+        digest += f" {self.shard}" if self.shard else ""
         state = init()
         if path and self.resume:
             saved = artifacts.load_checkpoint(path, type(state), digest)

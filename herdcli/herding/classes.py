@@ -7,7 +7,7 @@ held-out rows, from which classes are told (Welling 2009, sec. 10).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from herdcli.herding.rates import driven, identity_gap
 from herdcli.numerics.neighbours import nearest
 from herdcli.numerics.scores import Scores
 from herdcli.schema import Array
+from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
 
@@ -92,6 +93,18 @@ def visible_problem(groups: Groups, settings: visible.Settings) -> visible.Probl
     rows = [values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
     queries = values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
     return visible.Problem(tuple(visible.from_rows(part, settings.features) for part in rows), settings, queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HerdingShard(Shard):
+    """Some runs of herding, each an artifact of its own."""
+
+    parts: list[Herding]
+
+
+def one_by_one(problem: Any, state: Any, assemble: Callable[[Any, Any], Herding]) -> list[Herding]:
+    """Each run of a finished state as an artifact of its own; `schema.joined` along C makes one of them all."""
+    return [assemble(problem.part([u]), replace(state, runs=[run])) for u, run in enumerate(state.runs)]
 
 
 def nearest_classes(groups: Groups, map: Callable[..., Any] = map) -> Array:

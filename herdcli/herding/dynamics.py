@@ -12,8 +12,8 @@ Source: Welling (2009), sec. 4, 7 and 10; arrangement in docs/design.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -102,11 +102,15 @@ class Drive:
 
 @dataclass(frozen=True)
 class Problem:
-    """One source of driving terms for each run, and the rows (q, ceil(D/64)) whose energies all runs average."""
+    """One source of driving terms for each run, and the rows (q, ceil(D/64)) whose energies all runs average.
+
+    numbers  of the runs among all, of which their random numbers are functions; None: 0, 1, ….
+    """
 
     units: tuple[Packed | Drive, ...]
     settings: Settings
     queries: Array | None = None
+    numbers: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         for unit in self.units:
@@ -114,6 +118,19 @@ class Problem:
                 raise BadUsage("--variant safe starts from rows of data, and there are none", hint="use --variant local")
             if isinstance(unit, Packed) and unit.count > MOST_ROWS:
                 raise DataError(f"{unit.count} rows in one run, more than {MOST_ROWS}")
+
+    @property
+    def count(self) -> int:
+        """Number of runs."""
+        return len(self.units)
+
+    def number(self, u: int) -> int:
+        """The number of run u among all, here and elsewhere."""
+        return u if self.numbers is None else self.numbers[u]
+
+    def part(self, runs: Sequence[int]) -> Problem:
+        """Some of the runs alone, which go as they do among all."""
+        return replace(self, units=tuple(self.units[u] for u in runs), numbers=[self.number(u) for u in runs])
 
     @property
     def visible(self) -> int:
@@ -176,7 +193,7 @@ def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Arra
     if isinstance(unit, Drive):
         M, b, c, x, z = (part.copy() for part in unit.start)
         return M, b, c, x, z
-    draws = generator(settings.seed, Stream.HERDING, unit=u)
+    draws = generator(settings.seed, Stream.HERDING, unit=problem.number(u))
     M = 2 * np.rint(draws.normal(0.0, max(0.05 * unit.count, 2.0), (D, K))).astype(np.int32)
     x = unit.row(int(draws.integers(unit.count)), settings.representation)
     return M, np.zeros(D, dtype=np.int64), np.zeros(K, dtype=np.int64), x, np.ones(K, dtype=np.int8)

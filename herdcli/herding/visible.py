@@ -10,8 +10,8 @@ Source: Welling (2009), eq. 10–11 without hidden variables; Bach et al. (2012)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -121,6 +121,15 @@ class Problem:
             )
         if settings.maximiser == "rows" and not all(len(source.candidates) for source in self.sources):
             raise BadUsage("--maximiser rows needs rows of data, and only moments are given")
+
+    @property
+    def count(self) -> int:
+        """Number of runs."""
+        return len(self.sources)
+
+    def part(self, runs: Sequence[int]) -> Problem:
+        """Some of the runs alone, which go as they do among all: nothing in them is random."""
+        return replace(self, sources=tuple(self.sources[u] for u in runs))
 
     @property
     def length(self) -> int:

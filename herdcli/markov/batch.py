@@ -7,6 +7,7 @@ the row variable, which is eliminated last; the marginal of a variable and the r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,8 @@ from herdcli.errors import DataError, NegativeResult
 from herdcli.markov import cliques, junction_tree
 from herdcli.markov.junction_tree import log_sum
 from herdcli.markov.network import MOST_AXES, Factor, Network, build
-from herdcli.schema import Array
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
 
 BLOCK = 1 << 22  # table cells of all cliques, for the rows taken at once
 
@@ -29,8 +31,35 @@ class State:
     step: int
 
 
+@dataclass(frozen=True)
+class Answers:
+    """Of the rows of one block."""
+
+    marginals: Array = array("n P", "marginals of all variables", kind="f")
+    log_z: Array = array("n", "log Z of each row", kind="f")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of marginals are."""
+
+    names: list[str]
+    variables: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsShard(Shard):
+    """Some blocks of rows."""
+
+    parts: list[Answers]
+    rest: Columns | None = None
+
+
 class Batch:
-    """Evidence (rows, columns) as states, −1 where there is none, of some variables; a step is a block of rows."""
+    """Evidence (rows, columns) as states, −1 where there is none, of some variables; a step is a block of rows.
+
+    count  blocks of all rows.  own  numbers of those to be done, all unless a part is taken.
+    """
 
     def __init__(self, network: Network, variables: list[int], evidence: Array, *, orders: int, seed: int) -> None:
         self.network, self.variables, self.evidence = network, variables, evidence
@@ -44,7 +73,13 @@ class Batch:
         self.order, self.width, self.cells = found.order, found.width, max(1.0, found.cells)
         self.possible = found.complete and found.width + 2 <= MOST_AXES
         self.rows = max(1, min(len(evidence), int(BLOCK / self.cells)))
-        self.steps = -(-len(evidence) // self.rows)
+        self.count = -(-len(evidence) // self.rows)
+        self.own: Sequence[int] = range(self.count)
+
+    @property
+    def steps(self) -> int:
+        """A step is a block."""
+        return len(self.own)
 
     def bytes_needed(self) -> tuple[int, str]:
         """Of the tables of a block of rows."""
@@ -53,12 +88,17 @@ class Batch:
 
     def init(self) -> State:
         """No row done."""
-        return State(np.empty((len(self.evidence), int(self.network.cardinality.sum()))), np.empty(len(self.evidence)), 0)
+        rows = sum(len(self._evidence_of(block)) for block in self.own)
+        return State(np.empty((rows, int(self.network.cardinality.sum()))), np.empty(rows), 0)
+
+    def _evidence_of(self, block: int) -> Array:
+        rows: Array = self.evidence[block * self.rows : (block + 1) * self.rows]
+        return rows
 
     def step(self, state: State) -> State:
         """The next block of rows."""
-        start = state.step * self.rows
-        block = self.evidence[start : start + self.rows]
+        start = self.own[state.step] * self.rows
+        block = self._evidence_of(self.own[state.step])
         count, last = len(block), self.network.count
         column = {i: k for k, i in enumerate(self.variables)}
         factors: list[Factor] = []
@@ -73,22 +113,28 @@ class Batch:
             found = junction_tree.calibrate(whole, junction_tree.plan(whole, np.append(self.order, last)))
         except NegativeResult:
             raise _impossible(start) from None
-        self._read(found, count, slice(start, start + count), state)
+        self._read(found, start, state)
         state.step += 1
         return state
 
-    def _read(self, found: junction_tree.Calibrated, count: int, rows: slice, state: State) -> None:
+    def _read(self, found: junction_tree.Calibrated, start: int, state: State) -> None:
         """Normalised row by row, in logarithms, as rows may differ by any factor."""
+        rows = slice(state.step * self.rows, (state.step + 1) * self.rows)
         offset = np.concatenate(([0], np.cumsum(self.network.cardinality)))
         for scope, table in zip(found.tree.scopes[:-1], found.tables, strict=False):
             logs = log_sum(table, tuple(range(1, table.ndim - 1)))
             top = logs.max(axis=0)
             if (top == -np.inf).any():
-                raise _impossible(rows.start + int(np.argmax(top == -np.inf)))
+                raise _impossible(start + int(np.argmax(top == -np.inf)))
             p = np.exp(logs - top)
             i = scope[0]
             state.marginals[rows, offset[i] : offset[i + 1]] = (p / p.sum(axis=0)).T
             state.log_z[rows] = np.log(p.sum(axis=0)) + top
+
+    def answers(self, state: State) -> list[Answers]:
+        """The finished blocks one by one."""
+        cuts = [self.rows * (place + 1) for place in range(self.steps - 1)]
+        return [Answers(*parts) for parts in zip(np.split(state.marginals, cuts), np.split(state.log_z, cuts), strict=True)]
 
     def done(self, state: State) -> bool:
         """After the last block."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.markov import bethe
+from herdcli.markov.beliefs import Beliefs
 from herdcli.markov.pairwise import Pairwise
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
+from herdcli.shards import Shard
 
 if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
+    from herdcli.markov.algorithms import Settings
 
 SAME = 1e-4  # largest difference of marginals within one fixed point
 
@@ -48,20 +51,27 @@ def marginals(settings: Settings, cardinality: Array, tilt: float = 0.0) -> Arra
     return result
 
 
-def best(results: list[Result]) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class BeliefsShard(Shard):
+    """What came of some of the first states, each an artifact of its own."""
+
+    parts: list[Beliefs]
+
+
+def best(results: Sequence[Beliefs]) -> Beliefs:
     """The converged result of lowest free energy, with the free energies of all distinct fixed points, lowest first, and how
     many runs ended in each; the first result where none converged."""
-    found: list[tuple[Result, Array, int]] = []
+    found: list[tuple[Beliefs, int]] = []
     for each in results:
-        if not each.attributes["converged"]:
+        if not each.converged:
             continue
-        flat = np.concatenate(each.nodes)
-        at = next((k for k, (_, other, _) in enumerate(found) if np.abs(flat - other).max() <= SAME), len(found))
+        at = next((k for k, (other, _) in enumerate(found) if np.abs(each.node - other.node).max() <= SAME), len(found))
         if at == len(found):
-            found.append((each, flat, 0))
-        found[at] = (*found[at][:2], found[at][2] + 1)
-    found.sort(key=lambda entry: float(entry[0].attributes["free_energy"]))
-    chosen = found[0][0] if found else results[0]
-    energies = np.array([entry[0].attributes["free_energy"] for entry in found], dtype=np.float64)
-    certificate = {"fixed_point_energy": energies, "fixed_point_runs": np.array([runs for _, _, runs in found], dtype=np.int64)}
-    return replace(chosen, attributes=chosen.attributes | certificate)
+            found.append((each, 0))
+        found[at] = (found[at][0], found[at][1] + 1)
+    found.sort(key=lambda entry: entry[0].free_energy)
+    return replace(
+        found[0][0] if found else results[0],
+        fixed_point_energy=np.array([result.free_energy for result, _ in found], dtype=np.float64),
+        fixed_point_runs=np.array([runs for _, runs in found], dtype=np.int64),
+    )

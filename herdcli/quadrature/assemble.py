@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,8 @@ from herdcli.quadrature.selection import Problem, Result, State
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows
 from herdcli.quadrature.weights import projected_trace, report, weights
-from herdcli.schema import Array
+from herdcli.schema import Array, joined
+from herdcli.shards import Shard
 
 MOST_UNITS = 20  # up to which moments are kept
 
@@ -66,10 +69,44 @@ def samples(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SamplesShard(Shard):
+    """The atoms of some groups, each an artifact of its own."""
+
+    parts: list[Samples]
+
+
+def one_by_one(problem: Problem, state: State, rows: Sequence[Array | None], names: Sequence[str] | None, **more: Any) -> list[Samples]:
+    """The artifact of each group by itself; without names of groups there is one, as of merge-and-reduce.  more  see `samples`."""
+    if names is None:
+        return [samples(problem, state, rows, **more)]
+    return [
+        samples(problem.part([g]), replace(state, done=[result]), [rows[g]], names=[names[g]], **more)
+        for g, result in enumerate(state.done)
+    ]
+
+
+def together(parts: Sequence[Samples]) -> Samples:
+    """The artifact of all groups in their order."""
+    made = joined(parts, "m", "G", "p")
+    if made.group is None:
+        return made
+    traces = [0 if part.projected is None else len(part.projected.count) for part in parts]
+    return replace(
+        made,
+        group=np.repeat(np.arange(len(parts)), [len(part.index) for part in parts]),
+        projected=None if made.projected is None else replace(made.projected, group=np.repeat(np.arange(len(parts)), traces)),
+        ended=next((part.ended for part in parts if part.ended), ""),
+        group_names=[name for part in parts for name in part.group_names or ()],
+        state=None if made.state is None else [state for part in parts for state in part.state or ()],
+    )
+
+
 def _moment(problem: Problem) -> Array | None:
     """E Φ of a feature kernel in one group of few columns: the mean, then E x_i x_j for i < j."""
     kernel, target = problem.kernel, problem.groups[0].target
-    if not isinstance(kernel, Features) or len(problem.groups) > 1 or target.dimension > MOST_UNITS:
+    several = len(problem.groups) > 1 or problem.numbers is not None
+    if not isinstance(kernel, Features) or several or target.dimension > MOST_UNITS:
         return None
     mean, second = target.moments()
     if not kernel.pairs or second is None:

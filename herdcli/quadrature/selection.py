@@ -6,7 +6,7 @@ Merge-and-reduce is the same run with a last group: the blocks' weighted atoms a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,12 +55,26 @@ class Group:
 
 @dataclass(frozen=True)
 class Problem:
-    """Groups under one kernel; with `reduce` atoms wanted, the last group are the atoms of the others (merge-and-reduce)."""
+    """Groups under one kernel; with `reduce` atoms wanted, the last group are the atoms of the others (merge-and-reduce).
+
+    numbers  of the groups among all, of which their random numbers are functions; None: these are all.
+    """
 
     kernel: Kernel
     groups: tuple[Group, ...]
     settings: Settings
     reduce: int = 0
+    numbers: Sequence[int] | None = None
+
+    def number(self, g: int) -> int:
+        """The number of group g among all, here and elsewhere."""
+        return g if self.numbers is None else self.numbers[g]
+
+    def part(self, groups: Sequence[int]) -> Problem:
+        """Some of the groups alone, whose atoms are what they are among all."""
+        if len(groups) == len(self.groups):
+            return self
+        return replace(self, groups=tuple(self.groups[g] for g in groups), numbers=[self.number(g) for g in groups])
 
     @property
     def runs(self) -> int:
@@ -277,7 +291,7 @@ class Selection:
             state.active = state.active or _begin(active_set, active, group.start and group.start.active)
             state.active = active_set.step(active, state.active)
             return bool(state.active.ended)
-        sequence = rules.Problem(space, group.target, replace(rule, unit=state.group), group.polish)
+        sequence = rules.Problem(space, group.target, replace(rule, unit=self.problem.number(state.group)), group.polish)
         if state.sequence is None:
             saved = group.start.sequence if group.start else None
             state.sequence = rules.extended(sequence, saved, group.count) if saved else rules.init(sequence, group.count)

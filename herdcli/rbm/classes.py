@@ -7,7 +7,7 @@ training row is then scored by models that did not see it, so that a calibration
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,12 @@ from herdcli.numerics.scores import Scores, align
 from herdcli.rbm import transform
 from herdcli.rbm.learning import Selected, Settings, State
 from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
-from herdcli.schema import Array
+from herdcli.rbm.units import family
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
+
+Map = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class Groups:
         """Indices of the validation and test rows."""
         return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
 
+    @property
+    def valid(self) -> Array:
+        """Indices of the validation rows."""
+        return np.flatnonzero(self.split == VALID)
+
 
 def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
     """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
@@ -61,33 +70,131 @@ def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, see
     return Groups(X, y, split, fold, names, folds)
 
 
-def assemble(groups: Groups, state: State, settings: Settings, *, scored: bool, map: Callable[..., Any] = map) -> RBM:
-    """The artifact of a finished fit: the models of all training rows, the held-out rows, and with `scored` their energies.
+@dataclass(frozen=True)
+class Learned:
+    """One model of a fit, and the energies of rows that only this model can give."""
 
-    state  of the models in the order of `Groups.training_rows`; those of the folds serve the scores and are dropped.
+    W: Array = array("D K", "pair weights", kind="f")
+    b: Array = array("D", "visible biases", kind="f")
+    c: Array = array("K", "hidden biases", kind="f")
+    trace: Array = array("E", "reconstruction error of each epoch", kind="f")
+    energy: Array | None = array("n", "free energies of the rows that this model scores", kind="f", optional=True)
+    reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
+    training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What an `rbm` holds besides its models.  folds and the scores' labels say in which order the models' energies stand."""
+
+    settings: Settings
+    holdout: Rows
+    folds: int = 0
+    scores: Scores | None = None  # with no column of energies
+    classes: list[str] | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    threshold: float | None = None
+    value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+    column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
+    column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBMShard(Shard):
+    """Some models of a fit with one model per class: those of all training rows come first, then for each fold those that leave it out."""
+
+    parts: list[Learned]
+    rest: Frame | None = None
+
+
+def learned(groups: Groups, state: State, settings: Settings, units: Sequence[int], *, scored: bool, map: Map = map) -> list[Learned]:
+    """The models of a finished fit, of which model m of the state is number units[m] of `Groups.training_rows`.
+
+    scored  with the energies of the held-out rows, or of a fold's model of the fold's rows.
     """
-    count, held = len(groups.names), groups.held
-    chosen = asdict(settings)
-    del chosen["hidden"]
-    every = RBM(W=state.W, b=state.b, c=state.c, **chosen)
-    return replace(
-        every,
-        W=state.W[:count],
-        b=state.b[:count],
-        c=state.c[:count],
-        trace=Trace(state.trace[:, :count]),
-        holdout=Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None),
-        scores=_scores(groups, every, state, map) if scored else None,
-        classes=groups.names if scored else None,
-        training_energy=_training_energy(groups, every.harmoniums()[:count], map),
+    count, rows = len(groups.names), groups.training_rows()
+    layers = family(settings.visible_units), family(settings.hidden_units)
+
+    def finished(m: int, unit: int) -> Learned:
+        W, b, c, fold = state.W[m], state.b[m], state.c[m], unit // count - 1
+        model = Harmonium(W.astype(np.float64), b.astype(np.float64), c.astype(np.float64), *layers)
+
+        def energy(chosen: Array | Selected) -> Array:
+            return transform.energies([model], chosen, map)[:, 0]
+
+        own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
+        found = None
+        if scored:
+            found = energy(Selected(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
+        return Learned(
+            W=W,
+            b=b,
+            c=c,
+            trace=state.trace[:, m],
+            energy=found,
+            reference=energy(Selected(groups.X, groups.valid)) if scored and groups.folds else None,
+            training_energy=float(energy(rows[unit]).mean()) if fold < 0 else None,
+        )
+
+    return [finished(m, unit) for m, unit in enumerate(units)]
+
+
+def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> Frame:
+    """What belongs to no model of a fit.  seen  how rows became unit values."""
+    held = groups.held
+    rows = Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None)
+    labels, names = (_labels(groups), groups.names) if scored else (None, None)
+    return Frame(settings, rows, groups.folds, labels, names, **seen)
+
+
+def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
+    """The artifact of all models in their order and of what else it holds; models of folds serve the scores and are dropped."""
+    count = len(models) // (rest.folds + 1)
+    final = models[:count]
+    settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
+    seen = ("holdout", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale")
+    return RBM(
+        W=np.stack([model.W for model in final]),
+        b=np.stack([model.b for model in final]),
+        c=np.stack([model.c for model in final]),
+        trace=Trace(np.stack([model.trace for model in final], axis=1)),
+        scores=None if rest.scores is None else replace(rest.scores, energy=_energies(models, rest.folds)),
+        training_energy=np.array([model.training_energy for model in final], dtype=np.float64),
+        **settings,
+        **{name: getattr(rest, name) for name in seen},
     )
 
 
-def _training_energy(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any]) -> Array:
-    """Mean free energy of each model's own training rows, (C,)."""
-    chosen = groups.training_rows()[: len(models)]
-    means = [transform.energies([h], rows, map).mean() for h, rows in zip(models, chosen, strict=True)]
-    return np.array(means, dtype=np.float64)
+def _energies(models: Sequence[Learned], folds: int) -> Array:
+    """Energies (n, C) of the held-out rows, then those of each fold, moved to the scale of the final models by the validation rows."""
+    count = len(models) // (folds + 1)
+
+    def columns(name: str, fold: int) -> Array:
+        own = models[count * (fold + 1) : count * (fold + 2)]
+        return np.stack([getattr(model, name) for model in own], axis=1)
+
+    parts = [columns("energy", -1)]
+    for fold in range(folds):
+        found, reference = columns("energy", fold), columns("reference", -1)
+        parts.append(align(found, columns("reference", fold), reference) if len(reference) else found)
+    return np.concatenate(parts)
+
+
+def _labels(groups: Groups) -> Scores:
+    """Class, part and nearest training row of the rows that are scored; that row is among those their models learned from."""
+    training = groups.split == TRAIN
+    parts = [(groups.held, np.flatnonzero(training))]
+    parts += [(np.flatnonzero(groups.fold == f), np.flatnonzero(training & (groups.fold != f))) for f in range(groups.folds)]
+    order = np.concatenate([rows for rows, _ in parts])
+    near = nearest if groups.X.dtype.kind in "iub" else nearest_euclidean
+    neighbours = [groups.y[seen[near(groups.X[rows], groups.X[seen])]] for rows, seen in parts]
+    return Scores(
+        energy=np.empty((len(order), 0)),
+        y=groups.y[order],
+        split=groups.split[order],
+        nearest=np.concatenate(neighbours),
+        majority=int(np.bincount(groups.y[training], minlength=len(groups.names)).argmax()),
+    )
 
 
 def judged_on(model: RBM, X: Array, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
@@ -105,42 +212,3 @@ def judged_on(model: RBM, X: Array, split: Array, y: Array | None, map: Callable
             energy = np.array([transform.energies([h], rows, map).mean() for h, rows in zip(models, own, strict=True)])
     rows = Rows(X[held], split[held], None if y is None else y[held])
     return replace(model, holdout=rows, scores=None, training_energy=energy)
-
-
-def _scores(groups: Groups, every: RBM, state: State, map: Callable[..., Any]) -> Scores:
-    """Energies averaged while learning where the state has them, else those of the finished models."""
-    found = scores(groups, every.harmoniums(), map)
-    return found if state.energy is None else replace(found, energy=state.energy / every.average_scores)
-
-
-def scores(groups: Groups, models: Sequence[Harmonium], map: Callable[..., Any] = map) -> Scores:
-    """Free energies of held-out rows (and, with folds, of training rows) under every class's model.
-
-    models  in the order of `Groups.training_rows`.  A fold's energies are moved to the scale of the final models by
-    the validation rows; a row's nearest training row is searched among those that its models learned from.
-    """
-    count, training = len(groups.names), groups.split == TRAIN
-    final = list(models[:count])
-
-    def energies(rows: Array, scored_by: Sequence[Harmonium]) -> Array:
-        return transform.energies(scored_by, Selected(groups.X, rows), map)
-
-    held, valid = groups.held, np.flatnonzero(groups.split == VALID)
-    parts = [(held, np.flatnonzero(training), energies(held, final))]
-    reference = energies(valid, final)
-    for fold in range(groups.folds):
-        inside, own = np.flatnonzero(groups.fold == fold), models[count * (fold + 1) : count * (fold + 2)]
-        found = energies(inside, own)
-        if len(valid):
-            found = align(found, energies(valid, own), reference)
-        parts.append((inside, np.flatnonzero(training & (groups.fold != fold)), found))
-    order = np.concatenate([rows for rows, _, _ in parts])
-    near = nearest if groups.X.dtype.kind in "iub" else nearest_euclidean
-    neighbours = [groups.y[seen[near(groups.X[rows], groups.X[seen])]] for rows, seen, _ in parts]
-    return Scores(
-        energy=np.concatenate([energy for _, _, energy in parts]),
-        y=groups.y[order],
-        split=groups.split[order],
-        nearest=np.concatenate(neighbours),
-        majority=int(np.bincount(groups.y[training], minlength=count).argmax()),
-    )

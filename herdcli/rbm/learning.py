@@ -86,7 +86,7 @@ def init(problem: Problem) -> State:
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
     for m, rows in enumerate(problem.rows):
-        first = generator(settings.seed, Stream.INITIAL, unit=m)
+        first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
         W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(scale)
         b[m] = problem.visible.base_rate(rows[:])
         chain[m] = hidden.fair_states(chain[m].shape, first)
@@ -149,7 +149,7 @@ def _update(problem: Problem, state: State, m: int) -> None:
         if units.name == "gaussian" and np.isfinite(largest[index]):
             largest[index] = 0.0  # a bias is a mean and has no natural bound
     if not np.max(largest) <= LARGEST:
-        which = f"model {m}" if len(problem.rows) > 1 else "the model"
+        which = f"model {problem.unit(m)}" if len(problem.rows) > 1 or problem.units else "the model"
         raise Diverged(
             f"{which} diverged in epoch {epoch + 1}: parameters beyond {LARGEST:g} or not finite",
             hint=f"lower the learning rate (it is {settings.learning_rate:g})",
@@ -219,7 +219,7 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
 def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> Sums:
     """Statistics of the rows in `order` minus those of model m's second phase, summed over blocks of BLOCK rows."""
     settings, scratch = problem.settings, problem.scratch()
-    draws = generator(settings.seed, Stream.GIBBS, unit=m, step=state.step)
+    draws = generator(settings.seed, Stream.GIBBS, unit=problem.unit(m), step=state.step)
     sweeper = Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
     if settings.algorithm in EXACT_PHASES:
         rows = problem.rows[m][order].astype(np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class Problem:
 
     scored  rows (n, D) whose energies under every model are averaged over its last updates.
     start   weights (D, K) and biases (D,), (K,) to begin every model with in place of random ones.
+    units   the models' numbers, of which their random numbers are functions; None: 0 … M−1.
+    most    rows of the largest model of all, where these are some of them; 0: of these.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
@@ -51,6 +53,8 @@ class Problem:
     settings: Settings
     scored: Array | None = None
     start: tuple[Array, Array, Array] | None = None
+    units: Sequence[int] | None = None
+    most: int = 0
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _means: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
     _constant: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -77,6 +81,16 @@ class Problem:
             raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
             raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
+
+    def part(self, units: Sequence[int]) -> Problem:
+        """Some of the models alone, which learn as they do among all."""
+        return replace(
+            self, rows=[self.rows[m] for m in units], units=[self.unit(m) for m in units], most=self.most or max(map(len, self.rows))
+        )
+
+    def unit(self, model: int) -> int:
+        """The number of a model among all that are learned, here and elsewhere."""
+        return model if self.units is None else self.units[model]
 
     @property
     def visible(self) -> Family:
@@ -113,14 +127,14 @@ class Problem:
     @property
     def chains(self) -> int:
         """Persistent chains per model: as set, else as many as the largest minibatch."""
-        most = max(map(len, self.rows))
+        most = self.most or max(map(len, self.rows))
         return self.settings.chains or min(self.settings.batch_size or most, most)
 
     def order(self, model: int, epoch: int) -> Array:
         """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""
         held, order = self._orders.get(model, (-1, None))
         if held != epoch or order is None:
-            order = generator(self.settings.seed, Stream.SHUFFLE, unit=model, step=epoch).permutation(len(self.rows[model]))
+            order = generator(self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch).permutation(len(self.rows[model]))
             self._orders[model] = (epoch, order)
         return order
 

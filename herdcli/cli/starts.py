@@ -1,0 +1,119 @@
+"""The runs of `herd ups-infer`: one, or one from each start, of which a shard does its own; the algorithms are in herdcli.markov."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cli import shards
+from herdcli.cli.inference import AUTO, RESTARTED
+from herdcli.cli.network_input import output_format, write_text
+from herdcli.cli.session import Session
+from herdcli.errors import BadUsage, NotConverged
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.markov.algorithms import Result, Settings
+    from herdcli.markov.network import Network
+    from herdcli.markov.starts import BeliefsShard
+
+FORMATS = ("hdf5", "mar", "pr")
+
+
+def infer(
+    session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], settings: Settings, options: Mapping[str, Any]
+) -> None:
+    """Infer marginals of the conditioned network given with its evidence, and save `beliefs`, marginals as text, or a shard."""
+    from herdcli.markov import beliefs
+    from herdcli.markov.starts import BeliefsShard
+
+    network, evidence = given
+    restarts = options["restarts"] if settings.algorithm in RESTARTED else 0
+    if not restarts:
+        shards.refuse(session, "--restarts makes several starts, --evidence-rows blocks of rows")
+    units = shards.units(session, restarts + 1, "starts")
+    inferred = _starts(session, network, settings, units) if restarts else [_inferred(session, network, settings)]
+    parts = [
+        beliefs.assemble(loaded.value, evidence, found.nodes, found.cliques, algorithm=name, **found.attributes) for found, name in inferred
+    ]
+    made = BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
+    shards.close(session, made, "starts", finish, loaded, options)
+
+
+def finish(session: Session, whole: BeliefsShard, history: Artifact, options: Mapping[str, Any]) -> None:
+    """Save the best of all starts."""
+    from herdcli.markov.starts import best
+
+    made, form = whole.parts[0], output_format(session, options.get("format"), FORMATS)
+    if len(whole.parts) > 1:
+        made = best(whole.parts)
+        told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
+        session.console.note(f"{len(whole.parts)} starts: distinct fixed points of free energy {told or '(none converged)'}")
+    summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + (
+        "" if made.algorithm == "gibbs" else f", log Z {made.log_z:.10g}"
+    )
+    if not made.converged:
+        _not_converged(session, made, options["on_nonconvergence"])
+    if form == "hdf5":
+        session.save(made, summary, history=history)
+    else:
+        from herdcli.markov import results
+
+        text = results.write_mar(made.marginals()) if form == "mar" else results.write_pr(made.log_z)
+        write_text(session, text, summary, form)
+
+
+def _starts(session: Session, network: Network, settings: Settings, units: Sequence[int]) -> list[tuple[Result, str]]:
+    """The results of the starts of these numbers, and the algorithm's name."""
+    if session.checkpoint:
+        raise BadUsage("--restarts takes no checkpoint", hint="leave out --checkpoint, or run it for each --seed")
+    return [(_run(session, network, replace(settings, start=k), k == units[0]), settings.algorithm) for k in units]
+
+
+def _inferred(session: Session, network: Network, settings: Settings) -> tuple[Result, str]:
+    """The result of the algorithm, under `auto` of the first that converges; and its name."""
+    from herdcli.artifacts import memory
+    from herdcli.markov import algorithms
+
+    tries = [(settings.algorithm, "")]
+    if settings.algorithm == AUTO:
+        if session.checkpoint:
+            raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
+        tries = algorithms.candidates(network, settings, session.max_memory or memory.default_limit())
+    for name, why in tries:
+        if why:
+            session.console.note(f"auto: {name}, {why}")
+        found = _run(session, network, replace(settings, algorithm=name))
+        if found.attributes.get("converged", True):
+            break
+    return found, name
+
+
+def _run(session: Session, network: Network, settings: Settings, first: bool = True) -> Result:
+    """One run of one algorithm."""
+    from herdcli.markov import algorithms
+
+    method = algorithms.method(network, settings)
+    if method.note and first:
+        session.console.note(method.note)
+    state = session.iterate(method.step, method.init, steps=method.steps, until=method.done, label=settings.algorithm)
+    size, what = method.bytes_needed(state)
+    session.require_memory(size, what)
+    if settings.algorithm == "junction-tree":
+        session.console.note(what.rstrip(","))
+    return method.result(state)
+
+
+def _not_converged(session: Session, made: Any, wanted: str) -> None:
+    message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
+    if made.algorithm == "gibbs":
+        message = f"the chains of gibbs disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
+    hint = "ups converges on every network: --algorithm ups"
+    if made.algorithm in ("ups", "double-loop"):
+        hint = "raise --iterations"
+    elif made.algorithm == "gbp":
+        hint = "--damping 0.5, or --algorithm double-loop, which converges"
+    if wanted == "error":
+        raise NotConverged(message, hint=hint)
+    session.console.warn(f"{message}; {hint}")

@@ -1,0 +1,276 @@
+"""--shard and herd merge: the bytes of the unsharded run from any division, and every way in which shards do not fit together."""
+
+from __future__ import annotations
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+from herdcli import artifacts
+from herdcli.herding import dynamics
+from herdcli.markov import batch
+
+CLASSES = 4
+FIT = ["fit-rbm", "rows.h5", "--per-class", "--hidden", "4", "--epochs", "2", "--batch-size", "3"]
+HERD = ["herd", "rows.h5", "--per-class", "--hidden", "5", "--iterations", "12"]
+ATOMS = ["kernel-herd", "rows.h5", "--by", "y", "-m", "4"]
+STARTS = ["ups-infer", "grid.h5", "--algorithm", "bp", "--schedule", "sequential", "--restarts", "3", "--iterations", "40"]
+EVIDENCE = ["ups-infer", "grid.h5", "--evidence-rows", "evidence.csv"]
+
+# name: the command, units of work in it, the suffix of the whole
+RUNS = {
+    "models": (FIT, CLASSES, "h5"),
+    "runs": (HERD, CLASSES, "h5"),
+    "groups": (ATOMS, CLASSES, "h5"),
+    "starts": (STARTS, CLASSES, "h5"),
+    "blocks of rows": (EVIDENCE, CLASSES, "h5"),
+}
+VARIANTS = {
+    "models of folds": ([*FIT, "--folds", "2"], 3 * CLASSES, "h5"),
+    "averaged energies": ([*FIT, "--average-scores", "3"], CLASSES, "h5"),
+    "persistent chains, as many as the largest class": ([*FIT, "--algorithm", "fpcd", "--batch-size", "all"], CLASSES, "h5"),
+    "gaussian models": ([*FIT, "--visible-units", "gaussian", "--standardize", "--centering"], CLASSES, "h5"),
+    "runs from the best row": ([*HERD, "--variant", "safe", "--hidden-bias", "full", "--score-training"], CLASSES, "h5"),
+    "visible runs": ([*HERD, "--model", "mrf", "--features", "x,xx"], CLASSES, "h5"),
+    "runs without data": (["herd", "--rates", "herded.h5", "--iterations", "9"], CLASSES, "h5"),
+    "groups as a table": ([*ATOMS, "--rule", "random", "--weights", "simplex"], CLASSES, "csv"),
+    "groups as Parquet": ([*ATOMS, "--rule", "line-search", "--unique"], CLASSES, "parquet"),
+    "groups that end early": ([*ATOMS, "-m", "30", "--rule", "min-norm-point", "--trace-projected"], CLASSES, "h5"),
+    "groups swapped": ([*ATOMS, "--refine", "2", "--no-state"], CLASSES, "h5"),
+    "groups that go on": ([*ATOMS, "-m", "6", "--extend", "atoms.h5"], CLASSES, "h5"),
+    "one group": (["kernel-herd", "one.h5", "--by", "y", "-m", "3", "--kernel", "features:x"], 1, "h5"),
+    "starts under evidence": ([*STARTS, "--evidence", "evidence.txt", "--linear-response"], CLASSES, "mar"),
+    "blocks of rows as a table": (EVIDENCE, CLASSES, "csv"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, run_plain):
+    """A folder with rows.h5 of classes of different sizes, one.h5 of one, grid.h5 and evidence, herded.h5 and atoms.h5."""
+    folder, random = tmp_path_factory.mktemp("made"), np.random.default_rng(3)
+    y = np.repeat(np.arange(CLASSES), [12, 19, 12, 14])
+    on = (random.random((CLASSES, 9)) < 0.5)[y] ^ (random.random((len(y), 9)) < 0.2)
+    split = np.concatenate([np.arange(count) % 4 % 3 for count in np.bincount(y)])
+    for name, labels in (("rows.h5", y), ("one.h5", y * 0)):
+        with h5py.File(folder / name, "w") as file:
+            file["X"], file["y"], file["split"] = on.astype(np.uint8), labels, split.astype(np.uint8)
+    rows = "\n".join(",".join(map(str, row)) for row in random.integers(-1, 2, (7, 3)))
+    (folder / "evidence.csv").write_text(f"x0,x4,x8\n{rows}\n")
+    (folder / "evidence.txt").write_text("x3=1\n")
+    run_plain(folder, "network", "grid", "--rows", 3, "--columns", 3, "--sigma-w", 3, "-o", "grid.h5")
+    run_plain(folder, *HERD, "-o", "herded.h5")
+    run_plain(folder, *ATOMS, "-o", "atoms.h5")
+    return folder
+
+
+@pytest.fixture
+def inputs(made, tmp_path, monkeypatch):
+    """The same in tmp_path; blocks of two rows of evidence; no waiting for the disk."""
+    for path in made.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setattr(batch, "BLOCK", 160)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    return tmp_path
+
+
+@pytest.fixture
+def shards(run, inputs):
+    """shards(line, n) makes s1.h5 … sn.h5 and returns their names."""
+
+    def make(line: list[str], count: int, name: str = "s") -> list[str]:
+        names = [f"{name}{index}.h5" for index in range(1, count + 1)]
+        for index, output in enumerate(names, 1):
+            ended = run(*line, "--shard", f"{index}/{count}", "-o", output)
+            assert ended.code == 0, ended.err
+        return names
+
+    return make
+
+
+@pytest.mark.parametrize("name", [*RUNS, *VARIANTS])
+def test_merged_shards_are_the_bytes_of_one_run(run, inputs, shards, name):
+    line, units, suffix = (RUNS | VARIANTS)[name]
+    whole = inputs / f"whole.{suffix}"
+    assert run(*line, "-o", whole).code == 0
+    for count in (1, 2, 3, units + 1) if name in RUNS else (2, 3):
+        names = shards(line, count)
+        merged = run("merge", *reversed(names), "-o", f"merged.{suffix}")
+        assert merged.code == 0, merged.err
+        assert (inputs / f"merged.{suffix}").read_bytes() == whole.read_bytes(), count
+    sizes = [len(artifacts.load(str(inputs / shard)).value.parts) for shard in names]
+    assert sizes == [len(range(index, units, count)) for index in range(count)]
+
+
+@pytest.mark.parametrize("name", ["models", "runs", "groups", "blocks of rows"])
+def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs, monkeypatch, name):
+    line = [*RUNS[name][0], "--shard"]
+    saving = ["--checkpoint", "state", "--every", "1"]
+    monkeypatch.setattr(dynamics, "BLOCK_WORK", 1.0)  # one iteration a step
+    assert run(*line, "1/2", "-o", "whole.h5").code == 0
+    save, saved = artifacts.save_checkpoint, []
+
+    def save_and_die(*arguments):
+        save(*arguments)
+        saved.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(artifacts, "save_checkpoint", save_and_die)
+    assert run(*line, "1/2", *saving, "-o", "killed.h5").code == 130
+    assert saved
+    assert not (inputs / "killed.h5").exists()
+    monkeypatch.setattr(artifacts, "save_checkpoint", save)
+
+    other = run(*line, "2/2", *saving, "--resume", "-o", "other.h5")
+    assert (other.code, other.err.splitlines()[-2:]) == (
+        2,
+        [
+            f"herd {line[0]}: state: the checkpoint belongs to --shard 1/2, this is --shard 2/2",
+            "hint: each shard has a checkpoint of its own, as --checkpoint run-2.state of --shard 2/4",
+        ],
+    )
+    undivided = run(*line[:-1], *saving, "--resume", "-o", "other.h5")
+    assert undivided.code == 2
+    assert "state: the checkpoint belongs to --shard 1/2, this is a run without --shard" in undivided.err
+
+    resumed = run(*line, "1/2", *saving, "--resume", "-o", "killed.h5")
+    assert resumed.code == 0, resumed.err
+    assert "going on from step" in resumed.err
+    assert (inputs / "killed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
+    assert not (inputs / "state").exists()
+
+
+def test_threads_do_not_matter_in_a_shard(run, inputs):
+    outputs = []
+    for threads in (1, 2):
+        assert run(*FIT, "--shard", "1/2", "-j", threads, "-o", f"{threads}.h5").code == 0
+        outputs.append((inputs / f"{threads}.h5").read_bytes())
+    assert outputs[0] == outputs[1]
+
+
+def test_shards_go_through_pipes(herd, made, tmp_path):
+    rows = (made / "rows.h5").read_bytes()
+    line = ["fit-rbm", *FIT[2:], "-q"]
+    whole, first, second = (herd(*line, *more, stdin=rows) for more in ((), ("--shard", "1/2"), ("--shard", "2/2")))
+    assert [each.code for each in (whole, first, second)] == [0, 0, 0], first.err
+    (tmp_path / "first.h5").write_bytes(first.out)
+    merged = herd("merge", "-q", "first.h5", "-", stdin=second.out)
+    assert (merged.code, merged.err) == (0, "")
+    assert merged.out == whole.out
+
+
+def test_what_is_said_of_shards(run, inputs):
+    assert "fit-rbm: shard 2 of 3: 1 of 4 models, " in run(*FIT, "--shard", "2/3", "-o", "2.h5").err
+    assert run("check", "2.h5").err == ""
+    told = run("info", "2.h5").out
+    assert told.startswith("2.h5: rbm-shard, ")
+    assert "  place/index " in told
+    assert "shard" not in told.splitlines()[-1]  # the record is that of the whole run
+    empty = run(*FIT, "--shard", "5/6", "-o", "5.h5")
+    assert empty.code == 0
+    notes = [line for line in empty.err.splitlines() if "one value" not in line]
+    assert notes[0] == "fit-rbm: shard 5 of 6 has nothing to do: there are 4 models"
+    assert notes[1].startswith("fit-rbm: shard 5 of 6: 0 of 4 models, ")
+    planned = run(*FIT, "--shard", "5/6", "--dry-run")
+    assert (planned.code, planned.out) == (0, "")
+    assert run(*FIT, "--shard", "2/3", "--dry-run").out.startswith("learning: ")
+
+
+ONE = "--shard divides several units of work, and this is one"
+WRONG = {
+    "of none": ([*FIT, "--shard", "0/4"], "Invalid value for '--shard': '0/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
+    "beyond the last": ([*FIT, "--shard", "5/4"], "Invalid value for '--shard': '5/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
+    "a word": ([*FIT, "--shard", "x"], "Invalid value for '--shard': 'x' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
+    "one model": (["fit-rbm", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --per-class learns several models, one per label"),
+    "layers": (
+        ["fit-rbm", "rows.h5", "--layers", "3,2", "--shard", "1/2"],
+        f"{ONE}\nhint: --per-class learns several models, one per label",
+    ),
+    "one run": (["herd", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --per-class herds one run per label"),
+    "no groups": (["kernel-herd", "rows.h5", "-m", "3", "--shard", "1/2"], f"{ONE}\nhint: --by COLUMN makes groups of rows"),
+    "one start": (
+        ["ups-infer", "grid.h5", "--shard", "1/2"],
+        f"{ONE}\nhint: --restarts makes several starts, --evidence-rows blocks of rows",
+    ),
+    "as text": (
+        [*STARTS, "--shard", "1/2", "-o", "s.mar"],
+        "s.mar: a shard is written as HDF5 alone\nhint: herd merge writes the formats of the whole",
+    ),
+    "as a table": (
+        [*ATOMS, "--shard", "1/2", "-o", "s.csv"],
+        "s.csv: a shard is written as HDF5 alone\nhint: herd merge writes the formats of the whole",
+    ),
+    "rows as a table": (
+        [*EVIDENCE, "--shard", "1/2", "-o", "s.csv"],
+        "s.csv: a shard is written as HDF5 alone\nhint: herd merge writes the formats of the whole",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_shards_that_cannot_be_made(run, inputs, name):
+    line, says = WRONG[name]
+    ended = run(*line)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"herd {line[0]}: {says}\n" + ("" if "hint" in says else f"hint: try 'herd {line[0]} --help'\n")
+    assert not list(inputs.glob("s.*"))
+
+
+@pytest.fixture
+def several(run, inputs, shards):
+    """s1 … s3 of one fit; f1, f2 of the same in halves; e2 of more epochs, d2 of other data, h1 of herding; model.h5 and classifier.h5."""
+    shards(FIT, 3)
+    shards(FIT, 2, "f")
+    for line in (
+        [*FIT, "--epochs", "3", "--shard", "2/3", "-o", "e2.h5"],
+        ["fit-rbm", "one.h5", *FIT[2:], "--shard", "2/3", "-o", "d2.h5"],
+        [*HERD, "--shard", "1/3", "-o", "h1.h5"],
+        [*FIT, "-o", "model.h5"],
+        ["nherd-train", "rows.h5", "-o", "classifier.h5"],
+    ):
+        assert run(*line).code == 0
+    return inputs
+
+
+MISFITS = {
+    "one is missing": ("s1 s3", "shard 2 of 3 is missing\nhint: --shard 2/3 makes it"),
+    "two are missing": ("s2", "shards 1, 3 of 3 are missing\nhint: --shard 1/3 makes the first of them"),
+    "one twice": ("s1 s2 s1", "s1.h5: is shard 1 of 3, as is s1.h5\nhint: name each shard once"),
+    "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, s1.h5 is shard 1 of 3\nhint: all shards have one N of --shard I/N"),
+    "other options": ("s1 e2 s3", "e2.h5: is of a run with other options: --epochs was 3, of s1.h5 2"),
+    "other data": ("s1 d2 s3", "d2.h5: is of a run with other inputs than s1.h5"),
+    "another command": ("s1 s2 s3 h1", "h1.h5: is of kind herding-shard, s1.h5 is of kind rbm-shard"),
+    "a model": ("s1 model", "model.h5: is of kind rbm, expected classifier or shard"),
+    "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3, classifier.h5 is a classifier\nhint: merge them apart"),
+}
+
+
+def test_shards_that_do_not_fit_together(run, several):
+    for name, (files, says) in MISFITS.items():
+        ended = run("merge", *(f"{file}.h5" for file in files.split()), "-o", "out.h5")
+        code = 66 if "missing" in says else 65
+        assert (ended.code, ended.out, ended.err) == (code, "", f"herd merge: {says}\n"), name
+        assert not (several / "out.h5").exists()
+    joined = "hint: herd merge joins the shards of a run\n"
+    for line in (["eval", "s2.h5"], ["apply", "s2.h5", "rows.h5"], ["sample", "s2.h5"]):
+        ended = run(*line)
+        assert (ended.code, ended.out, ended.err) == (
+            65,
+            "",
+            f"herd {line[0]}: s2.h5: is shard 2 of 3 of kind rbm, not the whole\n{joined}",
+        )
+    ended = run("merge", "s1.h5", "s2.h5", "s3.h5", "--rule", "mean", "-o", "out.h5")
+    assert (ended.code, ended.err.splitlines()[0]) == (0, "merge: warning: --rule has no effect with shards")
+    passed = run("eval", "--keep-going", "s2.h5", "model.h5")
+    assert passed.code == 0
+    assert "s2.h5 passed over" in passed.err
+
+
+def test_a_shard_that_was_edited_is_refused(run, inputs, shards):
+    name, *_ = shards(FIT, 2)
+    with h5py.File(inputs / name, "a") as file:
+        file.attrs["units"] = np.int64(7)
+    assert run("seal", name).code == 0
+    ended = run("info", name)
+    assert (ended.code, ended.err) == (65, f"herd info: {name}: shard 1 of 2 has 2 parts of 7\n")

@@ -48,7 +48,7 @@ COLUMNS += ["participation", "localisation", "gabor_r2", "gabor_share", "accepta
 # name -> (data set, how it is prepared, the fit, its rates)
 EXPERIMENTS = {
     "speech": ("speech_segments.h5", "", f"{STUDENT} --filters 200 --leapfrog 20 --initial-scale 0.1 --gamma-rate 1", SPEECH),
-    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.01x24000,0.005x8000,0.002x4000"),
+    "patches": ("patches16.h5", "", f"{LIKE_PATCHES} --log --filters 768", "0.01x16000,0.005x5000,0.002x3000"),
     "patches8": ("natural13.h5", "--patches 8 --count 100000 --log", f"{LIKE_PATCHES} --filters 192", "0.01x6000"),
     "map": ("natural13.h5", "--patches 8 --count 50000 --log", f"{LIKE_PATCHES} --topography 14x14", "0.01x5000,0.005x2000"),
     "digits": ("usps_all.h5", "", f"{LIKE_PATCHES} --filters 361", "0.01x12000,0.002x3000"),

@@ -162,6 +162,19 @@ def faces_pixels(value: ICA, results: Path, data: Path) -> None:
     tiles(outputs, results / "ica-faces-pixels.png", 8, "32 features of architecture I, drawn at random")
 
 
+def neighbours(value: ICA, rows: Path, path: Path) -> None:
+    """Mean correlation of |outputs| of two filters, by their distance on the map: the larger one of down and across."""
+    outputs = np.abs(value.features(artifacts.load(str(rows)).value.X[:20_000]))
+    height, width = value.grid.tolist()
+    down, across = (np.abs(place[:, None] - place) for place in np.divmod(np.arange(height * width), width))
+    distance = np.maximum(np.minimum(down, height - down), np.minimum(across, width - across))
+    correlation = np.corrcoef(outputs.T)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["distance", "correlation"])
+        writer.writerows([far, f"{correlation[distance == far].mean():.4f}"] for far in range(1, distance.max() + 1))
+
+
 def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
     """The pictures of one experiment."""
     if name == "faces":
@@ -170,7 +183,9 @@ def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
         faces_pixels(value, results, rows)
     elif name == "speech":
         speech(value, results)
-    elif name != "map":
+    elif name == "map":
+        neighbours(value, rows, results / "ica-map-neighbours.csv")
+    else:
         pictures(value, results / f"ica-{name}-filters.png")
     wanted = WANTED.get(name, [])
     options = " ".join(f"--plot {plot} {results}/ica-{name}-{plot}.png" for plot in wanted)

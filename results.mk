@@ -129,6 +129,9 @@ $(foreach stage,$(STAGES),$(eval $(call rules,$(stage),$(QUICK),$(call quick-mak
 $(foreach folder,$(RESULTS) $(QUICK),$(folder)/ $(folder)/faces/ $(addprefix $(folder)/work/,$(STAGES))):
 	@mkdir -p $@
 
+# They come whole or not at all, so none needs to go when a stage fails; make 4.3 would delete the other files of a group, unchanged ones too.
+.PRECIOUS: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes))) $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$($(stage).makes)))
+
 .PHONY: results quick check-results check-quick
 results: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes)))  ## every figure and table of the papers; hours, and what was begun goes on
 quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick

@@ -199,21 +199,22 @@ def test_a_stage_that_fails_leaves_nothing_and_one_that_is_done_is_not_run_again
         (tmp_path / "venv" / stamp).touch()
     python = scripts / "python"
 
-    def make(body: str) -> tuple[int, str]:
+    def make(body: str, *options: str) -> tuple[int, str]:
         """`make` of fig. 1's table with this in the place of its script ($2 is its folder)."""
         python.write_text(f'#!/bin/sh\ncase "$1" in *realdata.py) exit 0;; esac\n{body}\n')
         python.chmod(0o755)
-        line = ["make", f"{tmp_path}/out/herding-fig1.csv", f"RESULTS={tmp_path}/out", f"VENV={tmp_path}/venv", f"BIN={scripts}"]
+        line = ["make", f"{tmp_path}/out/herding-fig1.csv", f"RESULTS={tmp_path}/out", f"VENV={tmp_path}/venv", f"BIN={scripts}", *options]
         ended = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
         return ended.returncode, ended.stdout
 
     assert make('echo half > "$2"/herding-fig1.csv; exit 1')[0] == 2
     assert not list((tmp_path / "out").glob("herding*"))
     assert make('echo whole > "$2"/herding-fig1.csv; echo picture > "$2"/herding-fig1.png')[0] == 0
-    assert {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")} == {
-        "herding-fig1.csv": "whole\n",
-        "herding-fig1.png": "picture\n",
-    }
+    whole = {"herding-fig1.csv": "whole\n", "herding-fig1.png": "picture\n"}
+    assert {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")} == whole
+    script = ("-W", "scripts/fig1_tipi.py")  # as if it were changed
+    assert make('echo half > "$2"/herding-fig1.csv; exit 1', *script)[0] == 2
+    assert {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")} == whole
     assert make("exit 1") == (0, f"make: '{tmp_path}/out/herding-fig1.csv' is up to date.\n")
 
 

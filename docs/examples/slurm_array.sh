@@ -1,8 +1,10 @@
 #!/bin/bash
-# One model per class as a Slurm array, and the merge of its shards:
+# One model per class as an array of shards, and the merge that waits for them:
 #
 #     array=$(sbatch --parsable --array=1-10 slurm_array.sh)
 #     sbatch --dependency=afterok:$array slurm_array.sh merge
+#
+# One task again:  SHARDS=10 sbatch --array=3 slurm_array.sh
 #
 #SBATCH --job-name=classes
 #SBATCH --cpus-per-task=4
@@ -21,21 +23,15 @@ if [ "${1:-}" = merge ]; then
     exec herd merge "$folder"/shard-*.h5 -o "$folder/whole.h5"
 fi
 
-# An array that does not begin at 1, or has gaps, is counted from its least index
-first=${SLURM_ARRAY_TASK_MIN:-1}
-place=$((SLURM_ARRAY_TASK_ID - first + 1))
-shard=$place/$SLURM_ARRAY_TASK_COUNT
-output=$folder/shard-$place.h5
+task=$SLURM_ARRAY_TASK_ID
+run=$(command -v srun)                                        # where there is one: it passes the signal on
+export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}           # which Slurm 22.05 and later do not pass on
 
-# srun (where there is one) passes signals on; without --resume's file a run begins afresh
-run=$(command -v srun || true)
-$run herd fit-rbm "$data" --per-class --epochs 5 --shard "$shard" \
-    --checkpoint "$folder/shard-$place.state" --resume -o "$output"
+$run herd fit-rbm "$data" --per-class --epochs 5 --shard "$task/${SHARDS:-$SLURM_ARRAY_TASK_COUNT}" \
+    --checkpoint "$folder/shard-$task.state" --resume -o "$folder/shard-$task.h5"
 code=$?
 
-# 75: the time is up and the state is saved, or another task holds it
-if [ $code -eq 75 ] && [ -n "${SLURM_JOB_ID:-}" ]; then
-    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
-    exit 0
+if [ $code -eq 75 ] && [ -n "${SLURM_JOB_ID:-}" ]; then       # the time is up, and the state is saved
+    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$task"
 fi
 exit $code

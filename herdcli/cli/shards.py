@@ -87,7 +87,7 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
     whole = joined([by_index[index].value for index in range(1, count + 1)])
     finish: Finish = getattr(import_module(module), name)
     session.restores = True
-    finish(session, whole, first, first.history[-1]["parameters"])
+    finish(session, whole, first, _record(first)["parameters"])
 
 
 def _missing(missing: list[int], count: int) -> NoReturn:
@@ -105,15 +105,30 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
         if ours.count != theirs.count or first.value.units != other.value.units:
             raise DataError(f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards have one N of --shard I/N")
         return
-    mine, yours = first.history[-1], other.history[-1]
-    if mine["parameters"] != yours["parameters"]:
-        names = sorted(name for name in mine["parameters"] | yours["parameters"] if _of(mine, name) != _of(yours, name))
-        name = names[0]
-        told = f"--{name.replace('_', '-')} was {_of(yours, name)}, of {first.name} {_of(mine, name)}"
-        raise DataError(f"is of a run with other options: {told}", where=other.name)
+    mine, yours = _record(first), _record(other)
+    names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
+    if names and mine["command"] == yours["command"]:
+        raise DataError(f"is of a run {_with(yours, min(names))}, {first.name} of one {_with(mine, min(names))}", where=other.name)
     what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
     raise DataError(f"is of a run with {what} than {first.name}", where=other.name)
 
 
-def _of(record: Mapping[str, Any], name: str) -> Any:
-    return record["parameters"].get(name, "not there")
+def _record(shard: Artifact) -> dict[str, Any]:
+    """The record of the run a shard is of."""
+    record = shard.history[-1] if shard.history else {}
+    if not {"command", "parameters", "inputs"} <= record.keys():
+        raise DataError("does not say which run it is of", where=shard.name)
+    return record
+
+
+def _with(record: Mapping[str, Any], name: str) -> str:
+    """An option of a run, as it is typed."""
+    from herdcli.cli.main import COMMANDS
+
+    params = import_module(COMMANDS[record["command"]][0]).command.params if record["command"] in COMMANDS else []
+    option = next((param.opts[-1] for param in params if param.name == name), name)
+    value = record["parameters"].get(name)
+    if value is None or isinstance(value, bool):
+        return f"with {option}" if value else f"without {option}"
+    values = value if isinstance(value, list) else [value]
+    return f"with {option} {','.join(f'{each:g}' if isinstance(each, float) else str(each) for each in values)}"

@@ -39,7 +39,9 @@ def fit_models(session: Session, source: str, options: dict[str, Any], settings:
         place=session.place,
         units=count,
         parts=[] if own is None else _learned(session, groups, own, units, scored=options["per_class"]),
-        rest=classes.frame(groups, settings, scored=options["per_class"], **rows.as_seen()) if session.place.first else None,
+        rest=classes.frame(groups, settings, scored=options["per_class"], map=session.map, **rows.as_seen())
+        if session.place.first
+        else None,
     )
     shards.close(session, made, "models", finish, data, options)
 

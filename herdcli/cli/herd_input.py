@@ -64,7 +64,9 @@ def _rows(session: Session, data: Artifact, options: dict[str, Any]) -> Inputs:
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
     scored = options["per_class"]
     groups = classes.group(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and options["score_training"])
-    labels, nearest = groups.labels, classes.nearest_classes(groups, session.map) if scored else None
+    labels, nearest = groups.labels, None
+    if scored:
+        nearest = classes.nearest_classes(groups, session.map) if session.place.first else classes.unknown_classes(groups)
     hidden = options["model"] == "rbm"
     problem: Any
     if hidden:

@@ -17,7 +17,7 @@ from herdcli.herding import dynamics, visible
 from herdcli.herding.features import pack, packed, values, varying
 from herdcli.herding.model import Gap, Herding, Moments, Rates
 from herdcli.herding.rates import driven, identity_gap
-from herdcli.numerics.neighbours import nearest
+from herdcli.numerics.neighbours import nearest_in_parts
 from herdcli.numerics.scores import Scores
 from herdcli.schema import Array
 from herdcli.shards import Shard
@@ -109,12 +109,14 @@ def one_by_one(problem: Any, state: Any, assemble: Callable[[Any, Any], Herding]
 
 def nearest_classes(groups: Groups, map: Callable[..., Any] = map) -> Array:
     """Class of the training row nearest to each row to score, a baseline."""
-    training, rows = np.flatnonzero(groups.labels.split == TRAIN), groups.scored()
-    references = groups.on[training]
-    parts = np.array_split(rows, max(1, len(rows) // 512))
-    found: Array = np.concatenate(list(map(lambda part: nearest(part, references), parts)))
-    result: Array = groups.labels.y[training[found]]
+    training = np.flatnonzero(groups.labels.split == TRAIN)
+    result: Array = groups.labels.y[training[nearest_in_parts(groups.scored(), groups.on[training], map)]]
     return result
+
+
+def unknown_classes(groups: Groups) -> Array:
+    """−1 for each row to score: in the place of the baseline, which is taken from the first run, in shards that do not have it."""
+    return np.full(len(groups.labels.scored), -1, dtype=np.int64)
 
 
 def scores(labels: Labels, nearest: Array, state: dynamics.State | visible.State) -> Scores:

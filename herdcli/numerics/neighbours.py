@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 
 from herdcli.schema import Array
 
 BLOCK = 1 << 21  # distances in one block: 8 MB
 REFERENCES = 1 << 12  # reference rows that are in float32 at one time
+PART = 512  # rows of one thread at one time
 
 
 def nearest(rows: Array, references: Array) -> Array:
@@ -34,6 +38,13 @@ def nearest(rows: Array, references: Array) -> Array:
             closer = here < least[part]
             found[part][closer] = first + index[closer]
             least[part][closer] = here[closer]
+    return found
+
+
+def nearest_in_parts(rows: Array, references: Array, map: Callable[..., Iterable[Any]] = map) -> Array:
+    """The same as `nearest`, of parts of the rows that `map` may give to threads."""
+    parts = np.array_split(rows, max(1, len(rows) // PART))
+    found: Array = np.concatenate(list(map(lambda part: nearest(part, references), parts)))
     return found
 
 

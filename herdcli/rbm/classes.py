@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.logistic import folds as assign_folds
-from herdcli.numerics.neighbours import nearest, nearest_euclidean
+from herdcli.numerics.neighbours import nearest_euclidean, nearest_in_parts
 from herdcli.numerics.scores import Scores, align
 from herdcli.rbm import transform
 from herdcli.rbm.learning import Selected, Settings, State
@@ -139,11 +140,11 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
     return [finished(m, unit) for m, unit in enumerate(units)]
 
 
-def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> Frame:
+def frame(groups: Groups, settings: Settings, *, scored: bool, map: Map = map, **seen: Any) -> Frame:
     """What belongs to no model of a fit.  seen  how rows became unit values."""
     held = groups.held
     rows = Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None)
-    labels, names = (_labels(groups), groups.names) if scored else (None, None)
+    labels, names = (_labels(groups, map), groups.names) if scored else (None, None)
     return Frame(settings, rows, groups.folds, labels, names, **seen)
 
 
@@ -180,13 +181,13 @@ def _energies(models: Sequence[Learned], folds: int) -> Array:
     return np.concatenate(parts)
 
 
-def _labels(groups: Groups) -> Scores:
+def _labels(groups: Groups, map: Map) -> Scores:
     """Class, part and nearest training row of the rows that are scored; that row is among those their models learned from."""
     training = groups.split == TRAIN
     parts = [(groups.held, np.flatnonzero(training))]
     parts += [(np.flatnonzero(groups.fold == f), np.flatnonzero(training & (groups.fold != f))) for f in range(groups.folds)]
     order = np.concatenate([rows for rows, _ in parts])
-    near = nearest if groups.X.dtype.kind in "iub" else nearest_euclidean
+    near = partial(nearest_in_parts, map=map) if groups.X.dtype.kind in "iub" else nearest_euclidean
     neighbours = [groups.y[seen[near(groups.X[rows], groups.X[seen])]] for rows, seen in parts]
     return Scores(
         energy=np.empty((len(order), 0)),

@@ -49,3 +49,10 @@ def test_no_references():
     with pytest.raises(ValueError, match="no reference rows"):
         neighbours.nearest(np.ones((2, 3)), np.ones((0, 3)))
     assert neighbours.nearest(np.ones((0, 3)), np.ones((2, 3))).shape == (0,)
+
+
+def test_rows_in_parts_have_the_same_nearest_row():
+    draws = np.random.default_rng(0)
+    rows, references = (draws.random((count, 12)) < 0.5 for count in (2 * neighbours.PART + 3, 40))
+    np.testing.assert_array_equal(neighbours.nearest_in_parts(rows, references), neighbours.nearest(rows, references))
+    assert len(neighbours.nearest_in_parts(rows[:0], references)) == 0

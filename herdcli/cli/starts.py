@@ -66,8 +66,8 @@ def finish(session: Session, whole: BeliefsShard, history: Artifact, options: Ma
 
 def _starts(session: Session, network: Network, settings: Settings, units: Sequence[int]) -> list[tuple[Result, str]]:
     """The results of the starts of these numbers, and the algorithm's name."""
-    if session.checkpoint:
-        raise BadUsage("--restarts takes no checkpoint", hint="leave out --checkpoint, or run it for each --seed")
+    if session.checkpoint and len(units) > 1:
+        raise BadUsage("--restarts takes no checkpoint", hint="a shard of one start does: --shard 1/N with N = R + 1 for --restarts R")
     return [(_run(session, network, replace(settings, start=k), k == units[0]), settings.algorithm) for k in units]
 
 

@@ -103,12 +103,12 @@ def test_merged_shards_are_the_bytes_of_one_run(run, inputs, shards, name):
     assert sizes == [len(range(index, units, count)) for index in range(count)]
 
 
-@pytest.mark.parametrize("name", ["models", "runs", "groups", "blocks of rows"])
+@pytest.mark.parametrize("name", RUNS)
 def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs, monkeypatch, name):
-    line = [*RUNS[name][0], "--shard"]
+    line, n = [*RUNS[name][0], "--shard"], CLASSES if name == "starts" else 2  # of starts one, which alone has a checkpoint
     saving = ["--checkpoint", "state", "--every", "1"]
     monkeypatch.setattr(dynamics, "BLOCK_WORK", 1.0)  # one iteration a step
-    assert run(*line, "1/2", "-o", "whole.h5").code == 0
+    assert run(*line, f"1/{n}", "-o", "whole.h5").code == 0
     save, saved = artifacts.save_checkpoint, []
 
     def save_and_die(*arguments):
@@ -117,24 +117,25 @@ def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs,
         raise KeyboardInterrupt
 
     monkeypatch.setattr(artifacts, "save_checkpoint", save_and_die)
-    assert run(*line, "1/2", *saving, "-o", "killed.h5").code == 130
+    assert run(*line, f"1/{n}", *saving, "-o", "killed.h5").code == 130
     assert saved
     assert not (inputs / "killed.h5").exists()
     monkeypatch.setattr(artifacts, "save_checkpoint", save)
 
-    other = run(*line, "2/2", *saving, "--resume", "-o", "other.h5")
+    other = run(*line, f"2/{n}", *saving, "--resume", "-o", "other.h5")
     assert (other.code, other.err.splitlines()[-2:]) == (
         2,
         [
-            f"herd {line[0]}: state: the checkpoint belongs to --shard 1/2, this is --shard 2/2",
+            f"herd {line[0]}: state: the checkpoint belongs to --shard 1/{n}, this is --shard 2/{n}",
             "hint: each shard has a checkpoint of its own, as --checkpoint run-2.state of --shard 2/4",
         ],
     )
     undivided = run(*line[:-1], *saving, "--resume", "-o", "other.h5")
     assert undivided.code == 2
-    assert "state: the checkpoint belongs to --shard 1/2, this is a run without --shard" in undivided.err
+    if name != "starts":
+        assert f"state: the checkpoint belongs to --shard 1/{n}, this is a run without --shard" in undivided.err
 
-    resumed = run(*line, "1/2", *saving, "--resume", "-o", "killed.h5")
+    resumed = run(*line, f"1/{n}", *saving, "--resume", "-o", "killed.h5")
     assert resumed.code == 0, resumed.err
     assert "going on from step" in resumed.err
     assert (inputs / "killed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
@@ -192,6 +193,10 @@ WRONG = {
     "one start": (
         ["ups-infer", "grid.h5", "--shard", "1/2"],
         f"{ONE}\nhint: --restarts makes several starts, --evidence-rows blocks of rows",
+    ),
+    "checkpoints of several starts": (
+        [*STARTS, "--shard", "1/2", "--checkpoint", "state"],
+        "--restarts takes no checkpoint\nhint: a shard of one start does: --shard 1/N with N = R + 1 for --restarts R",
     ),
     "as text": (
         [*STARTS, "--shard", "1/2", "-o", "s.mar"],

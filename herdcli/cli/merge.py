@@ -19,7 +19,8 @@ from herdcli.errors import BadUsage, DataError
     type=click.Choice(["precision", "evidence", "mean"]),
     default="precision",
     show_default=True,
-    help="Of classifiers: evidence adds up and the prior counts once; means weighted by what each learned; plain means.",
+    help="Of classifiers.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each learned; "
+    "mean: plain means.",
 )
 @click.option("--data", metavar="FILE", default=None, help="Labelled examples to calibrate a classifier's confidence on.")
 @stage(output_options)

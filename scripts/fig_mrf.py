@@ -113,7 +113,8 @@ def examples(x: Array, folder: Path) -> None:
     """Fig. 6.5: forty of the eights."""
     rows = np.linspace(0, len(x) - 1, 40).astype(int)
     write_csv(folder / "mrf-fig6.5.csv", [{"row": int(row), "pixels": "".join(map(str, x[row]))} for row in rows])
-    plots.write(plots.tiles(x[rows].reshape(-1, 8, 8).astype(float), columns=20), folder / "mrf-fig6.5.png", ".png")
+    ink = 1 - x[rows].reshape(-1, 8, 8).astype(float)
+    plots.write(plots.tiles(np.pad(ink, ((0, 0), (1, 1), (1, 1)), constant_values=1), columns=10), folder / "mrf-fig6.5.png", ".png")
 
 
 def draw(rows: list[Row], path: Path) -> None:

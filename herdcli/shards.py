@@ -58,7 +58,7 @@ class Shard:
     def validate(self) -> None:
         """Raise DataError unless there is a part for each unit, and the rest where it belongs."""
         parts: list[Any] = getattr(self, "parts", [])
-        if not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.of(self.units)):
+        if self.units < 1 or not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.of(self.units)):
             raise DataError(f"{self.place.name} has {len(parts)} parts of {self.units}")
         if self.place.first and getattr(self, "rest", self) is None:
             raise DataError(f"{self.place.name} lacks the group 'rest'")

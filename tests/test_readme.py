@@ -53,13 +53,17 @@ def test_every_command_has_an_example(command):
     assert re.search(rf"^### .*\bherd {command}\b", README, re.MULTILINE)
 
 
+def headings(page: str) -> set[str]:
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.+)$", page, re.MULTILINE)}
+
+
 def test_links_lead_somewhere():
-    targets = re.findall(r"\]\(([^)]+)\)", README)
-    headings = {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.+)$", README, re.MULTILINE)}
-    local = [target for target in targets if not target.startswith("http")]
+    local = [target for target in re.findall(r"\]\(([^)]+)\)", README) if not target.startswith("http")]
     assert local
     for target in local:
-        assert target[1:] in headings if target.startswith("#") else (ROOT / target.partition("#")[0]).exists(), target
+        path, _, place = target.partition("#")
+        assert not path or (ROOT / path).exists(), target
+        assert not place or place in headings((ROOT / path).read_text(encoding="utf-8") if path else README), target
 
 
 def test_every_exit_code_is_explained():

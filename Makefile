@@ -42,7 +42,12 @@ lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
 bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
+ifneq ($(filter grouped-target,$(.FEATURES)),)
 include results.mk
+else
+results quick check-results check-quick:
+	@echo "make $@ needs GNU make 4.3 or newer, and this is $(MAKE_VERSION)" >&2; exit 1
+endif
 
 manual: $(VENV)/installed-dev  ## docs/commands, docs/man and docs/format.md from the commands and kinds themselves
 	$(BIN)/python scripts/make_manual.py

@@ -32,11 +32,15 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
     rows = _own_scale(value.whitening.rotated(value.J))
     shape = picture_shape(value)
     if shape is not None:
-        columns = None if value.grid is None else int(value.grid[1])
-        return plots.tiles(rows.reshape(-1, *shape), columns=columns, signed=True, title="filters in the whitened domain")
+        return plots.tiles(rows.reshape(-1, *shape), columns=_columns(value), signed=True, title="filters in the whitened domain")
     if rows.shape[1] < FEW_COLUMNS:
         return plots.tiles(_own_scale(value.unmixing)[None], signed=True, title="unmixing matrix, a line for each output")
     return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample")
+
+
+def _columns(value: ICA) -> int | None:
+    """As many as the map of a topography has."""
+    return None if value.grid is None else int(value.grid[1])
 
 
 def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
@@ -45,7 +49,8 @@ def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
     shape = picture_shape(value)
     if shape is not None:
         power = np.abs(np.fft.fftshift(np.fft.fft2(rows.reshape(-1, *shape)), axes=(1, 2)))
-        return plots.tiles(power / power.max(axis=(1, 2), keepdims=True), title="amplitude spectra of the filters")
+        shown = power / power.max(axis=(1, 2), keepdims=True)
+        return plots.tiles(shown, columns=_columns(value), title="amplitude spectra of the filters")
     power = signals.power_spectra(rows[:CURVES])
     return small_curves(_own_scale(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample")
 

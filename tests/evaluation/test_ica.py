@@ -93,10 +93,11 @@ def test_pictures_are_drawn_of_pictures(pictures, name):
     assert plots.plot_of("ica", name)(pictures, SETTINGS).axes
 
 
-def test_filters_of_a_topography_are_drawn_on_its_map(pictures):
+@pytest.mark.parametrize("name", ["filters", "spectra"])
+def test_filters_of_a_topography_are_drawn_on_its_map(pictures, name):
     pytest.importorskip("matplotlib")
     mapped = replace(pictures, grid=np.array([2, len(pictures.J) // 2]))
-    (image,) = plots.plot_of("ica", "filters")(mapped, SETTINGS).axes[0].get_images()
+    (image,) = plots.plot_of("ica", name)(mapped, SETTINGS).axes[0].get_images()
     height, width = pictures.image_shape
     assert image.get_array().shape[0] in range(2 * height, 2 * height + 4)
     assert image.get_array().shape[1] >= len(pictures.J) // 2 * width

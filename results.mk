@@ -76,13 +76,13 @@ faces.makes := $(addprefix faces/,errors.csv summary.csv fields.csv $(foreach nu
 faces.quick := --data orl-even --partitions 1
 
 STAGES += ica-separation
-ica-separation.run := fig_ica_separation.py $(HERD_DATA)/music16_long.h5
+ica-separation.run := fig_ica_separation.py
 ica-separation.data := music16_long.h5
 ica-separation.makes := ica-separation.csv ica-fig4-5.png ica-fig4-6.png
 ica-separation.quick := --runs 1
 
 STAGES += ica-features
-ica-features.run := fig_ica_features.py $(HERD_DATA)
+ica-features.run := fig_ica_features.py
 ica-features.data := speech_segments.h5 patches16.h5 natural13.h5 usps_all.h5 olivetti.h5
 speech := ica-speech-filters.png ica-speech-spectra.png ica-speech-tiling.png
 patches8 := ica-patches8-filters.png ica-patches8-tiling.png

@@ -1,10 +1,10 @@
 """Fig. 4.7 to 4.13 of Teh (2003): features of speech, natural pictures, digits and faces, learned by energy-based models.
 
-    python scripts/fig_ica_features.py DATA RESULTS [--models FOLDER] [--only NAME] [--fraction F]
+    python scripts/fig_ica_features.py FOLDER [--only NAME] [--fraction F]
 
-DATA is the folder of the data sets.  Each model is one `herd` pipe with the settings of the thesis, kept in FOLDER, with a
-checkpoint, so that an interrupted run goes on where it stopped.  --fraction makes all schedules shorter.  Pictures go to
-RESULTS/ica-NAME-*.png, figures to RESULTS/ica-features.csv.
+The data sets are those of $HERD_DATA.  Each model is one `herd` pipe with the settings of the thesis, kept in FOLDER, with a
+checkpoint, so that an interrupted run goes on where it stopped.  --fraction makes all schedules shorter.  Pictures are
+FOLDER/ica-NAME-*.png, figures FOLDER/ica-features.csv.
 
 speech          200 filters of 12.5 ms at 8 kHz                  fig. 4.7, 4.8
 patches         768 filters of 16×16 pixels, log intensities     fig. 4.9 to 4.11
@@ -18,15 +18,12 @@ faces-pixels    the same of the transpose, "architecture I"      fig. 4.13c
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+from pipeline import herd, read_csv, write_csv
+from realdata import path
 
 from herdcli import artifacts
 from herdcli.evaluation import plots
@@ -36,7 +33,6 @@ from herdcli.ica.model import ICA
 from herdcli.numerics import gabor
 from herdcli.numerics.principal import principal
 
-HERD = [sys.executable, "-m", "herdcli"]
 STUDENT = "ica --algorithm ebm --expert student --batch-size 100 --momentum 0.9"
 LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale unit --gamma-rate 1"
 FACES = f"{STUDENT} --components 256 --filters 361 --steps 3 --leapfrog 20 --initial-scale unit --gamma-rate 0.2"
@@ -64,34 +60,34 @@ WANTED = {  # of `herd eval --plot`
 }
 
 
+def pairs(rates: str) -> list[list[float]]:
+    """A schedule as numbers: rates, each with its updates."""
+    return [[float(number) for number in part.split("x")] for part in rates.split(",")]
+
+
 def scaled(rates: str, fraction: float) -> str:
     """The schedule with so many of its updates."""
-    parts = [part.split("x") for part in rates.split(",")]
-    return ",".join(f"{rate}x{max(1, round(int(updates) * fraction))}" for rate, updates in parts)
-
-
-def herd(line: str) -> None:
-    subprocess.run([*HERD, *shlex.split(line)], check=True)
+    return ",".join(f"{rate:g}x{max(1, round(updates * fraction))}" for rate, updates in pairs(rates))
 
 
 def fitted(name: str, arguments: argparse.Namespace) -> tuple[ICA, Path, Path]:
-    """The model of an experiment, its file, and the rows it was fitted to; made if they are not there."""
+    """The model of an experiment, its file, and the rows it was fitted to; made unless they are there, of the same schedule."""
     source, preparation, fit, rates = EXPERIMENTS[name]
-    rows, model = arguments.data / source, arguments.models / f"{name}.h5"
+    rows, model = path(source), arguments.folder / f"{name}.h5"
+    rates = scaled(rates, arguments.fraction)
     if preparation:
-        rows = arguments.models / f"{name}-rows.h5"
+        rows = arguments.folder / f"{name}-rows.h5"
         if not rows.exists():
-            herd(f"convert {preparation} {arguments.data / source} -o {rows}")
-    if not model.exists():
-        herd(f"{fit} --rates {scaled(rates, arguments.fraction)} {rows} -o {model} --checkpoint {model}.checkpoint --resume")
+            herd("convert", *preparation.split(), path(source), "-o", rows)
+    if not model.exists() or artifacts.load(str(model)).history[-1]["parameters"]["rates"] != pairs(rates):
+        herd(*fit.split(), "--rates", rates, rows, "-o", model, "--checkpoint", f"{model}.{rates}.checkpoint", "--resume")
     value: ICA = artifacts.load(str(model)).value
     return value, model, rows
 
 
 def figures(name: str, value: ICA, model: Path, rows: Path) -> dict[str, str]:
     """The row of `herd eval`; of architecture I the locality of the outputs over the pixels."""
-    done = subprocess.run([*HERD, "eval", "--format", "json", str(model)], check=True, stdout=subprocess.PIPE)
-    row = json.loads(done.stdout)[0] | {"name": name, "iterations": value.iterations}
+    row = json.loads(herd("eval", "--format", "json", model))[0] | {"name": name, "iterations": value.iterations}
     if name == "faces-pixels":
         outputs = pixel_outputs(value, rows)
         row["participation"] = float(np.median(metrics.participation(outputs)))
@@ -107,21 +103,16 @@ def pixel_outputs(value: ICA, rows: Path) -> np.ndarray:
     return value.features(artifacts.load(str(rows)).value.X).T
 
 
-def store(found: dict[str, dict[str, str]], path: Path) -> None:
+def store(found: dict[str, dict[str, str]], target: Path) -> None:
     """The rows, beside those that other runs have left."""
-    if path.exists():
-        with path.open(newline="") as file:
-            found = {row["name"]: row for row in csv.DictReader(file)} | found
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found[name] for name in EXPERIMENTS if name in found)
+    found = {row["name"]: row for row in read_csv(target)} | found
+    write_csv(target, [found[name] for name in EXPERIMENTS if name in found])
 
 
-def tiles(pictures: np.ndarray, path: Path, columns: int, title: str) -> None:
+def tiles(pictures: np.ndarray, target: Path, columns: int, title: str) -> None:
     """Pictures (n, h, w), each on a scale of its own, zero mid-grey."""
     scaled_pictures = pictures / np.abs(pictures).max(axis=(1, 2), keepdims=True)
-    plots.write(plots.tiles(scaled_pictures, columns=columns, signed=True, title=title), path, ".png")
+    plots.write(plots.tiles(scaled_pictures, columns=columns, signed=True, title=title), target, ".png")
 
 
 def speech(value: ICA, results: Path) -> None:
@@ -137,12 +128,12 @@ def speech(value: ICA, results: Path) -> None:
     plots.write(small_curves(power, kilohertz, "kHz"), results / "ica-speech-spectra.png", ".png")
 
 
-def pictures(value: ICA, path: Path) -> None:
+def pictures(value: ICA, target: Path) -> None:
     """Fig. 4.9 and 4.12: 144 filters drawn at random, by rising frequency of their Gabor functions."""
     side = int(value.image_shape[0])
     rows = value.whitening.rotated(value.J).reshape(-1, side, side)
     rows = rows[np.random.default_rng(0).choice(len(rows), min(144, len(rows)), replace=False)]
-    tiles(rows[np.argsort(gabor.fit(rows).frequency)], path, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
+    tiles(rows[np.argsort(gabor.fit(rows).frequency)], target, 16, f"{len(rows)} of the {len(value.J)} filters, by frequency")
 
 
 def faces(value: ICA, results: Path, data: Path) -> None:
@@ -162,17 +153,16 @@ def faces_pixels(value: ICA, results: Path, data: Path) -> None:
     tiles(outputs, results / "ica-faces-pixels.png", 8, "32 features of architecture I, drawn at random")
 
 
-def neighbours(value: ICA, rows: Path, path: Path) -> None:
+def neighbours(value: ICA, rows: Path, target: Path) -> None:
     """Mean correlation of |outputs| of two filters, by their distance on the map: the larger one of down and across."""
     outputs = np.abs(value.features(artifacts.load(str(rows)).value.X[:20_000]))
     height, width = value.grid.tolist()
     down, across = (np.abs(place[:, None] - place) for place in np.divmod(np.arange(height * width), width))
     distance = np.maximum(np.minimum(down, height - down), np.minimum(across, width - across))
     correlation = np.corrcoef(outputs.T)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["distance", "correlation"])
-        writer.writerows([far, f"{correlation[distance == far].mean():.4f}"] for far in range(1, distance.max() + 1))
+    write_csv(
+        target, [{"distance": far, "correlation": f"{correlation[distance == far].mean():.4f}"} for far in range(1, distance.max() + 1)]
+    )
 
 
 def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
@@ -190,24 +180,19 @@ def draw(name: str, value: ICA, model: Path, rows: Path, results: Path) -> None:
     wanted = WANTED.get(name, [])
     options = " ".join(f"--plot {plot} {results}/ica-{name}-{plot}.png" for plot in wanted)
     if wanted:
-        herd(f"eval {model} {options} -o {model}.txt")
+        herd("eval", model, *options.split())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fig. 4.7 to 4.13 of Teh (2003).")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--models", type=Path, default=None, help="default: RESULTS/ica-models")
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--only", choices=list(EXPERIMENTS), action="append")
     parser.add_argument("--fraction", type=float, default=1.0)
     arguments = parser.parse_args()
-    arguments.models = arguments.models or arguments.results / "ica-models"
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    arguments.models.mkdir(parents=True, exist_ok=True)
     for name in arguments.only or EXPERIMENTS:
         value, model, rows = fitted(name, arguments)
-        draw(name, value, model, rows, arguments.results)
-        store({name: figures(name, value, model, rows)}, arguments.results / "ica-features.csv")
+        draw(name, value, model, rows, arguments.folder)
+        store({name: figures(name, value, model, rows)}, arguments.folder / "ica-features.csv")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,23 @@
 """Fig. 4.5 and 4.6 of Teh (2003): how well 16 mixed recordings are separated, during learning and at its end.
 
-    python scripts/fig_ica_separation.py DATA RESULTS [--runs N] [--mixings instamix,random]
+    python scripts/fig_ica_separation.py FOLDER [--runs N] [--mixings instamix,random]
 
-DATA is the set of 88,436 × 16 samples of music.  HMC is `herd ica --algorithm ebm`, one proposal of 30 leapfrog steps; EQUIL
-draws from the model, EXACT is Bell and Sejnowski's gradient.  2,000 iterations each at rates .05, .025, .005, .0025 and
-.0005, batches of 100, momentum .9, ZCA whitening.  Run s has the seed s, for its initial filters, batches and random mixing.
-Every run is one line of RESULTS/ica-separation.csv, so that an interrupted figure goes on where it stopped.
+The recordings are $HERD_DATA/music16_long.h5, 88,436 × 16 samples.  HMC is `herd ica --algorithm ebm`, one proposal of 30
+leapfrog steps; EQUIL draws from the model, EXACT is Bell and Sejnowski's gradient.  2,000 iterations each at rates .05, .025,
+.005, .0025 and .0005, batches of 100, momentum .9, ZCA whitening.  Run s has the seed s, for its initial filters, batches and
+random mixing.  Every run is one line of FOLDER/ica-separation.csv, so that an interrupted figure goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import csv
-import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
+from pipeline import Row, herd, pyplot, read_csv, write_csv
+from realdata import path
 
 from herdcli import artifacts
-from herdcli.cli.main import main as main_of_herd
 from herdcli.ica.model import ICA
 
 ALGORITHMS = {"HMC": "--algorithm ebm --leapfrog 30", "EQUIL": "--algorithm equil", "EXACT": "--algorithm infomax --gradient exact"}
@@ -32,49 +29,40 @@ COLOURS = {"HMC": "tab:blue", "EQUIL": "tab:orange", "EXACT": "tab:green"}
 Runs = dict[tuple[str, str, int], np.ndarray]
 
 
-def run(data: Path, mixing: str, algorithm: str, seed: int) -> np.ndarray:
+def run(mixing: str, algorithm: str, seed: int, target: Path) -> np.ndarray:
     """The Amari distance at ITERATIONS of one fit."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = f"{folder}/model.h5"
-        options = f"{ALGORITHMS[algorithm]} {COMMON} --mix {mixing} --seed {seed} -q -o {target}"
-        with contextlib.suppress(SystemExit):  # `herd ica` in this process, which then has its libraries loaded
-            main_of_herd(["ica", str(data), *options.split()])
-        value: ICA = artifacts.load(target).value
+    options = f"{ALGORITHMS[algorithm]} {COMMON} --mix {mixing} --seed {seed}"
+    herd("ica", path("music16_long.h5"), *options.split(), "-q", "-o", target)
+    value: ICA = artifacts.load(str(target)).value
+    target.unlink()
     return np.interp(ITERATIONS, value.trace.iteration, value.trace.amari)
 
 
-def load(path: Path) -> Runs:
-    """The runs that were done."""
-    if not path.exists():
-        return {}
-    with path.open() as file:
-        rows = list(csv.reader(file))[1:]
-    return {(row[0], row[1], int(row[2])): np.array(row[3:], dtype=float) for row in rows if len(row) == 3 + len(ITERATIONS)}
+def line(mixing: str, algorithm: str, seed: int, distances: np.ndarray) -> Row:
+    return {"mixing": mixing, "algorithm": algorithm, "seed": seed} | {
+        f"t{t}": f"{value:.4f}" for t, value in zip(ITERATIONS, distances, strict=True)
+    }
 
 
-def compute(arguments: argparse.Namespace, path: Path) -> Runs:
-    """Every run asked for: the stored ones and the missing, algorithm by algorithm, seed by seed."""
-    done = load(path)
-    if not path.exists():
-        path.write_text(",".join(["mixing", "algorithm", "seed", *(f"t{t}" for t in ITERATIONS)]) + "\n")
+def compute(arguments: argparse.Namespace) -> Runs:
+    """Every run asked for, and those that are in the table: the missing ones seed by seed."""
+    table = arguments.folder / "ica-separation.csv"
+    done = {
+        (row["mixing"], row["algorithm"], int(row["seed"])): np.array([row[f"t{t}"] for t in ITERATIONS], dtype=float)
+        for row in read_csv(table)
+    }
     for seed in range(arguments.runs):
         for mixing in arguments.mixings.split(","):
             for algorithm in ALGORITHMS:
                 if (mixing, algorithm, seed) not in done:
-                    done[mixing, algorithm, seed] = run(arguments.data, mixing, algorithm, seed)
-                    with path.open("a") as file:
-                        line = [mixing, algorithm, str(seed), *(f"{value:.4f}" for value in done[mixing, algorithm, seed])]
-                        file.write(",".join(line) + "\n")
+                    done[mixing, algorithm, seed] = run(mixing, algorithm, seed, arguments.folder / "run.h5")
+                    write_csv(table, [line(*key, distances) for key, distances in done.items()])
     return done
 
 
 def draw(runs: Runs, mixings: list[str], folder: Path) -> None:
     """Fig. 4.5, means over runs during learning, and 4.6, boxes of the last distances: a panel for each mixing."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     curves, along = plt.subplots(1, len(mixings), figsize=(4.5 * len(mixings), 3.2), squeeze=False, layout="constrained")
     boxes, across = plt.subplots(1, len(mixings), figsize=(3.2 * len(mixings), 3.2), squeeze=False, layout="constrained")
     for mixing, line, box in zip(mixings, along[0], across[0], strict=True):
@@ -104,16 +92,12 @@ def table(runs: Runs, mixings: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fig. 4.5 and 4.6 of Teh (2003).")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--mixings", default="instamix,random")
     arguments = parser.parse_args()
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    runs = compute(arguments, arguments.results / "ica-separation.csv")
-    mixings = arguments.mixings.split(",")
-    draw(runs, mixings, arguments.results)
+    runs, mixings = compute(arguments), arguments.mixings.split(",")
+    draw(runs, mixings, arguments.folder)
     print(table(runs, mixings), end="")
 
 

@@ -32,5 +32,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The two longest tests first, so that no worker is left with them at the end."""
+    """The longest tests first, so that no worker is left with them at the end; examples of the manual once, on the faster loops."""
+    from importlib.util import find_spec
+
+    from herdcli import fast
+
     items.sort(key=lambda item: item.path.name not in ("test_readme.py", "test_docs.py"))
+    if fast.kernels() == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS):
+        elsewhere = pytest.mark.skip(reason="examples run on the compiled loops, which are here too")
+        for item in items:
+            if item.get_closest_marker("examples"):
+                item.add_marker(elsewhere)

@@ -37,6 +37,7 @@ def bash(*arguments: object, folder: Path, **changes: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("page", PAGES)
 def test_the_recipes_run(tmp_path, page):
     assert len(recipes(page)) == PAGES[page]

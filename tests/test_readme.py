@@ -27,6 +27,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
+@pytest.mark.examples
 def test_examples_run_in_order(tmp_path):
     examples = blocks("sh")
     assert len(examples) >= 10

@@ -42,6 +42,7 @@ def test_version_names_the_kernels(herd):
     assert herd("--version").out.decode() == f"herd {__version__} ({fast.kernels()} kernels)\n"
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_opens_with_an_example_that_runs(herd, shell, digits, command):
     text = herd(command, "--help").out.decode()

@@ -85,7 +85,7 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--batch-size",
                 type=click.IntRange(1),
                 default=None,
-                help="Rows per update.  [default: 100; square infomax: 4 a dimension, or 100]",
+                help="Rows per update.  [default: 100; square infomax: at least 4 a dimension]",
             ),
             click.option(
                 "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Kept of the last update."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from herdcli.cli.network_input import load_text
+from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 
@@ -19,6 +20,16 @@ ALGORITHMS = [
     "mean-field", "structured-mean-field", "tap", "belief-optimization", "gibbs",
 ]  # fmt: skip
 AUTO = "auto"
+
+
+def _parse_shares(text: str) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        shares = ()
+    if not shares or not all(0 <= share < 1 for share in shares):
+        raise ValueError("is no list of shares from 0 to below 1, such as 0,0.5,0.9")
+    return shares
 
 
 def iteration_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,6 +122,14 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Mean of old and new.",
         ),
         click.option(
+            "--damping-schedule",
+            type=Parsed("shares", _parse_shares),
+            default=None,
+            metavar="D,D…",
+            help="Damping of bp and loopy-is that changes as long as they have not converged: each of these for an equal part of "
+            "--iterations.",
+        ),
+        click.option(
             "--damping",
             type=click.FloatRange(0, 1, max_open=True),
             default=0.0,
@@ -197,7 +216,7 @@ USERS = {
     **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
     "schedule": (AUTO, "bp", "loopy-is"),
     "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap"),
-    "damping_kind": (AUTO, "bp", "loopy-is"),
+    **dict.fromkeys(("damping_kind", "damping_schedule"), (AUTO, "bp", "loopy-is")),
     "clamp": (AUTO, "ups"),
     "restarts": RESTARTED,
     "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
@@ -216,7 +235,9 @@ def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
         raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")
     if options["restarts"] and options["schedule"] == "checkerboard":
         raise BadUsage("--schedule checkerboard takes no restarts", hint="--schedule residual")
-    if options["damping"] == 0:
+    if options["damping"] and options["damping_schedule"]:
+        raise BadUsage("--damping and --damping-schedule exclude each other")
+    if options["damping"] == 0 and not options["damping_schedule"]:
         session.ignored("damping_kind", "without --damping")
     elif options["algorithm"] in USERS["schedule"] and options["schedule"] in ("residual", "checkerboard"):
         raise BadUsage(f"--schedule {options['schedule']} takes no damping", hint="--schedule sequential or parallel")

@@ -65,7 +65,9 @@ def command(session: Session, source: str, format: str | None, input_format: str
 
         infer_rows(session, loaded, network, options)
         return
-    settings = algorithms.Settings(**{each.name: options[each.name] for each in fields(algorithms.Settings) if each.name in options})
+    settings = algorithms.Settings(
+        **{each.name: options[each.name] for each in fields(algorithms.Settings) if options.get(each.name) is not None}
+    )
     settings = replace(settings, clamp_sets=clamp_sets(session, full, options["clamp"]))
     if form == "pr" and settings.algorithm == "gibbs":
         raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")

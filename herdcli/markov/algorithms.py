@@ -40,7 +40,8 @@ NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 class Settings:
     """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
 
-    clamp_sets: in place of `clamp`; start: 0 for the usual first state, k for the k-th random one.
+    damping_schedule: in its place, each for an equal part of the iterations; clamp_sets: in place of `clamp`;
+    start: 0 for the usual first state, k for the k-th random one.
     """
 
     algorithm: str = "junction-tree"
@@ -50,6 +51,7 @@ class Settings:
     schedule: str = "auto"
     damping: float = 0.0
     damping_kind: str = "geometric"
+    damping_schedule: tuple[float, ...] = ()
     clamp: str = "auto"
     clamp_sets: list[list[int]] | None = None
     regions: str = "edges"
@@ -117,6 +119,7 @@ def _as_lattice(network: Network, settings: Settings) -> Method | None:
         and settings.start == 0
         and settings.schedule == "auto"
         and settings.damping == 0
+        and not settings.damping_schedule
         and network.shape is not None
         and network.count >= lattice.WORTH_IT
     )

@@ -54,7 +54,8 @@ class BeliefPropagation:
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.graph = reduce(network)
-        self.residual_schedule = settings.schedule in ("auto", "residual") and settings.damping == 0
+        self.damping = settings.damping_schedule or (settings.damping,)
+        self.residual_schedule = settings.schedule in ("auto", "residual") and self.damping == (0.0,)
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
         self.order = forward_and_back(self.graph)
         self.scratch = self.graph.scratch()
@@ -86,8 +87,9 @@ class BeliefPropagation:
         else:
             parallel = self.settings.schedule == "parallel"
             out = state.messages.copy() if parallel else state.messages
-            residual, bad = self._update(self.order, state.messages, out, self.settings.damping)
-            residual /= 1 - self.settings.damping  # what an undamped update would change, to first order
+            damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
+            residual, bad = self._update(self.order, state.messages, out, damping)
+            residual /= 1 - damping  # what an undamped update would change, to first order
             state.messages = out
         self._check(bad)
         scaling = int(self.fixed[self.graph.tail[self.order]].sum())

@@ -119,6 +119,32 @@ def test_options_without_effect_are_told(shell):
     assert "--schedule residual takes no damping" in clash.err
 
 
+def test_damping_that_rises_while_propagation_does_not_converge(shell):
+    made = "herd network grid --sigma-w 4 --observe border --sigma-alpha 0.3 --seed 4 | herd ups-infer --format mar"
+    run = f"{made} --algorithm loopy-is --schedule parallel --damping-kind linear --iterations 400 --tolerance 1e-6"
+    plain = shell(f"{run} --damping-schedule 0")
+    assert "did not converge in 400 iterations" in plain.err
+    done = shell(f"{run} --damping-schedule 0,0.5 && {made} --algorithm ups")
+    assert "converge" not in done.err
+    damped, ups = ([float(word) for word in line.split()] for line in done.out.decode().split("MAR")[1:])
+    assert max(abs(a - b) for a, b in zip(damped, ups, strict=True)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("0,0.5 --damping 0.1", "--damping and --damping-schedule exclude each other"),
+        ("0,1", "Invalid value for '--damping-schedule': '0,1' is no list of shares from 0 to below 1, such as 0,0.5,0.9"),
+        ("0,nan", "'0,nan' is no list of shares"),
+        ("0.5 --schedule checkerboard", "--schedule checkerboard takes no damping"),
+    ],
+)
+def test_damping_schedules_that_are_refused(shell, options, message):
+    ended = shell(f"herd network grid --rows 2 --columns 2 | herd ups-infer --algorithm bp --damping-schedule {options}")
+    assert ended.code == 2
+    assert message in ended.err
+
+
 def test_regions_restarts_and_clamp_sets(shell, tmp_path):
     (tmp_path / "sets.txt").write_text("x1 x3 x5 x7\nx0 x4 x8\n")
     made = "herd network grid --rows 3 --columns 3 --sigma-w 2 -o g.h5"

@@ -74,6 +74,18 @@ def test_propagation_is_exact_on_trees(settings, seed):
             assert np.allclose(p, cliques[scope], atol=1e-12)
 
 
+def test_a_damping_schedule_is_its_stages_one_after_the_other():
+    given = generate.make("grid", sigma_w=3.0, sigma_b=1.0, seed=2)
+    usual = {"algorithm": "bp", "schedule": "parallel", "damping_kind": "linear", "tolerance": 1e-300}
+    whole = algorithms.method(given, Settings(damping_schedule=(0.0, 0.5, 0.9), iterations=30, **usual))
+    messages = iterate.run(whole.step, whole.init(), steps=whole.steps, until=whole.done).messages
+    state = None
+    for stage, damping in enumerate((0.0, 0.5, 0.9), 1):
+        part = algorithms.method(given, Settings(damping=damping, iterations=10 * stage, **usual))
+        state = iterate.run(part.step, state or part.init(), steps=part.steps, until=part.done)
+    assert np.array_equal(messages, state.messages)
+
+
 def test_chains_are_exact_in_one_iteration_forwards_and_back():
     random = np.random.default_rng(0)
     chain = network.build([3] * 50, [((i, i + 1), random.random((3, 3)) ** 4) for i in range(49)])

@@ -105,7 +105,7 @@ STAGES += ups-fig56
 ups-fig56.run := fig_ups.py
 ups-fig56.makes := ups-fig56.csv ups-fig56.png
 ups-fig56.full := --figure 5.6
-ups-fig56.quick := --figure 5.6 --cell 1
+ups-fig56.quick := --figure 5.6 --cell 1 --sigma-w 1 --sigma-w 5 --sigma-w 10
 
 STAGES += mrf
 mrf.run := fig_mrf.py

@@ -3,7 +3,7 @@
     python scripts/fig_mrf.py FOLDER [--models 8] [--largest 11]
 
 Makes mrf-fig6.5 and mrf-fig6.6 (.csv, and .png by the extra `plot`) in FOLDER; models that the second table there has are left out.
-The learners are those of `herd fit-mrf`, called as functions, because the models are picked by the size of their junction trees.
+Everything is learned by `herd fit-mrf` and judged by `herd eval`.
 
 Pairwise models of the 8×8 eights: the likeliest tree and random pairs at most six steps apart on it, until there are so many
 of each clique size 7 to 11 of the junction tree (best of eight elimination orders).  For each model and each largest clique
@@ -15,98 +15,102 @@ marginals, both exact, after loopy iterative scaling by its double loop, by its 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections import defaultdict
+import json
+import re
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from pipeline import Row, pyplot, read_csv, write_csv
+from pipeline import Row, herd, pyplot, read_csv, side_by_side, told, write_csv
 from realdata import path
 
-from herdcli import iterate
 from herdcli.artifacts import load
-from herdcli.errors import NegativeResult
 from herdcli.evaluation import plots
-from herdcli.markov import constraints, fitted, learning, structure
 from herdcli.schema import Array
 
 SIZES = range(7, 12)
-SMOOTHING = 1.0
-LIMIT = 2e9
+LEARNING = ["fit-mrf", path("eights8x8.h5"), "--split", "1,0,0", "--smoothing", 1]
 SINGLE = {7: 2, 8: 2, 9: 2, 10: 2, 11: 0}  # models of each size that are learned by fixed-point equations too (minutes each)
-EXACT = {"algorithm": "ups-jt", "tolerance": 1e-7, "iterations": 3000}
+EXACT = "--algorithm ups-jt --tolerance 1e-7 --iterations 3000"
 RUNS = {
-    "double loop": {"algorithm": "loopy-is", "double_loop": True, "tolerance": 1e-5, "iterations": 300},
-    "damped": {"algorithm": "loopy-is", "damping": 0.5, "tolerance": 1e-4, "iterations": 60},
-    "cvm": {"algorithm": "cvm", "tolerance": 1e-5, "iterations": 300},
+    "double loop": "--algorithm loopy-is --double-loop --tolerance 1e-5 --iterations 300",
+    "damped": "--algorithm loopy-is --damping 0.5 --tolerance 1e-4 --iterations 60",
+    "cvm": "--algorithm cvm --tolerance 1e-5 --iterations 300",
 }
 
 
-def problems(x: Array, count: int, sizes: range) -> list[tuple[int, int, constraints.Problem]]:
-    """`count` problems of each clique size: (size, seed, problem).  The share of random pairs goes from .05 to .12."""
-    rows = constraints.Rows(x, np.full(len(x), 1 / len(x)))
-    cardinality = np.full(x.shape[1], 2)
-    information = constraints.pairs(rows, cardinality, SMOOTHING).information()
-    found: dict[int, list[tuple[int, int, constraints.Problem]]] = defaultdict(list)
-    for seed in range(5000):
+def structure(seed: int) -> Row:
+    """Pairs of variables, as `--edges` takes them, and the size of the junction tree's largest clique.
+
+    The share of random pairs goes from .05 to .12.
+    """
+    with TemporaryDirectory() as folder:
+        model, edges = Path(folder) / "model.h5", Path(folder) / "edges"
         share = 0.05 + 0.01 * (seed % 8)
-        edges = structure.edges("chow-liu+random", share, 6, x.shape[1], information, None, seed)
-        problem = constraints.Problem(cardinality, constraints.from_scopes(rows, cardinality, edges, SMOOTHING), rows=rows)
-        size = learning.learner(problem, learning.Settings()).width + 1
-        if size in sizes and len(found[size]) < count:
-            found[size].append((size, seed, problem))
-        if sum(map(len, found.values())) == count * len(sizes):
+        herd(*LEARNING, *f"--structure chow-liu+random:{share:.2f},6 --seed {seed} --iterations 1 -q".split(), "-o", model)
+        text = "".join(f"x{i} x{j}\n" for (i, j), _ in load(str(model), kinds={"network"}).value.factors())
+        edges.write_text(text)
+        width = re.search(r"treewidth (\d+)", told(*LEARNING, "--edges", edges, "--dry-run")[1])
+    assert width
+    return {"seed": seed, "size": int(width[1]) + 1, "edges": text}
+
+
+def structures(count: int, sizes: range) -> list[Row]:
+    """The first `count` of each size, size by size, with their number among those of the size."""
+    found: dict[int, list[Row]] = {size: [] for size in sizes}
+    made = side_by_side(lambda unit: [structure(unit["seed"])], ({"seed": seed} for seed in range(5000)))
+    for (each,) in made:
+        own = found.get(each["size"], [])
+        if len(own) < count:
+            own.append(each | {"number": len(own)})
+        if all(len(own) == count for own in found.values()):
             break
-    return [item for size in sizes for item in found[size]]
+    return [each for size in sizes for each in found[size]]
 
 
-def measured(problem: constraints.Problem, settings: dict[str, Any]) -> Row:
-    """Log-likelihood of the rows and mean L1 of the pairs after learning; blank where learning ran away."""
-    learner = learning.learner(problem, learning.Settings(**settings))
-    try:
-        state = iterate.run(learner.step, learner.init(), steps=learner.steps, until=learner.done)
-    except NegativeResult:
-        return {"converged": 0, "iterations": "", "log_likelihood": "", "l1": ""}
-    learned = learner.result(state)
-    network = problem.network(learned.factors)
-    found = fitted.calibrated(network, LIMIT)
-    assert found is not None
-    assert problem.rows is not None
-    pairs = fitted.marginals(network, found, [cluster.scope for cluster in problem.clusters])
-    distance = np.mean([np.abs(p - cluster.target).sum() for p, cluster in zip(pairs, problem.clusters, strict=True)])
-    likelihood = float(problem.rows.weight @ fitted.log_potential(network, problem.rows.x)) - found.log_z
-    return {
-        "converged": int(learned.converged),
-        "iterations": learned.iterations,
-        "log_likelihood": f"{likelihood:.6f}",
-        "l1": f"{distance:.3e}",
-    }
+def runs(model: Row) -> list[tuple[str, int, str]]:
+    """The runs of one model: algorithm, largest clique, options."""
+    size = model["size"]
+    wanted = {name: options for name, options in RUNS.items() if name != "damped" or model["number"] < SINGLE[size]}
+    single = [(name, k, f"{options} --max-clique {k}") for k in range(2, size + 1) for name, options in wanted.items()]
+    return [("exact", size, EXACT), *single]
 
 
-def learn(x: Array, table: Path, models: int, sizes: range) -> None:
-    """Append the rows of a model at a time; models that the table holds are left out, so that a run that was stopped goes on."""
-    columns = ["tree_clique", "seed", "pairs", "algorithm", "max_clique", "converged", "iterations", "log_likelihood", "l1"]
-    known = {(int(row["tree_clique"]), int(row["seed"])) for row in read_csv(table)}
-    seen = dict.fromkeys(sizes, 0)
-    with table.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if not known:
-            writer.writeheader()
-        for size, seed, problem in problems(x, models, sizes):
-            seen[size] += 1
-            if (size, seed) in known:
-                continue
-            wanted = {name: settings for name, settings in RUNS.items() if name != "damped" or seen[size] <= SINGLE[size]}
-            runs = [("exact", size, EXACT)]
-            runs += [(name, k, {**settings, "max_clique": k}) for k in range(2, size + 1) for name, settings in wanted.items()]
-            rows = []
-            for name, k, settings in runs:
-                row = {"tree_clique": size, "seed": seed, "pairs": len(problem.clusters), "algorithm": name, "max_clique": k}
-                rows.append(row | measured(problem, settings))
-            writer.writerows(rows)
-            file.flush()
-            print(f"clique size {size}, seed {seed}: {len(problem.clusters)} pairs", flush=True)
+def measured(model: Row) -> list[Row]:
+    """The rows of one model: log-likelihood of the training rows and mean L1 of the pairs after each run; blank where it ran away."""
+    rows, judged = [], []
+    with TemporaryDirectory() as folder:
+        edges = Path(folder) / "edges"
+        edges.write_text(model["edges"])
+        for name, k, options in runs(model):
+            learned = Path(folder) / f"{len(rows)}.h5"
+            code, _ = told(*LEARNING, "--edges", edges, *options.split(), "-q", "-o", learned, answers=(0, 1))
+            row = {"tree_clique": model["size"], "seed": model["seed"], "pairs": model["edges"].count("\n"), "algorithm": name}
+            rows.append(row | {"max_clique": k, "converged": 0, "iterations": "", "log_likelihood": "", "l1": ""})
+            judged += [learned] if code == 0 else []
+        found = json.loads(herd("eval", *judged, "--format", "json"))
+    for learned, numbers in zip(judged, found, strict=True):
+        rows[int(learned.stem)] |= {
+            "converged": int(numbers["converged"]),
+            "iterations": numbers["iterations"],
+            "log_likelihood": f"{numbers['train_log_likelihood']:.6f}",
+            "l1": f"{numbers['marginal_l1']:.3e}",
+        }
+    return rows
+
+
+def learn(table: Path, count: int, sizes: range) -> list[Row]:
+    """The rows of `count` models of each size: those that the table holds, and the others, kept as they are made."""
+    rows = read_csv(table)
+    known = {(int(row["tree_clique"]), int(row["seed"])) for row in rows}
+    if all(sum(size == own for own, _ in known) >= count for size in sizes):
+        return rows
+    missing = [model for model in structures(count, sizes) if (model["size"], model["seed"]) not in known]
+    for made in side_by_side(measured, missing):
+        rows += [{name: str(value) for name, value in row.items()} for row in made]
+        write_csv(table, rows)
+        print(f"clique size {made[0]['tree_clique']}, seed {made[0]['seed']}: {made[0]['pairs']} pairs", flush=True)
+    return rows
 
 
 def examples(x: Array, folder: Path) -> None:
@@ -156,9 +160,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     x = load(str(path("eights8x8.h5")), kinds={"dataset"}).value.X.astype(np.int64)
     examples(x, folder)
-    learn(x, folder / "mrf-fig6.6.csv", options.models, range(min(SIZES), options.largest + 1))
-    rows = [row | {name: int(row[name]) for name in ("tree_clique", "max_clique")} for row in read_csv(folder / "mrf-fig6.6.csv")]
-    draw(rows, folder / "mrf-fig6.6.png")
+    rows = learn(folder / "mrf-fig6.6.csv", options.models, range(min(SIZES), options.largest + 1))
+    draw([row | {name: int(row[name]) for name in ("tree_clique", "max_clique")} for row in rows], folder / "mrf-fig6.6.png")
 
 
 if __name__ == "__main__":

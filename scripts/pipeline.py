@@ -12,7 +12,8 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,21 @@ def herd(*arguments: object, folder: Path | None = None, stdin: str | None = Non
     if done.returncode:
         sys.exit(f"failed with exit code {done.returncode}: herd {shlex.join(words)}")
     return done.stdout
+
+
+def told(*arguments: object, answers: Sequence[int] = (0,)) -> tuple[int, str]:
+    """The exit code of one command and what it says on stderr; ends the program where the code is none of `answers`."""
+    words = [str(argument) for argument in arguments]
+    done = subprocess.run([*HERD, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in answers:
+        sys.exit(f"{done.stderr}failed with exit code {done.returncode}: herd {shlex.join(words)}")
+    return done.returncode, done.stderr
+
+
+def side_by_side(work: Callable[[Row], list[Row]], units: Iterable[Row]) -> Iterator[list[Row]]:
+    """What `work`, which runs commands, makes of each unit, in their order; two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        yield from pool.map(work, units)
 
 
 def judged(maker: str, data: Path, judge: str, target: Path) -> Row:

@@ -239,3 +239,23 @@ def test_every_data_set_has_a_source(script):
     assert named == set(script("realdata").SOURCES)
     page = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
     assert not [name for name in named if f"`{name}`" not in page]
+
+
+def test_a_table_goes_on_where_it_was_left(script, tmp_path):
+    table, done = tmp_path / "table.csv", []
+    table.write_text("seed,algorithm,x\n0,a,1.5\n0,b,2.5\n1,a,3.5\n")
+
+    def work(unit):
+        done.append(unit["seed"])
+        return [unit | {"algorithm": name, "x": 9.25} for name in "ab"]
+
+    script("fig_ups").gathered(table, [{"seed": seed} for seed in range(3)], 2, work)
+    assert sorted(done) == [1, 2]
+    assert table.read_text() == "seed,algorithm,x\n0,a,1.5\n0,b,2.5\n1,a,9.25\n1,b,9.25\n2,a,9.25\n2,b,9.25\n"
+
+
+def test_a_command_that_fails_ends_the_script(script):
+    pipeline = script("pipeline")
+    assert pipeline.told("info", "none.h5", answers=(66,)) == (66, "herd info: none.h5: there is no such file\n")
+    with pytest.raises(SystemExit, match=r"failed with exit code 66: herd info none\.h5$"):
+        list(pipeline.side_by_side(lambda unit: [pipeline.told("info", unit["file"])], [{"file": "none.h5"}]))

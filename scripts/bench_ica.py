@@ -90,10 +90,16 @@ def sharpest(Z: np.ndarray, J: np.ndarray, beta: float = 1.0) -> np.ndarray:
     return J
 
 
+def sources() -> np.ndarray:
+    """The recordings, a column each."""
+    with h5py.File(FOLDER / "music16_long.h5") as file:
+        S: np.ndarray = file["X"][:]
+    return S
+
+
 def recordings() -> tuple[np.ndarray, np.ndarray]:
     """Whitened rows of the mixed recordings, and forward @ mixing."""
-    with h5py.File(FOLDER / "music16_long.h5") as file:
-        S = file["X"][:]
+    S = sources()
     A = mixing.random(16, seed=0)
     X = mixing.mixed(S, A)
     fit = whitening.fit(X, method="zca")
@@ -101,13 +107,16 @@ def recordings() -> tuple[np.ndarray, np.ndarray]:
 
 
 def optima() -> list[Row]:
-    """Amari distances where the likelihoods of densities have their maxima."""
+    """Amari distances where the likelihoods of densities have their maxima, and of sources that are whitened and no more."""
     Z, product = recordings()
     start = likeliest(Z, "student")
     rows: list[Row] = [
         (f"|u|^{beta:g}", amari_distance(sharpest(Z, start, beta) @ product), None, "") for beta in (1.2, 1.0, 0.9, 0.8, 0.7)
     ]
     cases = [("logistic", 1.0), ("laplace-smooth", 1.0), *(("student", gamma) for gamma in (0.6, 0.75, 1.0, 1.5, 2.0))]
+    for name, A in (("sources", np.eye(16)), ("instamix", mixing.instamix(16, 0.5)), ("random mixing", mixing.random(16, seed=0))):
+        whitened = whitening.fit(mixing.mixed(sources(), A), method="zca").forward @ A
+        rows += [(f"{name}, whitened by ZCA", amari_distance(whitened), None, "")]
     return rows + [(f"{name}, γ = {gamma:g}", amari_distance(likeliest(Z, name, gamma) @ product), None, "") for name, gamma in cases]
 
 

@@ -1,0 +1,59 @@
+"""The one shape of every iterated computation: where it starts, what a step does, when it has ended, what came of it.
+
+An algorithm is a frozen dataclass of everything its numbers depend on (rows, settings, seed) and of how it is run (`map`), with
+the methods below.  Its state is a dataclass that holds all that its future depends on; the type of it is known without a start,
+so that a resumed run reads its checkpoint and never repeats `init`.  Commands run every algorithm by the same call, which guards
+memory, saves and resumes, answers signals, tries the first steps for a dry run, and shows how far it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from herdcli.iterate import Steppable
+
+S = TypeVar("S", bound=Steppable)
+R = TypeVar("R", covariant=True)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: `step` of at most `bound` (None: nobody knows), and the figure that matters, as a few words."""
+
+    step: int
+    bound: int | None
+    figure: str = ""
+
+
+class Algorithm(Protocol[S, R]):
+    """What `session.run` asks of a computation."""
+
+    @property
+    def state(self) -> type[S]:
+        """The type of its states."""
+        ...
+
+    def init(self) -> S:
+        """The state before the first step (`step` is 0)."""
+        ...
+
+    def step(self, state: S) -> S:
+        """One block of work, between a millisecond and a second; it owns the arrays of the state it is given."""
+        ...
+
+    def done(self, state: S) -> bool:
+        """Whether no step is left: the last one is behind it, or its criterion is met."""
+        ...
+
+    def memory(self) -> int:
+        """Bytes that the run takes beside its inputs, before anything is done."""
+        ...
+
+    def progress(self, state: S) -> Progress:
+        """How far it is."""
+        ...
+
+    def result(self, state: S) -> R:
+        """What came of it."""
+        ...

@@ -71,18 +71,18 @@ def extended(problem: Problem, state: State) -> State:
     state.index = np.concatenate([state.index, np.full(room, -1, dtype=np.int64)])
     state.weight = np.concatenate([state.weight, np.zeros(room)])
     state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
-    if room and state.ended == "count":
+    if room and state.ended in ("count", "cap"):
         state.ended = ""
     return state
 
 
 def total_steps(problem: Problem) -> int:
-    """Iterations after which the run ends whatever the number of atoms."""
+    """Iterations after which a run is capped whatever the number of atoms; each descends, so the last atoms are the best."""
     return PER_ATOM * problem.count
 
 
 def step(problem: Problem, state: State) -> State:
-    """One iteration; ends the run, by `step` at its total, when `count` atoms are in use or nothing descends."""
+    """One iteration.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (iterations)."""
     space, n = problem.space, state.size
     slope = state.running - space.embedding
     index, weight = state.index[:n], state.weight[:n]
@@ -91,7 +91,7 @@ def step(problem: Problem, state: State) -> State:
     w, a, s = space.lowest_best(-slope), int(np.argmax(local)), int(np.argmin(local))
     towards, away = level - float(slope[w]), float(local[a]) - level
     if towards <= TIE * space.scale:
-        return _end(problem, state, "gap")
+        return _end(state, "gap")
     if problem.rule == "bpcg" and float(local[a] - local[s]) >= towards:
         moved = _shift(problem, state, a, int(index[s]))
     elif problem.rule == "pairwise":
@@ -103,13 +103,14 @@ def step(problem: Problem, state: State) -> State:
     state.step += 1
     _record(problem, state)
     if not moved:
-        return _end(problem, state, "rounding")
-    return _end(problem, state, "count") if state.size == problem.count else state
+        return _end(state, "rounding")
+    if state.size == problem.count:
+        return _end(state, "count")
+    return _end(state, "cap") if state.step >= total_steps(problem) else state
 
 
-def _end(problem: Problem, state: State, why: str) -> State:
+def _end(state: State, why: str) -> State:
     state.ended = why
-    state.step = total_steps(problem)
     return state
 
 

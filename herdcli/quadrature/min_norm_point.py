@@ -65,21 +65,21 @@ def extended(problem: Problem, state: State) -> State:
     room = max(0, problem.count - len(state.mmd))
     state.hull = simplex.grown(state.hull, problem.count)
     state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
-    if room and state.ended == "count":
+    if room and state.ended in ("count", "cap"):
         state.ended = ""
     return state
 
 
 def total_steps(problem: Problem) -> int:
-    """Major cycles after which the run ends whatever the number of atoms."""
+    """Major cycles after which a run is capped whatever the number of atoms."""
     return PER_ATOM * problem.count + 100
 
 
 def step(problem: Problem, state: State) -> State:
-    """One major cycle; ends the run, by `step` at its total, when `count` atoms are in use or nothing descends."""
+    """One major cycle.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (cycles)."""
     space, hull = problem.space, state.hull
     if hull.size == problem.count:
-        return _end(problem, state, "count")
+        return _end(state, "count")
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
     level = float(slope[index] @ hull.weight[: hull.size])
@@ -87,7 +87,7 @@ def step(problem: Problem, state: State) -> State:
     slope[state.refused] = level
     best = space.lowest_best(-slope)
     if level - slope[best] <= TIE * space.scale or state.stalled >= PATIENCE:
-        return _end(problem, state, "gap" if state.stalled < PATIENCE else "rounding")
+        return _end(state, "gap" if state.stalled < PATIENCE else "rounding")
     before = _value(hull)
     row = space.kernel.matrix(space.candidates[best : best + 1], space.candidates[index])[0]
     if simplex.enter(hull, best, row, float(space.diagonal[best]), float(space.embedding[best])):
@@ -101,7 +101,9 @@ def step(problem: Problem, state: State) -> State:
         state.refused = np.append(state.refused, best)
         state.stalled += 1
     state.step += 1
-    return _end(problem, state, "count") if hull.size == problem.count else state
+    if hull.size == problem.count:
+        return _end(state, "count")
+    return _end(state, "cap") if state.step >= total_steps(problem) else state
 
 
 def _value(hull: Hull) -> float:
@@ -109,9 +111,8 @@ def _value(hull: Hull) -> float:
     return 0.5 * quadratic - linear
 
 
-def _end(problem: Problem, state: State, why: str) -> State:
+def _end(state: State, why: str) -> State:
     state.ended = why
-    state.step = total_steps(problem)
     return state
 
 

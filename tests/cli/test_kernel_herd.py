@@ -102,6 +102,16 @@ def test_closed_forms_need_no_input(herd, tmp_path):
         assert figures["mmd"] < 0.01
 
 
+@pytest.mark.parametrize("rule", active_set.RULES)
+def test_a_run_that_reaches_its_cap_ends_with_what_it_has(herd, tmp_path, rule):
+    made = ("--target", "uniform", "--kernel", "bernoulli:2", "--candidates", "grid:16")
+    ended = herd("kernel-herd", *made, "-m", 20, "--rule", rule, "-o", "x.h5")
+    assert ended.code == 0
+    assert "16 atoms instead of 20: iterations ran out" in ended.err
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert (len(file["index"]), file.attrs["ended"]) == (16, "cap")
+
+
 REFUSED = {
     "one row": (("one.csv", "-m", 2), 65, "one.csv: has 1 row, which stands for itself"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),

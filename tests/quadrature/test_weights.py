@@ -89,7 +89,7 @@ def test_equal_atoms_share_their_weight(rows, space_of):
 def run_active(space, rule, count):
     problem = active_set.Problem(space, rule, count)
     state, trace = active_set.init(problem), []
-    while state.step < active_set.total_steps(problem):
+    while not state.ended:
         state = active_set.step(problem, state)
         trace.append(state.mmd[state.size - 1])
     return state, np.array(trace)
@@ -122,10 +122,25 @@ def test_active_set_rules_reach_a_target_in_the_hull_linearly(space_of, rule):
     assert trace[-1] < 1e-6
 
 
+@pytest.mark.parametrize("rule", active_set.RULES)
+def test_a_run_at_its_cap_keeps_the_atoms_so_far(space_of, interval, rule):
+    points, target = interval(16)
+    space = space_of(Bernoulli(2), target, points)
+    state, trace = run_active(space, rule, 20)
+    assert (state.ended, len(trace)) == ("cap", active_set.PER_ATOM * 20)
+    assert state.mmd[state.size - 1] <= trace.min() * (1 + 1e-6) + 1e-12
+
+
+def test_minimum_norm_point_at_its_cap_keeps_the_atoms_so_far(rows, space_of, monkeypatch):
+    monkeypatch.setattr(min_norm_point, "total_steps", lambda problem: 7)
+    state = run_min_norm(space_of(Gaussian(1.2), uniform(rows), rows), 25)
+    assert (state.ended, state.step, state.hull.size) == ("cap", 7, 8)
+
+
 def run_min_norm(space, count):
     problem = min_norm_point.Problem(space, count)
     state = min_norm_point.init(problem)
-    while state.step < min_norm_point.total_steps(problem):
+    while not state.ended:
         state = min_norm_point.step(problem, state)
     return state
 

@@ -62,7 +62,7 @@ def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine:
 
 
 def plain(X: np.ndarray, scale: float, count: int) -> np.ndarray:
-    """Kernel herding in NumPy: w_0 = 0, score t μ − Σ k, ties to the lowest index."""
+    """Kernel herding in NumPy: w_0 = 0, score t μ − Σ k, the first atom nearest to μ, ties to the lowest index."""
     n = len(X)
     Z = X / scale
     squares = 0.5 * (Z * Z).sum(axis=1)
@@ -76,7 +76,7 @@ def plain(X: np.ndarray, scale: float, count: int) -> np.ndarray:
         mean[block] = K.mean(axis=1)
     running, chosen = np.zeros(n), np.empty(count, dtype=int)
     for t in range(count):
-        chosen[t] = np.argmax(t * mean - running)
+        chosen[t] = np.argmax(t * mean - running if t else mean)  # k(x, x) = 1: the row nearest to the mean embedding
         column = Z @ Z[chosen[t]]
         column -= squares
         column -= squares[chosen[t]]

@@ -52,10 +52,9 @@ def _parse_scale(text: str) -> str | tuple[float, ...]:
 @click.option("--rule", type=click.Choice(RULES), default="herding", show_default=True, help="How atoms are chosen.")
 @click.option(
     "--init",
-    type=click.Choice(["zero", "mean"]),
-    default="zero",
-    show_default=True,
-    help="Herding's first weights: w₀ = 0, whose first atom is candidate 0, or w₀ = μ (better where that one is far out).",
+    type=click.Choice(["nearest", "zero", "mean"]),
+    default=None,
+    help="The first atom: the candidate nearest to μ, or candidate 0, both with w₀ = 0; or w₀ = μ.  [default: nearest for rows, else zero]",
 )
 @click.option("--step", "rates", metavar="constant:ρ|FILE", default=None, help="Step sizes of --rule step; a file holds ρ₁, ρ₂, ….")
 @click.option(

@@ -82,6 +82,7 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
     check_definite(kernel, basis)
     groups = _extended(session, options, groups, kernel.text(), scale)
+    kernel_herd_tables.tell_repeats(session, options, groups)
     reduce = options["count"] if options["block_rows"] else 0
     return Inputs(
         problem=selection.Problem(kernel, tuple(groups), _settings(session, options), reduce),
@@ -121,7 +122,7 @@ def _refuse(session: Session, options: dict[str, Any]) -> None:
 def _settings(session: Session, options: dict[str, Any]) -> Any:
     from herdcli.quadrature import rules, selection
 
-    rule = rules.Settings(options["rule"], options["init"], _rates(session, options), options["unique"], options["seed"])
+    rule = rules.Settings(options["rule"], options["init"] or "auto", _rates(session, options), options["unique"], options["seed"])
     return selection.Settings(rule, options["refine"], options["precision"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.quadrature.samples import Samples
+    from herdcli.quadrature.selection import Group
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
@@ -71,6 +72,16 @@ def _two_numbers(text: str) -> tuple[float, float] | None:
     except ValueError:
         return None
     return first, second
+
+
+def tell_repeats(session: Session, options: dict[str, Any], groups: list[Group]) -> None:
+    """Warn where there are fewer candidates than atoms of a rule that may choose one again."""
+    if options["rule"] not in ("herding", "line-search", "open-loop", "step") or options["unique"] or options["polish"]:
+        return
+    fewest = min(groups, key=lambda group: len(group.points) - group.count)
+    if fewest.count > len(fewest.points):
+        found = f"{fewest.count} atoms of {len(fewest.points)} candidates: some come more than once"
+        session.console.warn(f"{found}; --unique takes each once at most (-m {len(fewest.points)})")
 
 
 def close(session: Session, value: Samples, count: int) -> None:

@@ -2,13 +2,15 @@
 
 With g = Σ_u w_u Φ(x_u) each step takes x = argmin ⟨g − μ, Φ(x)⟩ over the candidates and moves g ← (1−ρ) g + ρ Φ(x):
 
-    herding      ρ_t = 1/(t+1): equal weights.  init zero: w_0 = 0, score t·μ − Σ k; init mean: w_0 = μ, (t+1)·μ − Σ k
+    herding      ρ_t = 1/(t+1): equal weights.  w_0 = 0, score t·μ − Σ k; with init mean w_0 = μ, (t+1)·μ − Σ k
     line-search  ρ_t minimises ‖(1−ρ) g + ρ Φ(x) − μ‖, clipped to [0, 1]
     open-loop    ρ_t = 2/(t+2)
     step         ρ_t given
     random, sobol   draws from the target, equal weights
 
-t counts the atoms there are; the first atom has ρ_0 = 1.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2
+t counts the atoms there are; the first atom has ρ_0 = 1.  With w_0 = 0 every first atom ties.  init zero takes candidate 0;
+init nearest the one of largest μ(x) − ½ k(x, x), which is nearest to μ: t² MMD_t² ≤ Σ_i ‖μ − Φ(x_i)‖² holds for both, and the
+choice then is no function of the order of the rows.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2
 and 4, with the corrected weights; Chen, Welling & Smola (2010) for init mean.
 """
 
@@ -35,10 +37,13 @@ DRAWS = 1024  # per generator
 
 @dataclass(frozen=True)
 class Settings:
-    """rule of RULES; init of herding; rates ρ_1, ρ_2, … of `step` (the last one goes on); unique: no candidate twice."""
+    """rule of RULES; init; rates ρ_1, ρ_2, … of `step` (the last one goes on); unique: no candidate twice.
+
+    init  of rules that add one candidate after the other; auto: nearest where rows are stood for, zero for closed forms.
+    """
 
     rule: str = "herding"
-    init: Literal["zero", "mean"] = "zero"
+    init: Literal["auto", "nearest", "zero", "mean"] = "auto"
     rates: tuple[float, ...] = ()
     unique: bool = False
     seed: int = 0
@@ -70,6 +75,13 @@ class Problem:
     target: Target
     settings: Settings
     polish: Polish | None = None
+
+
+def first_weights(settings: Settings, target: Target) -> str:
+    """What `init` comes to: nearest, zero or mean; zero for rules that draw."""
+    if settings.rule in DRAWN:
+        return "zero"
+    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, Rows) else "zero"
 
 
 def init(problem: Problem, count: int) -> State:
@@ -206,7 +218,10 @@ def _look_ahead(problem: Problem, state: State) -> None:
             quadratic, linear = quadratic / t**2, linear / t
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
-    if settings.init == "mean" and (settings.rule == "herding" or t == 0):
+    begun = first_weights(settings, problem.target)
+    if begun == "nearest" and t == 0:
+        score = space.embedding - 0.5 * space.diagonal
+    if begun == "mean" and (settings.rule == "herding" or t == 0):
         score += space.embedding
     if settings.unique:
         score[state.index[:t]] = -np.inf

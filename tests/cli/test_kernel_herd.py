@@ -112,6 +112,22 @@ def test_a_run_that_reaches_its_cap_ends_with_what_it_has(herd, tmp_path, rule):
         assert (len(file["index"]), file.attrs["ended"]) == (16, "cap")
 
 
+def test_more_atoms_than_rows_are_told(herd, table):
+    ended = herd("kernel-herd", table, "-m", 200, "-o", "x.h5")
+    assert ended.code == 0
+    assert "200 atoms of 150 candidates: some come more than once; --unique takes each once at most (-m 150)" in ended.err
+    assert "more than once" not in herd("kernel-herd", table, "-m", 150, "-o", "y.h5").err
+
+
+def test_the_first_atom_of_rows_is_the_nearest_unless_zero_is_asked_for(herd, tmp_path, table):
+    first = {}
+    for init in ("nearest", "zero", ""):
+        assert herd("kernel-herd", table, "-m", 3, *(("--init", init) if init else ()), "-o", f"{init}.h5").code == 0
+        with h5py.File(tmp_path / f"{init}.h5") as file:
+            first[init] = file["index"][0]
+    assert first[""] == first["nearest"] != first["zero"] == 0
+
+
 REFUSED = {
     "one row": (("one.csv", "-m", 2), 65, "one.csv: has 1 row, which stands for itself"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),

@@ -7,7 +7,7 @@ import pytest
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import sobol
-from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Laplace
+from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Laplace, Polynomial
 from herdcli.quadrature import preparation, rules
 from herdcli.quadrature.space import prefix_distances
 from herdcli.quadrature.targets import Moments, Rows, Trigonometric
@@ -28,7 +28,7 @@ def test_equispaced_points_have_the_known_error(space_of, interval, order, n):
 def test_herding_of_the_uniform_law_is_the_van_der_corput_sequence(space_of, interval, run_rule):
     """ν = 1: 0, 1/2, 1/4, 3/4, 1/8, 5/8, …, each of the best MMD at powers of two."""
     points, target = interval(1024)
-    state = run_rule(space_of(Bernoulli(1), target, points), target, 64)
+    state = run_rule(space_of(Bernoulli(1), target, points), target, 64, init="zero")
     natural = np.array([int(f"{i:06b}"[::-1], 2) / 64 for i in range(64)])
     levels = [(0, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64)]
     for low, high in levels:
@@ -102,12 +102,13 @@ def test_going_on_equals_an_uninterrupted_run(rows, space_of, run_rule):
         rules.extended(problem, whole, 10)
 
 
+@pytest.mark.parametrize("init", ["nearest", "zero"])
 @pytest.mark.parametrize("kernel", [Gaussian(0.8), Laplace(1.0)])
-def test_herding_error_obeys_the_bound_that_can_be_checked(rows, space_of, run_rule, kernel):
+def test_herding_error_obeys_the_bound_that_can_be_checked(rows, space_of, run_rule, kernel, init):
     """t² MMD_t² ≤ Σ_i ‖μ − Φ(x_i)‖² for w_0 = 0 and μ in the hull of the candidates."""
     target = Rows(rows, np.full(200, 1 / 200))
     space = space_of(kernel, target, rows)
-    state = run_rule(space, target, 150)
+    state = run_rule(space, target, 150, init=init)
     squares = np.cumsum(space.norm - 2 * state.embedding + kernel.diagonal(state.atoms))
     t = np.arange(1, 151)
     assert (t**2 * state.mmd**2 <= squares * (1 + 1e-12)).all()
@@ -116,7 +117,7 @@ def test_herding_error_obeys_the_bound_that_can_be_checked(rows, space_of, run_r
 def test_init_mean_begins_at_the_largest_embedding(rows, space_of, run_rule):
     target = Rows(rows, np.full(200, 1 / 200))
     space = space_of(Gaussian(1.0), target, rows)
-    first, zero = run_rule(space, target, 5, init="mean"), run_rule(space, target, 5)
+    first, zero = run_rule(space, target, 5, init="mean"), run_rule(space, target, 5, init="zero")
     assert first.index[0] == np.argmax(space.embedding)
     assert zero.index[0] == 0
     scores = 4 * space.embedding - Gaussian(1.0).matrix(rows, first.atoms[:3]).sum(axis=1)
@@ -133,11 +134,29 @@ def test_ties_go_to_the_lowest_index(space_of, run_rule):
         run_rule(space, target, 7, unique=True)
 
 
-def test_permuting_rows_permutes_the_choice(rows, select):
+@pytest.mark.parametrize("rule", ["herding", "line-search", "open-loop"])
+def test_permuting_rows_permutes_the_choice(rows, select, rule):
     order = np.random.default_rng(5).permutation(200)
-    order = np.concatenate([[0], order[order != 0]])  # the first atom is row 0 by the tie rule
-    plain, moved = select(rows, 40), select(rows[order], 40)
+    plain, moved = select(rows, 40, rule=rule), select(rows[order], 40, rule=rule)
     np.testing.assert_array_equal(order[moved.index], plain.index)
+
+
+@pytest.mark.parametrize("rule", ["herding", "line-search", "open-loop"])
+def test_an_outlier_in_the_first_row_is_no_atom(rows, select, rule):
+    rows = np.concatenate([[[40.0, 40.0, 40.0]], rows])
+    found = {init: select(rows, 20, rule=rule, init=init) for init in ("auto", "nearest", "zero")}
+    assert found["zero"].index[0] == 0
+    assert 0 not in found["nearest"].index
+    np.testing.assert_array_equal(found["auto"].index, found["nearest"].index)
+    if rule != "open-loop":  # whose later atoms weigh most
+        assert found["zero"].mmd[-1] > 1.1 * found["nearest"].mmd[-1]
+
+
+def test_the_first_atom_is_the_candidate_nearest_to_the_target(rows, space_of, run_rule):
+    target = Rows(rows, np.random.default_rng(1).dirichlet(np.ones(200)))
+    kernel = Polynomial(2, 1.0)  # k(x, x) varies
+    distances = kernel.diagonal(rows) - 2.0 * kernel.matrix(rows, rows) @ target.weights
+    assert run_rule(space_of(kernel, target, rows), target, 3).index[0] == np.argmin(distances)
 
 
 def test_translating_the_circle_translates_the_choice(space_of, interval, run_rule):

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov import cliques, junction_tree
 from herdcli.markov.junction_tree import log_sum
-from herdcli.markov.network import MOST_AXES, Factor, Network, build
+from herdcli.markov.network import MOST_AXES, Factor, Network, build, reduced
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 
@@ -108,9 +108,11 @@ class Batch:
                 given = block[:, column[i]]
                 table = ((given == np.arange(states)[:, None]) | (given == -1)).astype(np.float64)
             factors.append(((i, last), table))
-        whole = build([*self.network.cardinality.tolist(), count], [*factors, *self.network.factors()])
+        whole = build(
+            [*self.network.cardinality.tolist(), count], [*factors, *(reduced(self.network, factor) for factor in self.network.factors())]
+        )
         try:
-            found = junction_tree.calibrate(whole, junction_tree.plan(whole, np.append(self.order, last)))
+            found = junction_tree.calibrate(whole, junction_tree.plan(whole, np.append(self.order, last), whole=True))
         except NegativeResult:
             raise _impossible(start) from None
         self._read(found, start, state)

@@ -68,7 +68,7 @@ def calibrated(network: Network, limit: float, scopes: Sequence[tuple[int, ...]]
 def marginals(network: Network, found: junction_tree.Calibrated, scopes: Sequence[tuple[int, ...]]) -> list[Array]:
     """The marginals over scopes that `calibrated` was given."""
     made = build(network.cardinality, [(scope, np.ones([int(network.cardinality[i]) for i in scope])) for scope in scopes])
-    home = [min(found.tree.position[i] for i in scope) for scope in scopes]
+    home = [min((found.tree.position[i] for i in scope if network.cardinality[i] > 1), default=0) for scope in scopes]
     tree = junction_tree.Tree(found.tree.scopes, found.tree.parent, home, found.tree.position)
     return [p for _, p in junction_tree.factor_marginals(made, replace(found, tree=tree))]
 

@@ -54,7 +54,7 @@ class IterativeScaling:
         found = cliques.search(problem.as_network(), settings.seed, settings.orders)
         self.width, self.graph = found.width, None
         if found.complete:
-            self.plan = junction_tree.plan(problem.as_network(), found.order)
+            self.plan = junction_tree.plan(problem.as_network(), found.order, whole=True)
             self.graph, self.kept = cliques.junction(self.plan)
 
     def bytes_needed(self) -> tuple[int, str]:

@@ -8,6 +8,7 @@ Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation, divides messages o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,16 +34,19 @@ class Tree:
         return 8 * (2 * sum(sizes) + 3 * max(sizes, default=0))
 
 
-def plan(network: Network, order: Array) -> Tree:
-    """The cliques of an elimination order (a permutation of the variables)."""
+def plan(network: Network, order: Array, whole: bool = False) -> Tree:
+    """The cliques of an elimination order (a permutation of the variables).
+
+    A variable of one state, as evidence makes them, is a constant: it stands alone and joins no neighbours, unless the
+    cliques must hold `whole` scopes.
+    """
     position = np.empty(network.count, dtype=np.int64)
     position[order] = np.arange(network.count)
     at: list[int] = position.tolist()
     members: list[set[int]] = [{i} for i in order.tolist()]
     home = []
-    scope, starts = network.scope.tolist(), network.scope_offset.tolist()
-    for low, high in pairwise(starts):
-        variables = scope[low:high]
+    free = np.ones(network.count, dtype=bool) if whole else network.cardinality > 1
+    for variables in _free_scopes(network, free):
         home.append(min((at[i] for i in variables), default=0))
         members[home[-1]].update(variables)
     parent, scopes = [], []
@@ -53,6 +57,13 @@ def plan(network: Network, order: Array) -> Tree:
         if len(ordered) > 1:
             members[parent[k]].update(ordered[1:])
     return Tree(scopes, parent, home, at)
+
+
+def _free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
+    """The scope of each factor without the variables that are not free."""
+    scope, kept = network.scope.tolist(), free[network.scope].tolist()
+    for low, high in pairwise(network.scope_offset.tolist()):
+        yield [i for i, is_free in zip(scope[low:high], kept[low:high], strict=True) if is_free]
 
 
 @dataclass(frozen=True)
@@ -131,9 +142,9 @@ def _initial(network: Network, tree: Tree) -> list[Array]:
     tables = [np.zeros([states[i] for i in scope]) for scope in tree.scopes]
     with np.errstate(divide="ignore"):
         logs = np.log(network.table)
-    starts, cells, scopes = network.scope_offset.tolist(), network.table_offset.tolist(), network.scope.tolist()
-    for a, k in enumerate(tree.home):
-        scope = scopes[starts[a] : starts[a + 1]]
+    cells = network.table_offset.tolist()
+    for a, scope in enumerate(_free_scopes(network, network.cardinality > 1)):
+        k = tree.home[a]
         table = logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope])
         axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
         tables[k] += _placed(table.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
@@ -173,9 +184,11 @@ def factor_marginals(network: Network, found: Calibrated) -> list[Factor]:
         scope = network.scope_of(a)
         if not scope:
             continue
+        free = [i for i in scope if network.cardinality[i] > 1]
         clique = found.tree.scopes[k]
-        outside = tuple(axis for axis, i in enumerate(clique) if i not in scope)
+        outside = tuple(axis for axis, i in enumerate(clique) if i not in free)
         p = np.exp(log_sum(found.tables[k], outside) - found.log_z)
-        kept = [i for i in clique if i in scope]
-        made.append((scope, (p / p.sum()).transpose([kept.index(i) for i in scope])))
+        kept = [i for i in clique if i in free]
+        shape = [int(network.cardinality[i]) for i in scope]
+        made.append((scope, (p / p.sum()).transpose([kept.index(i) for i in free]).reshape(shape)))
     return made

@@ -58,7 +58,7 @@ def chosen_cliques(problem: Problem, settings: Settings) -> list[tuple[int, ...]
     found = cliques.search(problem.as_network(), settings.seed, settings.orders)
     if not found.complete:
         raise BadUsage("--max-clique needs an elimination order, and every one found is too large", hint="leave it out")
-    within = cliques.junction(junction_tree.plan(problem.as_network(), found.order))[0].cliques
+    within = cliques.junction(junction_tree.plan(problem.as_network(), found.order, whole=True))[0].cliques
     information = pairs(problem.rows, problem.cardinality).information()
     return structure.grown_cliques(scopes, within, information, settings.max_clique)
 

@@ -75,6 +75,18 @@ class Network:
         return dict(zip(self.observed.tolist(), parts, strict=True))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Conditioned(Network):
+    """A network under evidence.  cardinality_before  (N,) the numbers of states without it; scopes are those without it too."""
+
+    cardinality_before: Array
+
+
+def states_before(network: Network) -> Array:
+    """The number of states of each variable before any evidence."""
+    return network.cardinality_before if isinstance(network, Conditioned) else network.cardinality
+
+
 def build(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more: Any) -> Network:
     """A network of scopes and tables (any shape with the right number of values, C order)."""
     factors = list(factors)
@@ -179,9 +191,20 @@ def condition(network: Network, evidence: Mapping[int, int]) -> Network:
                 held = ", ".join(f"{network.name(i)}={evidence[i]}" for i in scope if i in evidence)
                 raise NegativeResult(f"the evidence has probability 0: no state is possible with {held}")
         factors.append((scope, table))
-    made = build(cardinality, factors, names=network.names, shape=network.shape)
+    flat = build(cardinality, factors)
+    made = Conditioned(
+        cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
+        names=network.names, shape=network.shape, cardinality_before=states_before(network),
+    )  # fmt: skip
     kept = {i: p for i, p in network.observations().items() if i not in evidence}
     return observe(made, kept)
+
+
+def reduced(network: Network, factor: Factor) -> Factor:
+    """A factor without its variables of one state, which are constants."""
+    scope, table = factor
+    free = tuple(i for i in scope if network.cardinality[i] > 1)
+    return free, table.reshape([int(network.cardinality[i]) for i in free])
 
 
 def check_state(network: Network, i: int, state: int) -> None:

@@ -188,3 +188,62 @@ def test_reference_networks(name):
     for i, p in enumerate(known["marg"]):
         if i not in evidence:
             assert np.abs(found.nodes[i] - p).max() < 1e-9
+
+
+def bytes_planned(given, **settings):
+    """What junction-tree says that it needs, after its search."""
+    method = algorithms.method(given, Settings(algorithm="junction-tree", **settings))
+    return method.bytes_needed(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))[0]
+
+
+@pytest.mark.parametrize("orders", [1, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_conditioning_never_takes_more_memory(seed, orders):
+    given = random_network(seed, variables=14)
+    evidence = dict.fromkeys(np.random.default_rng(seed).choice(14, 1 + seed % 6, replace=False).tolist(), 0)
+    held = network.condition(given, evidence)
+    assert bytes_planned(held, orders=orders) <= bytes_planned(given, orders=orders)
+
+
+def test_an_observed_hub_joins_no_neighbours():
+    """Given the hub, a star of 40 is 40 independent variables."""
+    tables = np.random.default_rng(0).random((40, 2, 2)) + 0.1
+    star = network.condition(network.build([2] * 41, [((0, i + 1), table) for i, table in enumerate(tables)]), {0: 1})
+    assert bytes_planned(star) < 3000
+    found = infer(star, "junction-tree")
+    assert abs(found.attributes["log_z"] - np.log(tables[:, 1].sum(axis=1)).sum()) < 1e-12
+    for (scope, pair), table in zip(found.cliques, tables, strict=True):
+        assert np.abs(pair[0] - table[1] / table[1].sum()).max() < 1e-15
+        assert np.array_equal(pair[0], found.nodes[scope[1]])
+
+
+@pytest.mark.parametrize("message_passing", ["hugin", "shafer-shenoy"])
+def test_an_observed_border_leaves_the_inside_of_a_lattice(message_passing):
+    """Against the same lattice with its border summed into biases by hand."""
+    given = generate.make("grid", rows=10, columns=10, sigma_w=2.0, seed=4)
+    border = {i: (7 * i // 3) % 2 for i in range(100) if not (0 < i // 10 < 9 and 0 < i % 10 < 9)}
+    inside = {i: k for k, i in enumerate(i for i in range(100) if i not in border)}
+    factors, constant = [], 0.0
+    for scope, table in given.factors():
+        kept = table[tuple(border.get(i, slice(None)) for i in scope)]
+        free = tuple(inside[i] for i in scope if i in inside)
+        if free:
+            factors.append((free, kept))
+        else:
+            constant += math.log(kept)
+    small = network.build([2] * 64, factors)
+    held = network.condition(given, border)
+    assert bytes_planned(held) < 1.2 * bytes_planned(small)
+    found, known = infer(held, "junction-tree", message_passing=message_passing), infer(small, "junction-tree")
+    assert abs(found.attributes["log_z"] - constant - known.attributes["log_z"]) < 1e-10
+    assert max(np.abs(found.nodes[i] - known.nodes[k]).max() for i, k in inside.items()) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_factors_under_evidence_have_the_marginals_of_enumeration(seed):
+    given = random_network(seed + 30, zeros=True, variables=9)
+    most = np.flatnonzero(given.cardinality > 1)[:3].tolist()
+    held = network.condition(given, dict.fromkeys(most, 0))
+    found, known = infer(held, "junction-tree"), infer(held, "enumerate")
+    assert [scope for scope, _ in found.cliques] == [scope for scope, _ in known.cliques]
+    assert max(np.abs(p - q).max() for (_, p), (_, q) in zip(found.cliques, known.cliques, strict=True)) < 1e-13

@@ -76,28 +76,30 @@ def _inferred(session: Session, network: Network, settings: Settings) -> tuple[R
     from herdcli.artifacts import memory
     from herdcli.markov import algorithms
 
-    tries = [(settings.algorithm, "")]
+    tries = [algorithms.Candidate(settings.algorithm, "")]
     if settings.algorithm == AUTO:
         if session.checkpoint:
             raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
         tries = algorithms.candidates(network, settings, session.max_memory or memory.default_limit())
-    for name, why in tries:
-        if why:
-            session.console.note(f"auto: {name}, {why}")
-        found = _run(session, network, replace(settings, algorithm=name))
+    for each in tries:
+        if each.why:
+            session.console.note(f"auto: {each.name}, {each.why}")
+        found = _run(session, network, replace(settings, algorithm=each.name), begun=each.state)
         if found.attributes.get("converged", True):
             break
-    return found, name
+    return found, each.name
 
 
-def _run(session: Session, network: Network, settings: Settings, first: bool = True) -> Result:
-    """One run of one algorithm."""
+def _run(session: Session, network: Network, settings: Settings, first: bool = True, begun: Any = None) -> Result:
+    """One run of one algorithm, from a state that is begun, if there is one."""
     from herdcli.markov import algorithms
 
     method = algorithms.method(network, settings)
     if method.note and first:
         session.console.note(method.note)
-    state = session.iterate(method.step, method.init, steps=method.steps, until=method.done, label=settings.algorithm)
+    state = session.iterate(
+        method.step, method.init if begun is None else lambda: begun, steps=method.steps, until=method.done, label=settings.algorithm
+    )
     size, what = method.bytes_needed(state)
     session.require_memory(size, what)
     if settings.algorithm == "junction-tree":

@@ -137,22 +137,31 @@ def _sweepable(network: Network, settings: Settings, size: int, limit: int) -> t
     """The frontier sweep, where a lattice's junction tree would take `size` bytes and that is much."""
     from herdcli.markov import frontier
 
-    if network.shape is None or size <= WIDE or isinstance(frontier.find(network), str):
+    if size <= WIDE or isinstance(frontier.find(network), str):
         return None
     needed, _ = frontier.Frontier(network, settings).bytes_needed(None)
     return ("frontier", f"which sweeps over the lattice in 2^{math.log2(needed):.0f} bytes") if needed <= min(limit, size) else None
 
 
-def candidates(network: Network, settings: Settings, limit: int) -> list[tuple[str, str]]:
-    """What `auto` tries in turn until one converges, and why: exact within `limit` bytes, else propagation, then UPS."""
+@dataclass(frozen=True)
+class Candidate:
+    """One algorithm that `auto` tries: why, and the state that its steps begin from, where the choice has made one."""
+
+    name: str
+    why: str
+    state: Any = None
+
+
+def candidates(network: Network, settings: Settings, limit: int) -> list[Candidate]:
+    """What `auto` tries in turn until one converges: exact within `limit` bytes, else propagation, then UPS."""
     if network.observations():
-        return [("ups", "as marginals are observed")]
+        return [Candidate("ups", "as marginals are observed")]
     exact = method(network, replace(settings, algorithm="junction-tree"))
-    state = run(exact.step, exact.init(), steps=2, until=exact.done)
+    state = run(exact.step, exact.init(), steps=exact.steps, until=exact.done)
     size, what = exact.bytes_needed(state)
     if (swept := _sweepable(network, settings, size, limit)) is not None:
-        return [swept]
+        return [Candidate(*swept)]
     if size <= limit:
-        return [("junction-tree", "which fits the memory allowed")]
+        return [Candidate("junction-tree", "which fits the memory allowed", state)]
     needs = f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes"
-    return [("bp", needs), ("ups", "as bp did not converge")]
+    return [Candidate("bp", needs), Candidate("ups", "as bp did not converge")]

@@ -7,7 +7,9 @@ Its table α sums over all cells behind; in step t the cell (r, c) takes the pla
 
 The axis that goes is always the first and the new one the last, so that a step is a product with a small matrix and the left
 neighbour stands beside the new axis.  The way back does the same with β; α is kept at the ends of rows and made again from there.
-Tables are scaled to maximum 1, which loses nothing while the factors at a frontier span less than e^600; else logarithms are used.
+Tables are scaled to maximum 1.  An entry that is then too small for a float64 is an error of at most 1e-307 in α, which later
+factors, scaled too, never raise; so where Σ αβ at every cell is above 1e-250, nothing is lost that shows.  Where it is not, the
+sweep begins again in logarithms.
 Source: the forward–backward algorithm (Baum et al. 1970) on the rows' joint state; Teh (2003), sec. 2.2.2.
 """
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, NegativeResult
+from herdcli.markov import grids
 from herdcli.markov.junction_tree import log_sum
 from herdcli.markov.network import Factor, Network
 from herdcli.schema import Array
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from herdcli.markov.algorithms import Result, Settings
 
 MOST_CELLS = 1 << 27
-SAFE = 600.0  # log range of the factors at a frontier
+LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it begin again in logarithms
+LEAST_TOP = 1e-30  # of a table before it is scaled
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,10 @@ class Lattice:
 
 @dataclass
 class State:
-    """Tables at the ends of rows, (R + 1, largest); their log scales; β; marginals of cells and of pairs, padded; rows done."""
+    """Tables at the ends of rows, (R + 1, largest); their log scales; β; marginals of cells and of pairs, padded; rows done.
+
+    The first table, of one cell, is 1, in logarithms 0.
+    """
 
     ends: Array
     scale: Array
@@ -58,14 +65,18 @@ class State:
     left: Array
     step: int
 
+    @property
+    def logs(self) -> bool:
+        """Are the tables logarithms?"""
+        return bool(self.ends[0, 0] == 0)
+
 
 def find(network: Network) -> Lattice | str:
     """The lattice that a network is, swept along its longer side; else in words why it is none."""
-    if network.shape is None or int(np.prod(network.shape)) != network.count:
+    place = grids.place(network)
+    if place is None:
         return "needs a network made as a grid"
-    rows, columns = network.shape.tolist()
-    place = np.arange(network.count).reshape(rows, columns)
-    place = place.T if columns > rows else place
+    place = place.T if place.shape[1] > place.shape[0] else place
     at = {int(i): (r, c) for (r, c), i in np.ndenumerate(place)}
     single = {cell: np.zeros(int(network.cardinality[i])) for i, cell in at.items()}
     above: dict[tuple[int, int], Array] = {}
@@ -103,7 +114,6 @@ class Frontier:
         self.rows, self.columns = found.states.shape
         self.steps = 2 * self.rows
         self.sizes = [math.prod(row) for row in found.states.tolist()]
-        self.logs = self._range() > SAFE
 
     def bytes_needed(self, state: State | None) -> tuple[int, str]:
         """Of the tables at the ends of rows, of one row's, and of temporary ones."""
@@ -116,50 +126,49 @@ class Frontier:
         before = states[r - 1] if r else np.ones(self.columns, dtype=np.int64)
         return int(max(math.prod([*states[r, : c + 1].tolist(), *before[c + 1 :].tolist()]) for c in range(self.columns)))
 
-    def _range(self) -> float:
-        """The largest span of log factors that touch two rows."""
-        span = np.zeros(self.rows)
-        for kind in (self.lattice.single, self.lattice.above, self.lattice.left):
-            for (r, _), logs in kind.items():
-                finite = logs[np.isfinite(logs)]
-                if finite.size:
-                    span[r] += np.ptp(finite)
-        return float((span + np.append(span[1:], 0.0)).max())
-
     def init(self) -> State:
         """Before the first row.  Raises DataError for tables that no machine holds."""
         cells = max(max(self.sizes), *(self._widest(r) for r in range(self.rows)))
         if cells > MOST_CELLS:
-            hint = "ups converges on every network: --algorithm ups"
+            hint = "without an exact answer: --algorithm bp or ups"
             raise DataError(f"a frontier over this lattice has 2^{math.log2(cells):.1f} cells, at most 2^27 can be swept", hint=hint)
+        return self._empty(logs=False)
+
+    def _empty(self, logs: bool) -> State:
         K, shape = int(self.lattice.states.max()), self.lattice.states.shape
-        ends = np.full((self.rows + 1, max(self.sizes)), -np.inf if self.logs else 0.0)
-        ends[0, 0] = 0.0 if self.logs else 1.0
+        ends = np.full((self.rows + 1, max(self.sizes)), -np.inf if logs else 0.0)
+        ends[0, 0] = 0.0 if logs else 1.0
         single, pair = np.zeros((*shape, K)), np.zeros((*shape, K, K))
         return State(ends, np.zeros(self.rows + 1), np.empty(0), single, pair, pair.copy(), 0)
 
     def step(self, state: State) -> State:
-        """The next row, forward or back."""
+        """The next row, forward or back; the first again, in logarithms, where a float64 does not reach."""
         if state.step < self.rows:
             r = state.step
-            *_, (table, scale) = self._row(state, r)
+            tables = self._row(state, r)
+            if tables is None:
+                return self._empty(logs=True)
+            *_, (table, scale) = tables
             state.ends[r + 1, : table.size] = table.ravel()
             state.scale[r + 1] = state.scale[r] + scale
             if not np.isfinite(state.scale[r + 1]):
                 raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
-        else:
-            self._back(state, 2 * self.rows - 1 - state.step)
+        elif not self._back(state, 2 * self.rows - 1 - state.step):
+            return self._empty(logs=True)
         state.step += 1
         return state
 
-    def _row(self, state: State, r: int) -> list[tuple[Array, float]]:
-        """α after each cell of row r, axes (going first, …, new), the first entry before the row; log scales since its start."""
+    def _row(self, state: State, r: int) -> list[tuple[Array, float]] | None:
+        """α after each cell of row r, axes (going first, …, new), the first entry before the row; log scales since its start.
+
+        None where a table is too small for a float64.
+        """
         size = self.sizes[r - 1] if r else 1
         made = [(state.ends[r, :size], 0.0)]
         for c in range(self.columns):
             table, scale = made[-1]
-            above, beside = self._matrices(r, c)
-            if self.logs:
+            above, beside, level = self._matrices(r, c, state.logs)
+            if state.logs:
                 grown = _log_product(table.reshape(len(above), -1).T, above)
                 grown = (grown.reshape(-1, beside.size) + beside.ravel()).ravel()
                 top = float(grown.max())
@@ -169,29 +178,36 @@ class Frontier:
             grown = grown.reshape(-1, beside.size)
             grown *= beside.ravel()
             top = float(grown.max())
-            if top > 0:
-                grown *= 1 / top
-            made.append((grown.ravel(), scale + (math.log(top) if top > 0 else -math.inf)))
+            if top < LEAST_TOP:
+                return None
+            grown *= 1 / top
+            made.append((grown.ravel(), scale + math.log(top) + level))
         return made
 
-    def _matrices(self, r: int, c: int) -> tuple[Array, Array]:
-        """v (u, x), and φ(x) h(left, x) with one row where there is no left neighbour; scaled to maximum 1 unless in logarithms."""
+    def _matrices(self, r: int, c: int, logs: bool) -> tuple[Array, Array, float]:
+        """v (u, x), and φ(x) h(left, x) with one row where there is no left neighbour; as they are in logarithms, else scaled to
+        maximum 1; and the logarithm of what that divided out."""
         states = int(self.lattice.states[r, c])
         over = int(self.lattice.states[r - 1, c]) if r else 1
         beside = int(self.lattice.states[r, c - 1]) if c else 1
         above = np.broadcast_to(self.lattice.above.get((r, c), np.zeros((1, 1))), (over, states))
         left = np.broadcast_to(self.lattice.left.get((r, c), np.zeros((1, 1))), (beside, states)) + self.lattice.single[r, c]
-        return (above, left) if self.logs else (np.exp(above), np.exp(left))
+        tops = [float(part.max()) for part in (above, left)]
+        if logs or -np.inf in tops:
+            return (above, left, 0.0) if logs else (np.exp(above), np.exp(left), 0.0)
+        return np.exp(above - tops[0]), np.exp(left - tops[1]), sum(tops)
 
-    def _back(self, state: State, r: int) -> None:
-        """β before row r from β after it, and the marginals of the row's cells and pairs."""
+    def _back(self, state: State, r: int) -> bool:
+        """β before row r from β after it, and the marginals of the row's cells and pairs; False where a float64 does not reach."""
         if not state.beta.size:
-            state.beta = np.zeros(self.sizes[r]) if self.logs else np.ones(self.sizes[r])
+            state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
         tables = self._row(state, r)
+        if tables is None:
+            return False
         for c in range(self.columns - 1, -1, -1):
-            above, beside = self._matrices(r, c)
+            above, beside, _ = self._matrices(r, c, state.logs)
             after, before = tables[c + 1][0], tables[c][0].reshape(len(above), -1)
-            if self.logs:
+            if state.logs:
                 pair = log_sum((after + state.beta).reshape(-1, *beside.shape), (0,))
                 pair = np.exp(pair - pair.max())
                 coming = (state.beta.reshape(-1, beside.size) + beside.ravel()).reshape(-1, above.shape[1])
@@ -205,8 +221,12 @@ class Frontier:
                 coming = state.beta.reshape(-1, above.shape[1])
                 up = (before @ coming) * above
                 state.beta = (above @ coming.T).ravel()
-                state.beta *= 1 / state.beta.max()
+                top = float(state.beta.max())
+                if pair.sum() < LEAST_SUM or top < LEAST_TOP:
+                    return False
+                state.beta *= 1 / top
             self._keep(state, r, c, pair / pair.sum(), up / up.sum())
+        return True
 
     def _keep(self, state: State, r: int, c: int, pair: Array, up: Array) -> None:
         states = int(self.lattice.states[r, c])
@@ -238,7 +258,7 @@ class Frontier:
     def _last(self, state: State) -> float:
         """log of the sum of the last table."""
         table = state.ends[self.rows, : self.sizes[-1]]
-        return float(log_sum(table, (0,))) if self.logs else math.log(float(table.sum()))
+        return float(log_sum(table, (0,))) if state.logs else math.log(float(table.sum()))
 
 
 def _log_product(left: Array, right: Array) -> Array:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from herdcli import iterate
 from herdcli.errors import BadUsage, DataError, NegativeResult
-from herdcli.markov import algorithms, generate, network
+from herdcli.markov import algorithms, formats, generate, network
 from herdcli.markov.algorithms import Settings
 from herdcli.markov.batch import Batch
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = (Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data")
+DATA = next((path / "networks" for path in FOLDERS if (path / "networks").is_dir()), None)
 
 
 def infer(given, algorithm, **settings):
@@ -31,7 +38,7 @@ def agree(ours, theirs, tolerance):
 def test_frontiers_give_the_marginals_of_the_junction_tree(rows, columns, sigma_w):
     given = generate.make("grid", rows=rows, columns=columns, sigma_w=sigma_w, seed=rows)
     method = algorithms.method(given, Settings(algorithm="frontier"))
-    assert method.logs == (sigma_w > 100)
+    assert iterate.run(method.step, method.init(), steps=method.steps).logs == (sigma_w > 100)
     agree(infer(given, "frontier"), infer(given, "junction-tree"), 1e-12)
 
 
@@ -68,12 +75,80 @@ def test_networks_that_are_no_lattice_are_refused():
 
 def test_auto_sweeps_over_lattices_whose_junction_tree_is_large(monkeypatch):
     given = generate.make("grid", rows=7, columns=7)
-    assert algorithms.candidates(given, Settings(), 1 << 30)[0][0] == "junction-tree"
+    assert algorithms.candidates(given, Settings(), 1 << 30)[0].name == "junction-tree"
     monkeypatch.setattr(algorithms, "WIDE", 1000)
-    name, why = algorithms.candidates(given, Settings(), 1 << 30)[0]
-    assert name == "frontier"
-    assert why.startswith("which sweeps over the lattice in 2^")
-    assert algorithms.candidates(given, Settings(), 1000)[0][0] == "bp"
+    found = algorithms.candidates(given, Settings(), 1 << 30)[0]
+    assert found.name == "frontier"
+    assert found.why.startswith("which sweeps over the lattice in 2^")
+    assert algorithms.candidates(given, Settings(), 1000)[0].name == "bp"
+
+
+def shuffled(given, seed):
+    """The same network under other numbers and without its shape, and the new number of each variable."""
+    number = np.random.default_rng(seed).permutation(given.count)
+    factors = [(tuple(int(number[i]) for i in scope), table) for scope, table in given.factors()]
+    return network.build(given.cardinality[np.argsort(number)], factors), number
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 2), (3, 5), (5, 3), (1, 6), (4, 4)])
+def test_lattices_are_told_without_a_shape(rows, columns):
+    given = generate.make("grid", rows=rows, columns=columns, sigma_w=2.0, seed=2)
+    bare = network.build(given.cardinality, given.factors())
+    known = infer(given, "junction-tree")
+    agree(infer(bare, "frontier"), known, 1e-12)
+    agree(infer(network.condition(bare, {0: 1, 3: 0}), "frontier"), infer(network.condition(given, {0: 1, 3: 0}), "junction-tree"), 1e-12)
+    if rows > 1:
+        other, number = shuffled(given, rows)
+        found = infer(other, "frontier")
+        assert abs(found.attributes["log_z"] - known.attributes["log_z"]) < 1e-11
+        assert max(np.abs(found.nodes[int(number[i])] - p).max() for i, p in enumerate(known.nodes)) < 1e-12
+
+
+def test_graphs_that_are_nearly_lattices_are_none():
+    ring = network.build([2] * 6, [((i, (i + 1) % 6), np.ones((2, 2))) for i in range(6)])
+    torus = network.build([2] * 9, [((i, j), np.ones((2, 2))) for i, j in [*generate.grid_edges(3, 3).tolist(), (0, 2), (3, 5), (6, 8)]])
+    wrapped = network.build([2] * 9, [((i, j), np.ones((2, 2))) for i, j in [*generate.grid_edges(3, 3).tolist(), (2, 3)]])
+    halves = network.build([2] * 8, [((i, j), np.ones((2, 2))) for i, j in [(0, 5), (5, 3), (3, 6), (6, 0), (1, 7), (7, 2), (2, 4)]])
+    for given in (ring, torus, wrapped, halves):
+        with pytest.raises(BadUsage, match="--algorithm frontier needs a network made as a grid"):
+            infer(given, "frontier")
+
+
+def test_opposite_modes_are_swept_in_logarithms():
+    """Two rows whose fields pull apart by e^±1350 and must agree: the states that matter are too small for a float64."""
+    pull = np.exp(np.array([0.0, 450.0]))
+    factors = [((i, i + 3), np.eye(2) + 1e-300) for i in range(3)]
+    factors += [((i,), pull if i < 3 else pull[::-1] * 1.5) for i in range(6)]
+    given = network.build([2] * 6, factors, shape=np.array([2, 3]))
+    method = algorithms.method(given, Settings(algorithm="frontier"))
+    assert iterate.run(method.step, method.init(), steps=method.steps).logs
+    agree(infer(given, "frontier"), infer(given, "junction-tree"), 1e-12)
+
+
+@pytest.mark.parametrize("orders", [1, 5])
+def test_auto_tries_as_many_orders_as_it_is_told(orders):
+    given = generate.make("grid", rows=5, columns=5)
+    state = algorithms.candidates(given, Settings(orders=orders), 1 << 30)[0].state
+    assert state.step == orders
+    method = algorithms.method(given, Settings(orders=orders))
+    alone = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    assert np.array_equal(state.order, alone.order)
+
+
+def test_auto_sweeps_over_a_lattice_that_came_as_text(monkeypatch):
+    given = generate.make("grid", rows=7, columns=7)
+    bare = network.build(given.cardinality, given.factors())
+    monkeypatch.setattr(algorithms, "WIDE", 1000)
+    assert algorithms.candidates(bare, Settings(), 1 << 30)[0].name == "frontier"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(DATA is None, reason="the reference networks are not there (HERD_DATA)")
+def test_a_lattice_of_the_competition_is_exact():
+    given = formats.read((DATA / "Grids_15.uai").read_text(), "uai")
+    found = algorithms.candidates(given, Settings(), 4 << 30)[0]
+    assert found.name == "frontier"
+    assert abs(infer(given, found.name).attributes["log_z"] / np.log(10) - 291.732652598) < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(3))

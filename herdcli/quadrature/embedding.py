@@ -203,7 +203,10 @@ class GenericPlan:
 
 
 class GaussianPlan:
-    """Compiled tiles.  Where no row is far out, |x|²/2 moves from the exponent into the weights (see fast.gaussian_tile)."""
+    """Compiled tiles.  Of rows that are not far out |x|²/2 moves from the exponent into the weights (see fast.gaussian_tile).
+
+    A tile with far rows is taken in parts: only what meets a far row is computed from differences.
+    """
 
     size = (ROWS, COLUMNS)
 
@@ -212,30 +215,77 @@ class GaussianPlan:
         self.right = GaussianPoints(kernel, rows, centre=centre, dtype=dtype)
         self.left = self.right if points is rows else GaussianPoints(kernel, points, centre=centre, dtype=dtype)
         halves = [0.5 * np.square(side.columns, dtype=np.float64).sum(axis=0) for side in (self.left, self.right)]
-        self.differences = max(half.max(initial=0.0) for half in halves) > (60.0 if dtype == np.float64 else 28.0)
-        shrink = [np.ones_like(half) if self.differences else np.exp2(-half) for half in halves]
-        padded = np.zeros(self.right.columns.shape[1])
-        padded[: len(weights)] = weights
-        self.factors = shrink  # of the finished sums, left and right
-        self.weights = (padded * shrink[1]).astype(dtype)
-        self.ones: Array = np.ones(self.left.columns.shape[1], dtype=dtype)
+        self.far = [half > (60.0 if dtype == np.float64 else 28.0) for half in halves]
+        # of the finished sums, left and right; 1 for far rows, whose kernel values are complete
+        self.factors = [np.where(far, 1.0, np.exp2(-half)) for far, half in zip(self.far, halves, strict=True)]
+        self.weights = np.zeros(self.right.columns.shape[1])
+        self.weights[: len(weights)] = weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
-        a, b = self.left.columns[:, rows], self.right.columns[:, wide]
-        down = np.empty(rows.stop - rows.start)
-        across = np.zeros(b.shape[1], dtype=b.dtype)
         weights = self.weights[wide]
         if wide.stop > columns.stop:
             weights = weights.copy()
             weights[columns.stop - columns.start :] = 0
-        left_weights = self.weights[rows] if both else self.ones[rows]
-        if len(a) >= BLAS_FROM and not self.differences:
-            _blas_tile(a, left_weights, b, weights, down, across)
+        near = Tile(self.left.columns[:, rows], self.weights[rows] if both else None, self.right.columns[:, wide], weights)
+        far = self.far[0][rows], self.far[1][wide]
+        factors = self.factors[0][rows], self.factors[1][wide]
+        down, across = near.products(*factors) if not far[0].any() and not far[1].any() else _parted(near, *far, *factors)
+        return down, across[: columns.stop - columns.start] if both else None
+
+
+def _parted(whole: Tile, far_rows: Array, far_columns: Array, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
+    """Both sums of a tile with far rows or columns, from its parts."""
+    down, across = np.zeros(whole.a.shape[1]), np.zeros(whole.b.shape[1])
+    for i in (np.flatnonzero(~far_rows), np.flatnonzero(far_rows)):
+        for j in (np.flatnonzero(~far_columns), np.flatnonzero(far_columns)):
+            if not len(i) or not len(j):
+                continue
+            part = whole.part(i, j)
+            near = not far_rows[i[0]] and not far_columns[j[0]]
+            padded = np.ones(part.b.shape[1])
+            padded[: len(j)] = column_factors[j]
+            some = part.products(row_factors[i], padded) if near else part.differences()
+            down[i] += some[0]
+            across[j] += some[1][: len(j)]
+    return down, across
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Columns a (d, na), b (d, nb), their weights in float64; wa None: only the sums over b are wanted."""
+
+    a: Array
+    wa: Array | None
+    b: Array
+    wb: Array
+
+    def part(self, i: Array, j: Array) -> Tile:
+        """Some of the rows and columns, these padded to LANES with columns of weight 0."""
+        room = -(-len(j) // LANES) * LANES
+        b, wb = np.zeros((len(self.b), room), dtype=self.b.dtype), np.zeros(room)
+        b[:, : len(j)], wb[: len(j)] = self.b[:, j], self.wb[j]
+        return Tile(np.ascontiguousarray(self.a[:, i]), None if self.wa is None else np.ascontiguousarray(self.wa[i]), b, wb)
+
+    def products(self, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
+        """Both sums of 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2), the factors given."""
+        wa = None if self.wa is None else self.wa * row_factors
+        down, across = self._sums(wa, self.wb * column_factors, differences=False)
+        return down * row_factors, across * column_factors
+
+    def differences(self) -> tuple[Array, Array]:
+        """Both sums, exponents from the differences themselves."""
+        return self._sums(self.wa, self.wb, differences=True)
+
+    def _sums(self, given: Array | None, weights: Array, *, differences: bool) -> tuple[Array, Array]:
+        wa: Array = np.ones(self.a.shape[1], self.b.dtype) if given is None else given.astype(self.b.dtype)
+        wb = weights.astype(self.b.dtype)
+        down, across = np.empty(self.a.shape[1]), np.zeros(self.b.shape[1], dtype=self.b.dtype)
+        if len(self.a) >= BLAS_FROM and not differences:
+            _blas_tile(self.a, wa, self.b, wb, down, across)
         else:
-            fast.gaussian_tile(a, left_weights, b, weights, self.differences, down, across if both else None)
-        down *= self.factors[0][rows]
-        return down, across[: columns.stop - columns.start] * self.factors[1][columns] if both else None
+            fast.gaussian_tile(self.a, wa, self.b, wb, differences, down, None if self.wa is None else across)
+        return down, across
 
 
 def _blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Array) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli import fast, iterate
 from herdcli.numerics import kernel_names
 from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import embedding
@@ -49,6 +49,28 @@ def test_rows_far_apart_do_not_spoil_near_ones():
     """Exponents beyond the range of the cheap form: the differences themselves are taken."""
     X = np.array([[0.0], [1e-3], [1e6], [1e6 + 1e-3]])
     np.testing.assert_allclose(sums(Gaussian(1e-3), X, X, np.ones(4)), 1 + np.exp(-0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_one_far_row_costs_its_own_differences_alone(d, precision, monkeypatch):
+    """Kernel values from differences: the far row against all others, not whole tiles."""
+    random = np.random.default_rng(0)
+    X, w = random.standard_normal((1000, d)), random.random(1000)
+    X[333] = 100.0
+    done = []
+    tile = fast.gaussian_tile
+
+    def counted(a, wa, b, wb, differences, rows, columns):
+        done.append(a.shape[1] * b.shape[1] if differences else 0)
+        tile(a, wa, b, wb, differences, rows, columns)
+
+    monkeypatch.setattr(fast, "gaussian_tile", counted)
+    kernel = Gaussian(np.sqrt(d))
+    tolerance = 3e-13 if precision == "float64" else 3e-5
+    np.testing.assert_allclose(sums(kernel, X, X, w, precision=precision), kernel.matrix(X, X) @ w, rtol=tolerance)
+    assert 1000 <= sum(done) <= 16 * 1000  # padded to lanes; nearly n² without parts
+    np.testing.assert_allclose(sums(kernel, X[:400].copy(), X, w, precision=precision), kernel.matrix(X[:400], X) @ w, rtol=tolerance)
 
 
 def test_combine_and_values_are_rows_of_the_matrix():

@@ -42,6 +42,7 @@ class Stream(IntEnum):
     REVERSE_ANNEALING = 24  # annealed importance sampling from the model back to the base
     DEEP = 25  # hidden states drawn for the layer above
     BOUND = 26  # hidden states that the bound of a deep belief network is a mean over
+    NORM = 27  # rows that the norm of a mean embedding is estimated from
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

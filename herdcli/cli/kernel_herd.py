@@ -46,6 +46,13 @@ def _parse_scale(text: str) -> str | tuple[float, ...]:
     return numbers
 
 
+def _parse_norm(text: str) -> str:
+    kind, _, number = text.partition(":")
+    if text != "exact" and (kind != "sample" or not number.isdigit() or not 1 < int(number) < 1 << 31):
+        raise ValueError("is neither 'exact' nor sample:N with N above 1")
+    return text
+
+
 @click.command("kernel-herd")
 @input_argument
 @click.option("-m", "--count", type=click.IntRange(1), required=True, help="Atoms wanted, of each group.")
@@ -93,6 +100,12 @@ def _parse_scale(text: str) -> str | tuple[float, ...]:
 )
 @click.option(
     "--candidates", metavar="FILE|grid:N|sobol:N|sample:N|cube:D", default=None, help="What atoms are chosen from.  [default: the rows]"
+)
+@click.option(
+    "--norm",
+    type=Parsed("exact|sample:N", _parse_norm),
+    default=None,
+    help="With --candidates: ‖μ‖² from all pairs of rows, or estimated from N.  [default: exact to 10,000 rows, then sample:2000]",
 )
 @click.option("--polish", is_flag=True, help="Search around each chosen candidate, in the target's interval or box.")
 @click.option("--by", metavar="COLUMN", default=None, help="Atoms for each value of this column.")

@@ -81,11 +81,12 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     kernel = choose(kernel, basis, options["bandwidth"], options["seed"])
     kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
     check_definite(kernel, basis)
-    groups = _extended(session, options, groups, kernel.text(), scale)
+    settings = _settings(session, options, kernel_herd_tables.norm_rows(options["norm"], target, given))
+    groups = _extended(session, options, groups, kernel.text(), scale, settings.norm)
     kernel_herd_tables.tell_repeats(session, options, groups)
     reduce = options["count"] if options["block_rows"] else 0
     return Inputs(
-        problem=selection.Problem(kernel, tuple(groups), _settings(session, options), reduce),
+        problem=selection.Problem(kernel, tuple(groups), settings, reduce),
         rows=rows,
         scale=scale,
         group_names=data.group_names if data is not None else None,
@@ -115,15 +116,17 @@ def _refuse(session: Session, options: dict[str, Any]) -> None:
         session.ignored("rates", f"with --rule {rule}")
     if rule not in ("herding", "line-search", "open-loop", "step"):
         session.ignored("init", f"with --rule {rule}")
+    if options["target"] != "rows" or not options["candidates"]:
+        session.ignored("norm", "without --candidates and rows")
     if not options["block_rows"]:
         session.ignored("block_atoms", "without --block-rows")
 
 
-def _settings(session: Session, options: dict[str, Any]) -> Any:
+def _settings(session: Session, options: dict[str, Any], norm: int) -> Any:
     from herdcli.quadrature import rules, selection
 
     rule = rules.Settings(options["rule"], options["init"] or "auto", _rates(session, options), options["unique"], options["seed"])
-    return selection.Settings(rule, options["refine"], options["precision"])
+    return selection.Settings(rule, options["refine"], options["precision"], norm)
 
 
 def _rates(session: Session, options: dict[str, Any]) -> tuple[float, ...]:
@@ -246,7 +249,7 @@ def _parts(data: _Rows, block: int | None) -> list[Array]:
     return [part for part in parts if data.weights[part].any()]
 
 
-def _extended(session: Session, options: dict[str, Any], groups: list[Group], kernel: str, scale: Array) -> list[Group]:
+def _extended(session: Session, options: dict[str, Any], groups: list[Group], kernel: str, scale: Array, norm: int) -> list[Group]:
     """Groups that go on from earlier samples, once these are known to belong to the same run."""
     if not options["extend"]:
         return groups
@@ -254,4 +257,4 @@ def _extended(session: Session, options: dict[str, Any], groups: list[Group], ke
 
     artifact = session.load(options["extend"], "extended", kinds={"samples"})
     session.parameters["extend"] = "file"
-    return continued(groups, artifact.value, options["rule"], kernel, scale)
+    return continued(groups, artifact.value, options["rule"], kernel, scale, norm)

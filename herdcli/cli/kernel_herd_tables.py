@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FORMS = "uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE, trigonometric:FILE, signs:FILE, moments:FILE"
 
+NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact by default, and drawn beyond
+
 
 def matrix(artifact: Artifact) -> tuple[Array, list[str] | None]:
     """The rows of a data set or of samples as float64, and the columns' names."""
@@ -74,6 +76,15 @@ def _two_numbers(text: str) -> tuple[float, float] | None:
     return first, second
 
 
+def norm_rows(text: str | None, target: Target, given: Array | None) -> int:
+    """Rows that ‖μ‖² is estimated from, 0 for none."""
+    from herdcli.quadrature.targets import Rows
+
+    if text is not None:
+        return 0 if text == "exact" else int(text.partition(":")[2])
+    return NORM_SAMPLE if given is not None and isinstance(target, Rows) and len(target.X) > NORM_EXACT else 0
+
+
 def tell_repeats(session: Session, options: dict[str, Any], groups: list[Group]) -> None:
     """Warn where there are fewer candidates than atoms of a rule that may choose one again."""
     if options["rule"] not in ("herding", "line-search", "open-loop", "step") or options["unique"] or options["polish"]:
@@ -93,6 +104,11 @@ def close(session: Session, value: Samples, count: int) -> None:
         name = "" if value.group_names is None else f"{value.group_names[g]}: "
         figures = f"MMD {summary.mmd[g]:.4g} (sampling floor {summary.floor[g]:.4g}), effective size {summary.effective[g]:.1f}"
         session.console.detail(f"{name}{figures}, smallest weight {summary.smallest[g]:.3g}, condition {summary.condition[g]:.3g}")
+    if summary.norm_error is not None:
+        from herdcli.evaluation.samples import mmd_error
+
+        figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_error(summary)[0]:.2g}"
+        session.console.note(f"{figure}, ‖μ‖² being estimated; --norm exact takes all pairs of rows")
     if summary.extra is not None:
         session.console.note(
             f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, which is at most {summary.extra[0]:.4g} from all rows"

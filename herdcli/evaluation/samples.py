@@ -16,7 +16,7 @@ from herdcli import iterate
 from herdcli.herding import entropy
 from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import closed_form, embedding
-from herdcli.quadrature.samples import Samples
+from herdcli.quadrature.samples import Samples, Summary
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.schema import Array
 
@@ -38,6 +38,7 @@ def metrics(
 ) -> dict[str, float | None]:
     """Figures the artifact carries; means over groups.
 
+    mmd_error       its standard error, where ‖μ‖² is estimated.
     mmd             of the stored weights.      sampling_floor  MMD of as many independent draws as the target has rows.
     rule_mmd        of the rule's own weights.  projected_mmd   of simplex weights, with --trace-projected.
     reduce_error    merge-and-reduce: at most so far is the union of the blocks' atoms from all rows.
@@ -48,6 +49,8 @@ def metrics(
     summary = value.summary
     if summary is not None:
         result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": _finite(summary.floor.mean())}
+        if summary.norm_error is not None:
+            result["mmd_error"] = _finite(mmd_error(summary).mean())
         result["effective_size"] = float(summary.effective.mean())
         result["smallest_weight"] = float(summary.smallest.min())
         result["condition"] = _finite(summary.condition.max())
@@ -58,6 +61,12 @@ def metrics(
         ends = [value.projected.mmd[value.projected.group == g][-1] for g in range(value.groups)]
         result["projected_mmd"] = float(np.mean(ends))
     return result | _law(value, value.weight)
+
+
+def mmd_error(summary: Summary) -> Array:
+    """(G,) standard error of the MMD: of a square with error e it is e/(2 MMD), or √e where the MMD is below that."""
+    error = np.zeros(len(summary.mmd)) if summary.norm_error is None else summary.norm_error
+    return np.asarray(np.minimum(error / np.maximum(2.0 * summary.mmd, np.finfo(float).tiny), np.sqrt(error)))
 
 
 def _law(value: Samples, weight: Array) -> dict[str, float | None]:

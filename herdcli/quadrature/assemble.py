@@ -151,6 +151,7 @@ def _summary(problem: Problem, state: State, results: list[Result], spaces: list
         smallest=np.array([r.smallest for r in reports]),
         effective=np.array([r.effective for r in reports]),
         extra=np.array([_extra(problem, state)]) if problem.reduce else None,
+        norm_error=None if results[0].norm_error is None else np.array([result.norm_error for result in results], dtype=np.float64),
     )
 
 

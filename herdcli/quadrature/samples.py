@@ -22,6 +22,7 @@ class Summary:
     smallest: Array = array("G", "smallest weight", kind="f")
     effective: Array = array("G", "effective sample size (Σw)²/Σw²", kind="f")
     extra: Array | None = array("G", "merge-and-reduce: bound of the MMD between the union of blocks and all rows", kind="f", optional=True)
+    norm_error: Array | None = array("G", "standard error of an estimated ‖μ‖², and so of mmd²", kind="f", optional=True)
 
 
 @dataclass(frozen=True)

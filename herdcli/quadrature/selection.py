@@ -21,6 +21,7 @@ from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.space import Space, prefix_distances
 from herdcli.quadrature.targets import Moments, Rows, Target
 from herdcli.quadrature.weights import MOST_CONDITION
+from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 Map = embedding.Map
@@ -28,11 +29,15 @@ Map = embedding.Map
 
 @dataclass(frozen=True)
 class Settings:
-    """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding."""
+    """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding.
+
+    norm  rows that ‖μ‖² is estimated from where the candidates are others than the rows; 0: from all pairs.
+    """
 
     rule: rules.Settings = field(default_factory=rules.Settings)
     refine: int = 0
     precision: str = "float64"
+    norm: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class Result:
     rate: Array | None = array("m", "step sizes", kind="f", optional=True)
     passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
     state: Continuation | None = None
+    norm_error: float | None = None  # standard error of an estimated ‖μ‖²
 
 
 @dataclass
@@ -140,13 +146,15 @@ def estimate(problem: Problem) -> int:
     return worst
 
 
-def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array) -> list[Group]:
+def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0) -> list[Group]:
     """Groups that go on from earlier samples.  Raises BadUsage unless these are of the same rule, kernel, scale and candidates."""
     states = earlier.state
     if not states:
         raise BadUsage("the samples carry no state to go on from", hint="make them without --no-state and without --block-rows")
     if (earlier.rule, earlier.kernel) != (rule, kernel):
         raise BadUsage(f"the samples are of {earlier.rule} with {earlier.kernel}, not of {rule} with {kernel}", hint="repeat their options")
+    if earlier.summary is not None and (earlier.summary.norm_error is None) == any(_estimated(group, norm) for group in groups):
+        raise BadUsage("‖μ‖² of the samples is estimated, or is to be, but not both", hint="repeat their --norm")
     if len(states) != len(groups):
         raise BadUsage(f"the samples have {len(states)} groups, the rows {len(groups)}")
     found = []
@@ -176,7 +184,7 @@ PHASES = ("embedding", "rule", "swap")
 
 def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     """Steps of the phases of a group."""
-    sums = sum(embedding.count_steps(problem.kernel, len(points), len(rows)) for points, rows in _pairs(problem.kernel, group))
+    sums = sum(embedding.count_steps(problem.kernel, *pair) for pair in _sizes(problem, group))
     rule, count = problem.settings.rule.rule, group.count
     if rule == "min-norm-point":
         steps = min_norm_point.PER_ATOM * count + 100
@@ -194,12 +202,39 @@ def total_steps(problem: Problem) -> int:
     return sum(sum(lengths(problem, group)) for group in groups)
 
 
-def _pairs(kernel: Kernel, group: Group) -> list[tuple[Array, Array]]:
-    """(points, rows) over which k is summed: at the candidates, and for ‖μ‖² at the rows where those are others."""
+def _estimated(group: Group, norm: int) -> bool:
+    """Is ‖μ‖² of a group estimated?"""
+    return norm > 0 and group.candidates is not None and isinstance(group.target, Rows)
+
+
+def _sizes(problem: Problem, group: Group) -> list[tuple[int, int]]:
+    """(points, rows) over which k is summed: at the candidates, and for ‖μ‖² at the rows where those are others, or at some of them."""
     target = group.target
-    if not isinstance(target, Rows) or embedding.by_moments(kernel) or group.start is not None:
+    if not isinstance(target, Rows) or embedding.by_moments(problem.kernel):
         return []
-    return [(target.X, target.X)] if group.candidates is None else [(group.candidates, target.X), (target.X, target.X)]
+    n, norm = len(target.X), problem.settings.norm
+    at = [] if group.start is not None else [(len(group.points), n)]
+    if _estimated(group, norm):
+        return [*at, (norm, n)]
+    return at if group.candidates is None or not at else [*at, (n, n)]
+
+
+def _pairs(problem: Problem, group: Group, number: int) -> list[tuple[Array, Array]]:
+    """The points and rows of `_sizes`."""
+    target = group.target
+    if not isinstance(target, Rows):
+        raise TypeError(target.name)
+    points = [group.points] if group.start is None else []
+    if _estimated(group, problem.settings.norm):
+        points.append(target.X[_drawn_rows(problem, target, number)])
+    elif group.candidates is not None:
+        points.append(target.X)
+    return [(at, target.X) for at in points]
+
+
+def _drawn_rows(problem: Problem, target: Rows, number: int) -> Array:
+    """Rows that ‖μ‖² is estimated from, drawn with their weights."""
+    return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)
 
 
 class Selection:
@@ -252,29 +287,30 @@ class Selection:
 
     def _embedding(self, group: Group, state: State) -> bool:
         """Sums of k over the target's rows."""
-        pairs, target = _pairs(self.problem.kernel, group), group.target
+        sizes, target = _sizes(self.problem, group), group.target
         if not isinstance(target, Rows):
             raise TypeError(target.name)
-        which = next((i for i, sums in enumerate(state.sums) if sums.step < self._length(pairs[i])), len(state.sums))
+        which = next((i for i, sums in enumerate(state.sums) if sums.step < self._length(sizes[i])), len(state.sums))
         if not self._sums:
             precision = self.problem.settings.precision
+            pairs = _pairs(self.problem, group, self.problem.number(state.group))
             self._sums = [embedding.problem(self.problem.kernel, *pair, target.weights, precision=precision) for pair in pairs]
         if which == len(state.sums):
             state.sums.append(embedding.init(self._sums[which]))
         state.sums[which] = embedding.step(self._sums[which], state.sums[which], map=self.map)
-        ended = which == len(pairs) - 1 and state.sums[which].step == self._length(pairs[which])
+        ended = which == len(sizes) - 1 and state.sums[which].step == self._length(sizes[which])
         if ended:
             self._sums = []
         return ended
 
-    def _length(self, pair: tuple[Array, Array]) -> int:
-        return embedding.count_steps(self.problem.kernel, len(pair[0]), len(pair[1]))
+    def _length(self, pair: tuple[int, int]) -> int:
+        return embedding.count_steps(self.problem.kernel, *pair)
 
     def space(self, group: Group, state: State) -> Space:
         """The space the rule chooses from, with the embedding that the state has come to."""
         if self._space is None:
             kernel, points = self.problem.kernel, group.points
-            mean, norm, function = _embedded(kernel, group, state)
+            mean, norm, function = _embedded(self.problem, group, state)
             self._space = Space(kernel, points, mean, norm, kernel.diagonal(points), embedding.evaluator(kernel, points), function)
         return self._space
 
@@ -313,7 +349,10 @@ class Selection:
     def _finish(self, group: Group, state: State) -> None:
         """The result of a group, and the way to the next one."""
         space = self.space(group, state)
-        state.done.append(_result(space, group, state, self.problem.settings.rule.rule))
+        result = _result(space, group, state, self.problem.settings.rule.rule)
+        if _estimated(group, self.problem.settings.norm) and not embedding.by_moments(self.problem.kernel):
+            _estimate_norm(self.problem, group, state, result)
+        state.done.append(result)
         state.group, state.phase = state.group + 1, PHASES[0]
         state.sums, state.sequence, state.active, state.hull, state.swap = [], None, None, None, None
 
@@ -322,9 +361,9 @@ def _begin(module: Any, problem: Any, saved: Any) -> Any:
     return module.init(problem) if saved is None else module.extended(problem, saved)
 
 
-def _embedded(kernel: Kernel, group: Group, state: State) -> tuple[Array, float, Callable[[Array], Array]]:
-    """μ at the candidates, ‖μ‖², and μ as a function."""
-    target, points = group.target, group.points
+def _embedded(problem: Problem, group: Group, state: State) -> tuple[Array, float, Callable[[Array], Array]]:
+    """μ at the candidates, ‖μ‖² (E k(x, x), which is no less, where it will be estimated), and μ as a function."""
+    kernel, target, points = problem.kernel, group.target, group.points
     if not isinstance(target, Rows):
         function, norm = closed_form.embedding(kernel, target)
         return function(points) if len(points) else np.zeros(0), norm, function
@@ -336,6 +375,8 @@ def _embedded(kernel: Kernel, group: Group, state: State) -> tuple[Array, float,
         return mean, norm, lambda x: embedding.moment_embedding(kernel, x, first, second)[0]
     if group.start is not None:
         mean, norm = group.start.embedding, group.start.norm
+    elif _estimated(group, problem.settings.norm):
+        mean, norm = state.sums[0].sums / total, float(weights @ kernel.diagonal(X))
     else:
         mean, norm = state.sums[0].sums / total, float(weights @ state.sums[-1].sums) / float(total)
     return mean, norm, lambda x: kernel.matrix(x, X) @ weights
@@ -367,6 +408,25 @@ def _result(space: Space, group: Group, state: State, rule: str) -> Result:
         gap=traces[1],
         state=Continuation(space.embedding, space.norm, active=state.active, hull=state.hull),
     )
+
+
+def _estimate_norm(problem: Problem, group: Group, state: State, result: Result) -> None:
+    """‖μ‖² from draws x_s, and the figures with it.
+
+    With g = Σ_u w_u k(x_u, ·) of the atoms, ‖μ‖² = E μ(x) = E (μ − g)(x) + Σ_u w_u μ(x_u), of which the last sum is known.
+    μ − g is small where the atoms are good, and so is the error of its mean over draws (a control variate; Owen 2013, sec. 8.9).
+    """
+    target = group.target
+    if not isinstance(target, Rows):
+        raise TypeError(target.name)
+    drawn = target.X[_drawn_rows(problem, target, problem.number(state.group))]
+    left = state.sums[-1].sums / target.weights.sum()
+    left -= embedding.evaluator(problem.kernel, drawn).combine(result.atoms, result.weight)
+    norm, bound = float(left.mean() + result.weight @ result.embedding), result.norm
+    result.norm, result.spread, result.norm_error = norm, result.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
+    result.mmd = np.sqrt(np.maximum(0.0, np.square(result.mmd) - bound + norm))
+    if result.passes is not None:
+        result.passes = np.sqrt(np.maximum(0.0, np.square(result.passes) - bound + norm))
 
 
 def _sequence_result(space: Space, group: Group, state: State, run: rules.State, rule: str) -> Result:

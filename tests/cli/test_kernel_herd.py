@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.cli import kernel_herd
+from herdcli.cli import kernel_herd, kernel_herd_tables
 from herdcli.quadrature import active_set, rules
 
 
@@ -128,6 +128,22 @@ def test_the_first_atom_of_rows_is_the_nearest_unless_zero_is_asked_for(herd, tm
     assert first[""] == first["nearest"] != first["zero"] == 0
 
 
+def test_the_norm_of_many_rows_is_estimated_and_told(herd, tmp_path, table):
+    from herdcli.quadrature.targets import Rows, Uniform
+
+    few, many = (Rows(np.zeros((n, 1)), np.ones(n)) for n in (10_000, 10_001))
+    box = Uniform(np.zeros(1), np.ones(1))
+    cases = [(None, few, 0), (None, many, 2000), (None, box, 0), ("exact", many, 0), ("sample:70", few, 70)]
+    assert [kernel_herd_tables.norm_rows(text, target, few.X) for text, target, _ in cases] == [rows for *_, rows in cases]
+    assert kernel_herd_tables.norm_rows(None, many, None) == 0
+    ended = herd("kernel-herd", table, "-m", 9, "--candidates", table, "--norm", "sample:60", "-o", "x.h5")
+    assert ended.code == 0
+    assert "‖μ‖² being estimated; --norm exact takes all pairs of rows" in ended.err
+    figures = json.loads(herd("eval", "x.h5", "--format", "json").out)[0]
+    assert 0 < figures["mmd_error"] < 0.3
+    assert f"MMD {figures['mmd']:.4g} ± {figures['mmd_error']:.2g}" in ended.err
+
+
 REFUSED = {
     "one row": (("one.csv", "-m", 2), 65, "one.csv: has 1 row, which stands for itself"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
@@ -136,6 +152,7 @@ REFUSED = {
     "outside": (("rows.csv", "-m", 2, "--kernel", "bernoulli:1"), 65, "where bernoulli is defined"),
     "indefinite": (("rows.csv", "-m", 2, "--kernel", "gaussian:1+-1*gaussian:0.2"), 65, "is indefinite on these rows"),
     "memory": (("rows.csv", "-m", 2, "--max-memory", "1M"), 65, "more than the 1 MB allowed"),
+    "norm": (("rows.csv", "-m", 2, "--norm", "sample:1"), 2, "is neither 'exact' nor sample:N with N above 1"),
     "kernel": (("rows.csv", "-m", 2, "--kernel", "gausian"), 2, "'gausian' is no kernel"),
     "target": (("rows.csv", "-m", 2, "--target", "gauss"), 2, "--target 'gauss' is no target"),
     "no closed form": (("-m", 2, "--target", "uniform", "--candidates", "grid:9", "--kernel", "hamming"), 2, "no closed form is known"),

@@ -11,13 +11,13 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import BadUsage
 from herdcli.numerics.kernels import Gaussian
-from herdcli.quadrature import assemble, rules, selection
+from herdcli.quadrature import assemble, embedding, rules, selection
 from herdcli.quadrature.targets import Rows
 
 
-def problem_of(X, counts, *, rule="herding", refine=0, reduce=0, candidates=None, start=None, **more):
+def problem_of(X, counts, *, rule="herding", refine=0, reduce=0, candidates=None, start=None, norm=0, **more):
     parts = np.array_split(np.arange(len(X)), len(counts))
-    settings = selection.Settings(rules.Settings(rule, **more), refine)
+    settings = selection.Settings(rules.Settings(rule, **more), refine, norm=norm)
     groups = tuple(
         selection.Group(
             Rows(X[part].copy(), np.full(len(part), 1.0 / len(X) if reduce else 1.0 / len(part))), candidates, count, start=start
@@ -104,6 +104,52 @@ def test_candidates_apart_from_the_rows(rows, mmd):
     result = run(problem_of(rows, (15,), candidates=candidates)).done[0]
     np.testing.assert_array_equal(result.atoms, candidates[result.index])
     assert result.mmd[-1] == pytest.approx(mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), result.atoms, np.full(15, 1 / 15)), abs=1e-12)
+
+
+def test_an_estimated_norm_leaves_out_the_pairs_of_rows(rows, monkeypatch):
+    done = []
+    made = embedding.problem
+
+    def counted(kernel, points, *more, **options):
+        done.append(len(points))
+        return made(kernel, points, *more, **options)
+
+    monkeypatch.setattr(embedding, "problem", counted)
+    exact = run(problem_of(rows, (8,), candidates=rows[:20].copy())).done[0]
+    assert done == [20, 200]
+    estimated = run(problem_of(rows, (8,), candidates=rows[:20].copy(), norm=15)).done[0]
+    assert done[2:] == [20, 15]
+    np.testing.assert_array_equal(estimated.index, exact.index)
+    np.testing.assert_array_equal(estimated.gap, exact.gap)
+
+
+@pytest.mark.parametrize("refine", [0, 2])
+def test_an_estimated_norm_is_right_on_average_and_knows_its_error(rows, refine):
+    """200 seeds: no bias beyond four standard errors of the mean, and a stated error that is the true one."""
+    made = {"refine": refine, "candidates": rows[:60].copy()}
+    exact = run(problem_of(rows, (12,), **made)).done[0]
+    found = [run(problem_of(rows, (12,), norm=40, seed=seed, **made)).done[0] for seed in range(200)]
+    off = np.array([result.norm - exact.norm for result in found])
+    stated = np.array([result.norm_error for result in found])
+    assert abs(off.mean()) < 4 * off.std() / np.sqrt(200)
+    assert off.std() == pytest.approx(np.sqrt(np.mean(stated**2)), rel=0.2)
+    near = next(result for result in found if result.norm > exact.norm)
+    np.testing.assert_allclose(near.mmd**2 - exact.mmd**2, near.norm - exact.norm, atol=1e-12)
+    assert near.spread + near.norm == pytest.approx(exact.spread + exact.norm)
+
+
+def test_going_on_with_an_estimated_norm_equals_one_run(rows):
+    made = {"candidates": rows[:60].copy(), "norm": 40}
+    few = run(problem_of(rows, (5,), **made))
+    more = run(problem_of(rows, (12,), start=few.done[0].state, **made)).done[0]
+    whole = run(problem_of(rows, (12,), **made)).done[0]
+    for name in ("index", "mmd", "norm", "norm_error"):
+        np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
+    problem = problem_of(rows, (5,), **made)
+    value = assemble.samples(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
+    assert value.summary.norm_error[0] == few.done[0].norm_error
+    with pytest.raises(BadUsage, match="is estimated, or is to be, but not both"):
+        selection.continued(list(problem.groups), value, "herding", value.kernel, np.ones(3))
 
 
 def test_refined_atoms_carry_their_own_trace(rows, mmd):

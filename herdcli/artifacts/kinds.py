@@ -48,7 +48,7 @@ KINDS: dict[str, Kind] = {
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),
         Kind("network", ("herdcli.markov.network.Network",)),
         Kind("beliefs", ("herdcli.markov.beliefs.Beliefs",)),
-        Kind("ica", ("herdcli.ica.model.ICA",)),
+        Kind("ica", ("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA")),
         Kind("report", ("herdcli.evaluation.table.Report",)),
         Kind("rbm-shard", ("herdcli.rbm.classes.RBMShard",)),
         Kind("herding-shard", ("herdcli.herding.classes.HerdingShard",)),

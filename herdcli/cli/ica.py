@@ -35,13 +35,18 @@ from herdcli.cli.session import Session
 @click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x, undone with the whitening.")
 @click.option("--mix", type=MIX, default=None, help="INPUT's columns are sources: mix them first.")
 @click.option("--mixing", metavar="FILE", default=None, help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.")
-@click.option("--density", type=click.Choice(DENSITIES), default=None, help="Of infomax, ml.  [default: logistic; ml: laplace-smooth]")
+@click.option(
+    "--density",
+    type=click.Choice(["auto", *DENSITIES]),
+    default=None,
+    help="Of infomax, ml; auto: one for each output.  [default: auto; more filters than dimensions, ebm: logistic]",
+)
 @click.option("--gradient", type=click.Choice(["natural", "exact"]), default="natural", show_default=True, help="Of infomax.")
 @click.option(
     "--expert",
-    type=click.Choice([*DENSITIES[:4], "infomax"]),
+    type=click.Choice(["auto", *DENSITIES[:4], "bimodal", "infomax"]),
     default=None,
-    help="Energy of an output.  [default: student; equil: logistic; sparse-coding: laplace]",
+    help="Energy of an output.  [default: student; equil: auto; sparse-coding: laplace]",
 )
 @click.option("--gamma", type=click.FloatRange(0, min_open=True), default=None, help="First weight of every expert.  [default: 1]")
 @click.option(
@@ -66,6 +71,8 @@ def command(session: Session, source: str, **options: Any) -> None:
     ml is maximum likelihood by L-BFGS.  infomax is its stochastic gradient; with more filters than dimensions
     it maximises the entropy of their squashed outputs.  ebm are energy-based models by contrastive divergence,
     square or overcomplete; equil draws from the square model itself.  sparse-coding explains rows by sources.
+    With as many filters as dimensions ml, infomax and equil choose for each output whether its density has heavier
+    or lighter tails than a Gaussian's, so that sources of either sort are told apart.
     """
     from herdcli.cli import ica_fit, ica_input
     from herdcli.ica.learning import Collapsed
@@ -88,11 +95,9 @@ def command(session: Session, source: str, **options: Any) -> None:
         "holdout": rows.holdout,
         "image_shape": rows.image_shape,
     }
-    value, gaussian = finish(found, rows.Z, rows.whitening, **known)
-    for note in found.notes:
+    value, remarks = finish(found, rows.Z, rows.whitening, **known)
+    for note in (*found.notes, *remarks):
         session.console.warn(note)
-    if gaussian.sum() > 1 and len(value.J) == value.J.shape[1]:
-        session.console.warn(f"{gaussian.sum()} of {len(value.J)} outputs look Gaussian: their rotation is not identifiable")
     if collapsed:
         session.console.warn("the last good filters are written")
     session.save(value, f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates", history=rows.data)

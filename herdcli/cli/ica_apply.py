@@ -46,5 +46,5 @@ def _function(model: Any, want: str) -> Any:
             return found.mean if want == "features" else -found.objective[:, np.newaxis]
 
         return code
-    energy = energy_of(model.J, model.gamma, model.expert, topography=model.topography, density=model.density)
+    energy = energy_of(model.J, model.gamma, model.experts, topography=model.topography, density=model.density)
     return model.features if want == "features" else lambda rows: energy.energy(model.whitening.apply(rows))[:, np.newaxis]

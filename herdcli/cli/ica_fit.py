@@ -17,13 +17,6 @@ from herdcli.schema import Array
 if TYPE_CHECKING:
     from herdcli.ica.learning import Problem, Settings, State
 
-SCHEDULES = {
-    "infomax": ((0.02, 500), (0.01, 500), (0.005, 500), (0.002, 500), (0.001, 500), (0.0005, 500)),
-    "sparse-coding": ((0.1, 200), (0.05, 300)),
-}
-ROWS_A_DIMENSION = 4  # of an update of infomax: the mean of ψ(u)u' over fewer rows has eigenvalues that no fixed rate is safe for
-EXPERTS = {"ebm": "student", "equil": "logistic", "sparse-coding": "laplace"}
-
 
 def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
     """The fit that the options ask for.  Raises Collapsed, with the last good state, where an energy-based model breaks down."""
@@ -44,17 +37,15 @@ def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
 
 
 def _settings(options: dict[str, Any], dimensions: int) -> Settings:
+    from herdcli.ica import defaults
     from herdcli.ica.learning import Settings
 
     algorithm = options["algorithm"]
+    square = (options["filters"] or dimensions) == dimensions
+    options = options | defaults.missing(algorithm, dimensions, square, options)
     chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
     chosen["algorithm"] = "infomax" if algorithm == "sparse-coding" else algorithm
-    chosen["expert"] = options["expert"] or EXPERTS.get(algorithm, "logistic")
     chosen["natural"] = options["gradient"] == "natural"
-    if options["rates"] is None and algorithm in SCHEDULES:
-        chosen["rates"] = SCHEDULES[algorithm]
-    if options["batch_size"] is None and algorithm == "infomax" and (options["filters"] or dimensions) == dimensions:
-        chosen["batch_size"] = max(100, ROWS_A_DIMENSION * dimensions)
     if options["topography"] is not None:
         chosen["grid"] = options["topography"]
         chosen["filters"] = options["filters"] or options["topography"][0] * options["topography"][1]
@@ -90,19 +81,17 @@ def _end(problem: Problem, state: State) -> Fit:
         notes.append(f"rates were halved {state.resets}×: each time filters had broken down, and the last good ones were taken")
     elif state.resets:
         notes.append("the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead")
-    if (settings.density if settings.algorithm == "infomax" else settings.expert) == "gaussian-cdf":
+    if settings.used == "gaussian-cdf":
         notes.append("a Gaussian density decorrelates and no more: which rotation is found means nothing")
     if state.raised:
         notes.append(f"γ left the normalisable region {state.raised} times and was set back to its border")
-    more: dict[str, Any] = {"expert": settings.density if settings.algorithm == "infomax" else settings.expert}
-    if settings.algorithm == "infomax" and problem.filters > problem.Z.shape[1]:
-        more["expert"] = "infomax"
-    if more["expert"] == "infomax":
+    more: dict[str, Any] = {"experts": problem.experts(state)}
+    if more["experts"][0] == "infomax":
         more["density"] = settings.density
     if settings.grid is not None:
         more["topography"] = learning.pooling(settings.grid, settings.neighbourhood)
         more["grid"] = np.array(settings.grid)
-    return Fit(J, gamma, _trace(problem, state), state.step, learning.objective_name(problem), more, tuple(notes))
+    return Fit(J, gamma, _trace(problem, state), state.step, learning.objective_name(problem), more, tuple(notes), state.signs is not None)
 
 
 def _trace(problem: Problem, state: State) -> Trace:
@@ -120,7 +109,7 @@ def _told(values: Array) -> Array | None:
 def _maximum_likelihood(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
     from herdcli.ica import maximum_likelihood
 
-    density, gamma = options["density"] or "laplace-smooth", options["gamma"] or 1.0
+    density, gamma = options["density"] or "auto", options["gamma"] or 1.0
     iterations = options["iterations"] or 500
     problem = maximum_likelihood.Problem(rows.Z, density, gamma, options["tolerance"] or 1e-7, iterations)
     state = session.iterate(
@@ -133,8 +122,8 @@ def _maximum_likelihood(session: Session, rows: Rows, options: dict[str, Any]) -
     left = float(np.abs(state.G).max())
     notes = () if left <= problem.tolerance else (_unconverged(options, state.step, f"the largest entry of the gradient is {left:.2g}"),)
     trace = Trace(np.arange(len(state.trace)), state.trace)
-    more = {"expert": density}
-    return Fit(state.J, np.full(len(state.J), gamma), trace, state.step, "log_likelihood", more, notes)
+    more = {"experts": problem.experts(state)}
+    return Fit(state.J, np.full(len(state.J), gamma), trace, state.step, "log_likelihood", more, notes, density == "auto")
 
 
 def _has_library(session: Session, algorithm: str) -> bool:
@@ -163,7 +152,7 @@ def _library(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
     )
     notes = () if state.converged else (_unconverged(options, state.iterations, "its own tolerance was not reached"),)
     trace = Trace(np.array([state.iterations]), np.array([np.nan]))
-    return Fit(state.J, np.ones(D), trace, state.iterations, "none", {"expert": "laplace-smooth"}, notes)
+    return Fit(state.J, np.ones(D), trace, state.iterations, "none", {"experts": state.experts}, notes, True)
 
 
 def _unconverged(options: dict[str, Any], steps: int, why: str) -> str:
@@ -184,7 +173,7 @@ def _sparse_coding(session: Session, rows: Rows, settings: Settings, options: di
         steps=settings.updates,
         label="learning",
     )
-    more = {"expert": settings.expert, "dictionary": state.A, "noise": noise, "posterior": task.posterior}
+    more = {"experts": [settings.expert] * state.A.shape[1], "dictionary": state.A, "noise": noise, "posterior": task.posterior}
     trace = Trace(np.arange(1, state.step + 1), state.objective)
     return Fit(
         np.linalg.pinv(state.A),

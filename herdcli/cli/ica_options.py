@@ -11,7 +11,7 @@ from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 
 ALGORITHMS = ["ml", "infomax", "fastica", "picard", "ebm", "equil", "sparse-coding"]
-DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf"]
+DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"]
 MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
 HYBRID = ("steps", "leapfrog", "acceptance", "step_size", "topography", "neighbourhood", "gamma_rate")
 OF = {  # option -> the algorithms that it means something to
@@ -85,7 +85,7 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--batch-size",
                 type=click.IntRange(1),
                 default=None,
-                help="Rows per update.  [default: 100; square infomax: at least 4 a dimension]",
+                help="Rows per update.  [default: 100; square infomax: 900, at least 4 a dimension]",
             ),
             click.option(
                 "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Kept of the last update."
@@ -99,7 +99,10 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="First filters: deviation, or length 1.",
             ),
             click.option(
-                "--average", type=click.IntRange(0), default=0, show_default=True, help="Average the filters over so many last updates."
+                "--average",
+                type=click.IntRange(0),
+                default=None,
+                help="Average the filters over so many last updates.  [default: 0; square infomax without --rates: 900]",
             ),
             click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Proposals per update (the n of CD-n)."),
             click.option("--leapfrog", type=click.IntRange(1), default=30, show_default=True, help="Leapfrog steps of a proposal."),

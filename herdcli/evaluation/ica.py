@@ -9,7 +9,8 @@ import numpy as np
 
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica import metrics as measures
-from herdcli.ica.energy import energy_of
+from herdcli.ica.energy import Linear, energy_of
+from herdcli.ica.experts import together
 from herdcli.ica.model import ICA
 from herdcli.numerics import gabor
 from herdcli.numerics.amari import amari_distance
@@ -29,6 +30,7 @@ COLUMNS = (
     "gabor_r2",
     "gabor_share",
     "score_matching",
+    "log_likelihood",
     "objective",
     "acceptance",
 )
@@ -50,6 +52,7 @@ def metrics(
     gabor_r2, gabor_share median r² of fitted Gabor functions, and the share of filters with r² ≥ 0.7; pictures alone.
     score_matching        E[½|∇E|² − ∇²E] over held-out whitened rows: compares densities without their partition functions,
                           models of the same rows and of whitenings that differ by a rotation alone.
+    log_likelihood        nats per held-out whitened row, of square models whose outputs have densities of their own.
     objective, acceptance last of the trace.
     """
     M, D = value.J.shape
@@ -64,17 +67,28 @@ def metrics(
     if value.holdout is not None and len(value.holdout):
         result["kurtosis_heldout"] = float(np.median(measures.excess_kurtosis(value.holdout @ value.J.T)))
         result["score_matching"] = _score_matching(value)
+        result["log_likelihood"] = _log_likelihood(value)
     return result
 
 
 def _score_matching(value: ICA) -> float | None:
     """None where e^{−E} is not the density (causal models) or E has kinks."""
-    if value.algorithm == "sparse-coding" or value.expert == "laplace" or value.density == "laplace":
+    if value.algorithm == "sparse-coding" or "laplace" in value.experts or value.density == "laplace":
         return None
     J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
-    energy = energy_of(J, gamma, value.expert, topography=value.topography, density=value.density)
+    energy = energy_of(J, gamma, value.experts, topography=value.topography, density=value.density)
     rows = np.asarray(value.holdout, dtype=np.float64)
     return measures.score_matching(energy.gradient(rows), energy.laplacian(rows))
+
+
+def _log_likelihood(value: ICA) -> float | None:
+    """None where the partition function is not known; FastICA's filters were never scaled to a density."""
+    M, D = value.J.shape
+    if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica"):
+        return None
+    J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
+    energies = Linear(J, gamma, together(value.experts)).energy(np.asarray(value.holdout, dtype=np.float64))
+    return float(np.linalg.slogdet(J)[1] - together(value.experts).log_z(gamma).sum() - energies.mean())
 
 
 def _separation(product: Array) -> dict[str, float | None]:

@@ -62,12 +62,17 @@ def arrangement(unmixing: Array, power: Array, *, keep_order: bool = False) -> t
     return order, np.where(largest < 0, -1.0, 1.0)
 
 
+def kurtosis_error(n: int) -> float:
+    """The standard error √(24/n) of the excess kurtosis of n independent Gaussian rows."""
+    return float(np.sqrt(24.0 / n))
+
+
 def looks_gaussian(found: Moments, n: int, sigmas: float = 4.0) -> Array:
     """(M,) booleans: neither kurtosis nor E log cosh of an output is told from a Gaussian's at so many standard errors.
 
-    For a Gaussian the kurtosis of n rows has standard error √(24/n); E log cosh is 0.374567 and what of log cosh u
+    E log cosh is 0.374567 and what of log cosh u
     varies apart from u², whose mean is the variance, has standard deviation 0.07955.
     """
-    kurtosis_error, contrast_error = np.sqrt(24.0 / n), 0.0795489 / np.sqrt(n)
-    result: Array = (np.abs(found.kurtosis) < sigmas * kurtosis_error) & (np.abs(found.log_cosh - 0.3745672) < sigmas * contrast_error)
+    contrast_error = 0.0795489 / np.sqrt(n)
+    result: Array = (np.abs(found.kurtosis) < sigmas * kurtosis_error(n)) & (np.abs(found.log_cosh - 0.3745672) < sigmas * contrast_error)
     return result

@@ -11,13 +11,14 @@ Arrays have the type of J, float32 in learning; energies are float64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from herdcli import fast
-from herdcli.ica.experts import EXPERTS, Expert
+from herdcli.ica.experts import EXPERTS, Expert, together
 from herdcli.schema import Array
 
 NARROW = 4096  # filters times dimensions up to which the compiled leapfrog steps are faster than two matrix products
@@ -255,13 +256,16 @@ def _row_blocks(z: Array) -> list[Array]:
     return [z[start : start + MANIFOLD_ROWS] for start in range(0, len(z), MANIFOLD_ROWS)]
 
 
-def energy_of(J: Array, gamma: Array, expert: str, *, topography: Array | None = None, density: str | None = None) -> Energy:
-    """The energy of a fit: by its expert, or "infomax" with its density, or pooled by a topography."""
+def energy_of(
+    J: Array, gamma: Array, experts: str | Sequence[str], *, topography: Array | None = None, density: str | None = None
+) -> Energy:
+    """The energy of a fit: by the expert of all outputs or of each, or "infomax" with its density, or pooled by a topography."""
+    names = [experts] if isinstance(experts, str) else experts
     if topography is not None:
         return Topographic(J, gamma, topography)
-    if expert == "infomax":
+    if names[0] == "infomax":
         return Manifold(J, gamma, EXPERTS[density or "logistic"])
-    return Linear(J, gamma, EXPERTS[expert])
+    return Linear(J, gamma, together(names))
 
 
 def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:

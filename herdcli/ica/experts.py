@@ -7,20 +7,28 @@
 | laplace        | abs(u)           | Laplace                                |
 | laplace-smooth | log cosh u       | hyperbolic secant                      |
 | gaussian-cdf   | u²/2             | Gaussian: decorrelates, and no more    |
+| bimodal        | u²/2 − log cosh u | Gaussians around −1 and 1, alike: sub-Gaussian |
 
-Source: Teh (2003), eq. 4.42 and 4.43; Hinton & Teh (2001) for the degrees of freedom; Makin, sec. 6.7.1.
+The first four are heavier-tailed than a Gaussian, super-Gaussian, and cannot tell sources apart that are sub-Gaussian, such as
+uniform ones, sines and square waves: `signs` says of each output which it is.
+
+Source: Teh (2003), eq. 4.42 and 4.43; Hinton & Teh (2001) for the degrees of freedom; Makin, sec. 6.7.1;
+Lee, Girolami & Sejnowski (1999) for the bimodal density.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import lgamma, log, pi
+from math import exp, lgamma, log, pi
 
 import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.schema import Array
+
+SMALLEST = 1e-150  # variance that an output is divided by
+NEWTON = 50  # steps at most
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,65 @@ def _student_sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
 
 
 def _secant_sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
-    """The distribution function is (2/π) atan e^u."""
+    """The distribution function is (2/π) atan e^u for γ = 1; else y = σ(2u) has y(1 − y) = sech²u / 4, and so is Beta(γ/2, γ/2)."""
+    if (gamma != 1.0).any():
+        return np.asarray(0.5 * _logit(random.beta(0.5 * gamma, 0.5 * gamma, (n, len(gamma)))))
     return np.asarray(np.log(np.tan(0.5 * pi * random.uniform(1e-16, 1.0 - 1e-16, (n, len(gamma))))))
 
 
-def _constant(value: float) -> Callable[[Array], Array]:
-    return lambda gamma: np.full(np.shape(gamma), value)
+def _logistic_sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
+    """y = σ(u) is Beta(γ, γ), uniform for γ = 1."""
+    if (gamma != 1.0).any():
+        return _logit(random.beta(gamma, gamma, (n, len(gamma))))
+    return np.asarray(random.logistic(size=(n, len(gamma))))
+
+
+def _bimodal_sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
+    """For γ = 1 a bump and a place in it; else the distribution function is tabulated and turned round."""
+    if (gamma == 1.0).all():
+        return np.asarray(random.standard_normal((n, len(gamma))) + random.choice([-1.0, 1.0], (n, len(gamma))))
+    uniforms, found = random.random((n, len(gamma))), np.empty((n, len(gamma)))
+    for i, g in enumerate(gamma.tolist()):
+        u = _grid(g)
+        mass = np.cumsum(_bimodal_weights(g, u))
+        found[:, i] = np.interp(uniforms[:, i], mass / mass[-1], u + 0.5 * (u[1] - u[0]))
+    return found
+
+
+def _logit(y: Array) -> Array:
+    inside = np.clip(y, 1e-300, 1.0 - 1e-16)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def _grid(g: float) -> Array:
+    """Where e^{−γE} of the bimodal density is not 0."""
+    return np.asarray(np.linspace(-1.0, 1.0, 4001) * (2.0 + 12.0 / np.sqrt(g)))
+
+
+def _bimodal_weights(g: float, u: Array) -> Array:
+    return np.asarray(np.exp(-g * (0.5 * u * u - _log_cosh(u))))
+
+
+def _each(log_integral: Callable[[float], float]) -> Callable[[Array], Array]:
+    return lambda gamma: np.array([log_integral(g) for g in np.ravel(gamma).tolist()])
+
+
+def _secant_log_z(g: float) -> float:
+    """∫ sech^γ = B(γ/2, ½)."""
+    return log(pi) if g == 1.0 else lgamma(0.5 * g) + 0.5 * log(pi) - lgamma(0.5 * g + 0.5)
+
+
+def _logistic_log_z(g: float) -> float:
+    """∫ (σ(u)σ(−u))^γ du = B(γ, γ), with y = σ(u), dy = y(1 − y) du."""
+    return 0.0 if g == 1.0 else 2.0 * lgamma(g) - lgamma(2.0 * g)
+
+
+def _bimodal_log_z(g: float) -> float:
+    """√(2πe) for γ = 1, else by the trapezoidal rule, whose error for a smooth integrand that is 0 at both ends is that of rounding."""
+    if g == 1.0:
+        return 0.5 * log(2.0 * pi) + 0.5
+    u = _grid(g)
+    return float(np.log(_bimodal_weights(g, u).sum() * (u[1] - u[0])))
 
 
 EXPERTS: dict[str, Expert] = {
@@ -85,23 +146,96 @@ EXPERTS: dict[str, Expert] = {
             lambda u: 2.0 * (_log_cosh(0.5 * u) + log(2.0)),
             lambda u: np.tanh(0.5 * u),
             lambda u: 0.5 * (1.0 - np.tanh(0.5 * u) ** 2),
-            _constant(0.0),
-            lambda random, n, gamma: random.logistic(size=(n, len(gamma))),
+            _each(_logistic_log_z),
+            _logistic_sample,
         ),
         Expert(
-            "laplace", np.abs, np.sign, np.zeros_like, _constant(log(2.0)), lambda random, n, gamma: random.laplace(size=(n, len(gamma)))
+            "laplace",
+            np.abs,
+            np.sign,
+            np.zeros_like,
+            _each(lambda g: log(2.0 / g)),
+            lambda random, n, gamma: random.laplace(size=(n, len(gamma))) / gamma,
         ),
-        Expert("laplace-smooth", _log_cosh, np.tanh, lambda u: 1.0 - np.tanh(u) ** 2, _constant(log(pi)), _secant_sample),
+        Expert("laplace-smooth", _log_cosh, np.tanh, lambda u: 1.0 - np.tanh(u) ** 2, _each(_secant_log_z), _secant_sample),
         Expert(
             "gaussian-cdf",
             lambda u: 0.5 * u * u,
             lambda u: u,
             np.ones_like,
-            _constant(0.5 * log(2.0 * pi)),
-            lambda random, n, gamma: random.standard_normal((n, len(gamma))),
+            _each(lambda g: 0.5 * log(2.0 * pi / g)),
+            lambda random, n, gamma: random.standard_normal((n, len(gamma))) / np.sqrt(gamma),
+        ),
+        # e^{−(u − 1)²/2} + e^{−(u + 1)²/2} = 2 e^{−½} e^{−u²/2} cosh u: E is that of both bumps together, and ∫ e^{−E} = √(2πe)
+        Expert(
+            "bimodal",
+            lambda u: 0.5 * u * u - _log_cosh(u),
+            lambda u: u - np.tanh(u),
+            lambda u: np.tanh(u) ** 2,
+            _each(_bimodal_log_z),
+            _bimodal_sample,
         ),
     )
 }
+AUTO = "auto"  # in the place of a name: a density for each output, super-Gaussian or bimodal by `signs`
+SUB = "bimodal"
+
+
+def signs(u: Array) -> Array:
+    """1 for outputs that a super-Gaussian density separates, −1 for those that need the bimodal one, (M,).      u  (M, n), centred.
+
+    Small rotations of two outputs are pulled back where κ_i κ_j > 1, κ = E u² E ψ'(u) / E uψ(u) at E uψ(u) = 1 (Pham & Garat
+    1997; Cardoso & Laheld 1996); κ > 1 of both will do.  With ψ = tanh that is K = E u² E ψ'(u) − E uψ(u) > 0.  The bimodal
+    density's ψ = u − tanh u turns K into −K.  K is of outputs with variance 1, so that no change of density changes its sign.
+    Source: Lee, Girolami & Sejnowski (1999), eq. 34 and 35.
+    """
+    deviation = np.sqrt(np.maximum(np.square(u).mean(axis=1, keepdims=True), SMALLEST))
+    scaled = u / deviation
+    slope = np.tanh(scaled)
+    K = 1.0 - np.square(slope).mean(axis=1) - (scaled * slope).mean(axis=1)
+    return np.where(K < 0, -1, 1)
+
+
+def named(signs: Array, above: str) -> list[str]:
+    """The density of each output by its sign; `above` is the super-Gaussian one."""
+    return [SUB if sign < 0 else above for sign in signs.tolist()]
+
+
+def likeliest_scale(expert: Expert, u: Array) -> float:
+    """a > 0 at which log a − E E(a u) of one output u (n,) is largest: E aψ = 1 at a u, by Newton's steps in log a."""
+    size = exp(-0.5 * log(max(float(np.square(u).mean()), SMALLEST)))
+    for _ in range(NEWTON):
+        v = size * u
+        pull = v * expert.slope(v)
+        step = float((pull.mean() - 1.0) / (pull + v * v * expert.curvature(v)).mean())
+        size *= exp(-min(max(step, -1.0), 1.0))
+        if abs(step) < 1e-10:
+            break
+    return size
+
+
+def together(names: Sequence[str]) -> Expert:
+    """The experts of M outputs as one, over u (n, M); its name is theirs where all have the same, else "mixed"."""
+    if len(set(names)) == 1:
+        return EXPERTS[names[0]]
+    groups = [(EXPERTS[name], np.array([one == name for one in names])) for name in dict.fromkeys(names)]
+
+    def joined(what: str) -> Callable[[Array], Array]:
+        def of(u: Array) -> Array:
+            found = np.empty_like(u)
+            for expert, chosen in groups:
+                found[..., chosen] = getattr(expert, what)(u[..., chosen])
+            return found
+
+        return of
+
+    def sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
+        found = np.empty((n, len(gamma)))
+        for expert, chosen in groups:
+            found[:, chosen] = expert.sample(random, n, gamma[chosen])
+        return found
+
+    return Expert("mixed", joined("energy"), joined("slope"), joined("curvature"), joined("log_z"), sample)
 
 
 def check_integrable(expert: str, gamma: float) -> None:

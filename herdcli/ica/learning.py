@@ -11,7 +11,9 @@ All of them ascend on −E over the rows and differ in what they set against it,
 
     Δ ← μ Δ + ε_t (G − λ J),   J ← J + Δ,   and likewise γ, without λ.
 
-The natural gradient is G J'J.      Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
+The natural gradient is G J'J.  With the density "auto" of square infomax and equil,
+each output of which `experts.signs` is −1 has the bimodal density and the others have the Laplacian (equil: the logistic one).
+Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.ica import hmc
 from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
-from herdcli.ica.experts import EXPERTS, check_integrable
+from herdcli.ica.experts import AUTO, EXPERTS, check_integrable, named, signs
 from herdcli.numerics.amari import amari_distance
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -38,6 +40,9 @@ WATCHED = 1000  # rows that the log-likelihood of a trace is a mean over
 COLLAPSED = 0.05  # acceptance below it for PATIENCE updates is a collapse
 PATIENCE = 100
 RETREATS = 8  # of the algorithms without chains: halved rates that are tried
+SUPER = {"infomax": "laplace", "equil": "logistic"}  # of "auto", with the bimodal density
+CHOSEN_EVERY = 20  # updates
+CHOSEN_BY = 2048  # rows, spread over all of them
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ class Settings:
 
     algorithm: str = "infomax"  # infomax, ebm or equil
     filters: int = 0  # M; 0: as many as dimensions
-    expert: str = "logistic"  # of EXPERTS, or infomax: the energy of eq. 4.27
-    density: str = "logistic"  # of the energy of eq. 4.27
+    expert: str = "logistic"  # of EXPERTS, or infomax: the energy of eq. 4.27; of equil also auto
+    density: str = "logistic"  # of the energy of eq. 4.27; of square infomax also auto
     natural: bool = True  # of infomax
     rates: tuple[tuple[float, int], ...] = ((0.05, 2000), (0.025, 2000), (0.005, 2000), (0.0025, 2000), (0.0005, 2000))
     batch_size: int = 100
@@ -69,14 +74,21 @@ class Settings:
     def __post_init__(self) -> None:
         if self.algorithm not in ("infomax", "ebm", "equil"):
             raise BadUsage(f"unknown algorithm '{self.algorithm}', expected infomax, ebm or equil")
-        if self.expert not in (*EXPERTS, "infomax") or self.density not in EXPERTS:
+        if self.expert not in (*EXPERTS, "infomax", AUTO) or self.density not in (*EXPERTS, AUTO):
             raise BadUsage(f"unknown expert '{self.expert}' or density '{self.density}'")
+        if self.density == AUTO and self.algorithm != "infomax":
+            raise BadUsage(f"the density auto is of infomax, not of {self.algorithm}")
         if not self.rates or any(rate <= 0 or updates < 1 for rate, updates in self.rates):
             raise BadUsage("rates must be above 0, each for at least one update")
         if self.average > self.updates:
             raise BadUsage(f"{self.updates} updates, of which {self.average} last ones cannot be averaged")
         if self.grid is not None and (self.grid[0] * self.grid[1] != self.filters or self.expert != "student" or self.algorithm != "ebm"):
             raise BadUsage("a topography is of ebm with student experts, and has as many places as filters")
+
+    @property
+    def used(self) -> str:
+        """The density of this algorithm's outputs: by `density` of infomax, by `expert` of the others."""
+        return self.density if self.algorithm == "infomax" else self.expert
 
     @property
     def updates(self) -> int:
@@ -115,6 +127,7 @@ class State:
     resets: int = 0  # of the leapfrog step; else how often the rates were halved
     good_objective: float = -np.inf  # at good_J, without chains
     raised: int = 0  # γ that were set back into the normalisable region
+    signs: Array | None = array("M", "of auto: 1 for a super-Gaussian density, -1 for the bimodal one", kind="i", optional=True)
 
 
 class Collapsed(Diverged):
@@ -149,9 +162,12 @@ class Problem:
             raise BadUsage(f"{self.filters} filters of {D} dimensions: there must be as many or more", hint="--components keeps fewer")
         if self.settings.algorithm == "equil" and self.filters != D:
             raise BadUsage(f"equil draws from square models, and {self.filters} filters of {D} dimensions are not", hint="use ebm")
-        density = self.settings.density if self.settings.algorithm == "infomax" else self.settings.expert
+        if self.settings.used == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
+            raise BadUsage(
+                f"{self.settings.algorithm} of {self.filters} filters of {D} dimensions has one density for all outputs: not auto"
+            )
         if self.filters == D:
-            check_integrable(density, self.settings.gamma)
+            check_integrable(self.settings.used, self.settings.gamma)
 
     @property
     def filters(self) -> int:
@@ -162,6 +178,13 @@ class Problem:
     def every(self) -> int:
         """Updates from one entry of a trace to the next."""
         return -(-self.settings.updates // TRACED)
+
+    def experts(self, state: State) -> list[str]:
+        """The name of each output's expert."""
+        if state.signs is not None:
+            return named(state.signs, SUPER[self.settings.algorithm])
+        overcomplete = self.settings.algorithm == "infomax" and self.filters > self.Z.shape[1]
+        return ["infomax" if overcomplete else self.settings.used] * self.filters
 
     def batch(self, update: int) -> Array:
         """Rows of one update; each epoch goes through them in an order of its own, and drops what does not fill a batch."""
@@ -187,14 +210,11 @@ def pooling(grid: tuple[int, int], side: int) -> Array:
     return weights
 
 
-def energy_at(problem: Problem, J: Array, gamma: Array) -> Energy:
+def energy_at(problem: Problem, state: State) -> Energy:
     """The energy that the settings name, at these parameters."""
-    settings = problem.settings
-    if settings.algorithm == "infomax":
-        expert = settings.density if len(J) == J.shape[1] else "infomax"
-        return energy_of(J, gamma, expert, density=settings.density)
+    settings, J = problem.settings, state.J
     P = None if settings.grid is None else pooling(settings.grid, settings.neighbourhood).astype(J.dtype)
-    return energy_of(J, gamma, settings.expert, topography=P, density=settings.density)
+    return energy_of(J, state.gamma, problem.experts(state), topography=P, density=settings.density)
 
 
 def init(problem: Problem) -> State:
@@ -211,13 +231,18 @@ def init(problem: Problem) -> State:
     traces: dict[str, Any] = {name: empty.copy() for name in ("objective", "acceptance", "step_sizes", "amari")}
     good: dict[str, Any] = {"good_J": J.copy(), "good_gamma": gamma.copy()}
     sums: dict[str, Any] = {"J_sum": np.zeros(J.shape), "gamma_sum": np.zeros(gamma.shape)}
-    return State(step=0, epsilon=settings.step_size, J=J, gamma=gamma, J_velocity=zero, gamma_velocity=none, **good, **sums, **traces)
+    state = State(step=0, epsilon=settings.step_size, J=J, gamma=gamma, J_velocity=zero, gamma_velocity=none, **good, **sums, **traces)
+    if settings.used == AUTO:
+        state.signs = np.ones(len(J), dtype=np.int64)
+    return state
 
 
 def step(problem: Problem, state: State, *, map: Map = map) -> State:
     """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where filters break down at every rate."""
     settings, rows = problem.settings, problem.batch(state.step)
-    energy = energy_at(problem, state.J, state.gamma)
+    if state.signs is not None and state.step % CHOSEN_EVERY == 0 and state.step < settings.updates - settings.average:
+        state.signs = signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
+    energy = energy_at(problem, state)
     if settings.algorithm == "ebm":
         by_J, by_gamma, acceptance = _contrast(problem, energy, rows, state, map)
         state.accepted += acceptance
@@ -273,7 +298,7 @@ def _exact_step(problem: Problem, energy: Energy, rows: Array, state: State) -> 
 
 def _decline(problem: Problem, state: State) -> str:
     """Keep the filters where the objective is the best so far; trouble where it fell by more than a nat per dimension."""
-    now = objective(problem, energy_at(problem, state.J, state.gamma), state)
+    now = objective(problem, energy_at(problem, state), state)
     if not now >= state.good_objective - state.J.shape[1]:
         return "lost what they had learned"
     if now > state.good_objective:
@@ -364,7 +389,7 @@ def _watch(problem: Problem, state: State, acceptance: float) -> None:
 
 def _trace(problem: Problem, state: State) -> None:
     entry, every = (state.step - 1) // problem.every, state.step - (state.step - 1) // problem.every * problem.every
-    state.objective[entry] = objective(problem, energy_at(problem, state.J, state.gamma), state)
+    state.objective[entry] = objective(problem, energy_at(problem, state), state)
     if problem.settings.algorithm == "ebm":
         state.acceptance[entry], state.accepted = state.accepted / every, 0.0
         state.step_sizes[entry] = state.epsilon

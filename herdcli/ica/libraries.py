@@ -1,6 +1,7 @@
 """FastICA of scikit-learn and Picard of python-picard, where the extra `ica` is installed.
 
-Both get whitened rows and a first matrix of ours, so that a run depends on the seed alone.
+Both get whitened rows and a first matrix of ours, so that a run depends on the seed alone.  Neither says what density an output
+has: it is sech or the bimodal one by `experts.signs`, and Picard's filters are scaled to it.
 Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
 """
 
@@ -12,9 +13,11 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from herdcli.ica.experts import EXPERTS, likeliest_scale, named, signs
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
+SUPER = "laplace-smooth"
 PACKAGES = {"fastica": "sklearn", "picard": "picard"}
 
 
@@ -31,6 +34,7 @@ class State:
     iterations: int
     converged: bool
     J: Array = array("D D", "filters", kind="f")
+    experts: list[str] | None = None  # the density of each output, at the end
 
 
 def init(D: int, seed: int) -> State:
@@ -43,7 +47,11 @@ def step(algorithm: str, Z: Array, state: State, *, tolerance: float, iterations
     """The whole run of a library, from the state's filters."""
     run = fastica if algorithm == "fastica" else picard
     J, count, converged = run(Z, state.J, tolerance=tolerance, iterations=iterations)
-    return State(1, count, converged, J)
+    columns = Z.T
+    names = named(signs(J @ columns), SUPER)
+    if algorithm == "picard":
+        J = J * np.array([likeliest_scale(EXPERTS[name], row @ columns) for name, row in zip(names, J, strict=True)])[:, np.newaxis]
+    return State(1, count, converged, J, names)
 
 
 def fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
@@ -59,11 +67,14 @@ def fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> t
     return np.asarray(model.components_), int(model.n_iter_), converged
 
 
-def picard(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
-    """(J (D, D), iterations, converged): maximum likelihood with the density sech, not constrained to be orthogonal."""
+def picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, extended: bool = True) -> tuple[Array, int, bool]:
+    """(J (D, D), iterations, converged): maximum likelihood, not constrained to be orthogonal.
+
+    extended  ψ = u ± tanh u by the sign of each output, as in extended infomax; else ψ = tanh u of all, the density sech.
+    """
     from picard import picard as run
 
-    free = {"ortho": False, "extended": False, "whiten": False, "centering": False}
+    free = {"ortho": False, "extended": extended, "whiten": False, "centering": False}
     columns = np.ascontiguousarray(Z.T)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

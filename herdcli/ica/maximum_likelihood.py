@@ -7,7 +7,11 @@
 
 The 2 × 2 blocks of that curvature are kept positive and start each L-BFGS recursion; a step is halved until L falls.
 Rows are first thinned out: the optimum of the thinned ones is where all rows begin.
-Source: Pham & Garat (1997) for the likelihood; Ablin, Cardoso & Gramfort (2018) for the preconditioner.
+
+With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.signs`,
+which is looked at as the fit goes on and once more where the gradient is small.
+Source: Pham & Garat (1997) for the likelihood; Ablin, Cardoso & Gramfort (2018) for the preconditioner;
+Lee, Girolami & Sejnowski (1999) for densities by sign.
 """
 
 from __future__ import annotations
@@ -17,14 +21,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica.experts import EXPERTS, Expert, check_integrable
+from herdcli.ica.experts import AUTO, EXPERTS, Expert, check_integrable, named, signs, together
 from herdcli.schema import Array, array
 
-DENSITIES = ("logistic", "student", "laplace-smooth")
+DENSITIES = ("logistic", "student", "laplace-smooth", "bimodal")
+THINNED = 8192  # rows of the first optimisation, where there are twice as many or more
+SUPER = "laplace-smooth"  # of "auto", with the bimodal one
+CHOSEN_BY = 2 * THINNED  # rows, spread over all of them, that a sign is looked at with
+LOOKED = (10, 5)  # signs are looked at after each of so many steps, then every so many, and at the end
+SWITCHES = 10  # of the density of one output, so that none goes to and fro for ever
 MEMORY = 7
 LEAST_CURVATURE = 0.01
 HALVINGS = 10
-THINNED = 8192  # rows of the first optimisation, where there are twice as many or more
 BLOCK_ELEMENTS = 1 << 15  # outputs that stay in the cache
 
 
@@ -36,7 +44,7 @@ class Problem:
     """
 
     Z: Array
-    density: str = "laplace-smooth"
+    density: str = AUTO
     gamma: float = 1.0
     tolerance: float = 1e-7
     iterations: int = 500
@@ -44,8 +52,9 @@ class Problem:
     _columns: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.density not in DENSITIES:
-            raise BadUsage(f"density '{self.density}' has no curvature to go by", hint=f"use one of {', '.join(DENSITIES)}, or infomax")
+        if self.density not in (AUTO, *DENSITIES):
+            allowed = ", ".join((AUTO, *DENSITIES))
+            raise BadUsage(f"density '{self.density}' has no curvature to go by", hint=f"use one of {allowed}, or infomax")
         check_integrable(self.density, self.gamma)
         if len(self.Z) < 2:
             raise DataError("there must be at least two rows")
@@ -57,6 +66,10 @@ class Problem:
             every = len(self.Z) // THINNED if stage == 0 else 1
             self._columns[stage] = np.ascontiguousarray(self.Z[:: max(1, every)].T)
         return self._columns[stage]
+
+    def experts(self, state: State) -> list[str]:
+        """The name of each output's density."""
+        return [self.density] * len(state.J) if state.signs is None else named(state.signs, SUPER)
 
 
 @dataclass
@@ -73,6 +86,8 @@ class State:
     moves: Array = array("m M M", "last steps P", kind="f")
     changes: Array = array("m M M", "changes of G along them", kind="f")
     trace: Array = array("T", "mean log-likelihood after each step", kind="f")
+    signs: Array | None = array("M", "of auto: 1 for sech, -1 for the bimodal density", kind="i", optional=True)
+    switched: Array | None = array("M", "of auto: how often an output's density has changed", kind="i", optional=True)
 
 
 @dataclass(frozen=True)
@@ -84,15 +99,17 @@ class Evaluation:
     h: Array
 
 
-def evaluate(problem: Problem, stage: int, J: Array) -> Evaluation:
-    """L, G and h over the rows of a stage, block by block."""
-    columns, expert = problem.columns(stage), EXPERTS[problem.density]
+def evaluate(problem: Problem, stage: int, J: Array, signs: Array | None = None) -> Evaluation:
+    """L, G and h over the rows of a stage, block by block.      signs  (M,) of "auto"."""
+    columns = problem.columns(stage)
+    expert = EXPERTS[problem.density] if signs is None else together(named(signs, SUPER))
+    below = None if signs is None or (signs > 0).all() else signs < 0
     M, n = len(J), columns.shape[1]
     total, G, h = 0.0, np.zeros((M, M)), np.zeros((M, M))
     size = max(1, BLOCK_ELEMENTS // M)
     for start in range(0, n, size):
         u = J @ columns[:, start : start + size]
-        energy, slope, curved = _derivatives(expert, u)
+        energy, slope, curved = _derivatives(expert, u) if below is None else _of_both(below, u)
         total += energy
         G += slope @ u.T
         h += curved @ (u * u).T
@@ -104,7 +121,7 @@ def evaluate(problem: Problem, stage: int, J: Array) -> Evaluation:
 
 def _derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
     """Σ E, E' and E'' of a block.  tanh and log cosh share what they can."""
-    if expert.name == "student":
+    if expert.name not in ("logistic", "laplace-smooth"):
         return float(expert.energy(u).sum()), expert.slope(u), expert.curvature(u)
     half = 0.5 if expert.name == "logistic" else 1.0  # E = (1/half) log cosh(half u) + const
     size = np.abs(u)
@@ -119,30 +136,66 @@ def _derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
     return 2.0 * total, slope, 0.5 * (1.0 - slope * slope)
 
 
+def _of_both(below: Array, u: Array) -> tuple[float, Array, Array]:
+    """The same of outputs u (M, b), bimodal in the rows `below` and sech in the others: E = u²/2 − log cosh u has what sech lacks."""
+    _, slope, curved = _derivatives(EXPERTS[SUPER], u)
+    size = np.abs(u)
+    energies = (size + np.log1p(np.exp(-2.0 * size))).sum(axis=1) - u.shape[1] * np.log(2.0)
+    energies[below] = 0.5 * np.square(u[below]).sum(axis=1) - energies[below]
+    slope[below] = u[below] - slope[below]
+    curved[below] = 1.0 - curved[below]
+    return float(energies.sum()), slope, curved
+
+
 def init(problem: Problem) -> State:
     """J = I, or as given; on thinned rows first where there are many."""
     D = problem.Z.shape[1]
     J = np.eye(D) if problem.initial is None else problem.initial.astype(np.float64)
     stage = 0 if len(problem.Z) >= 2 * THINNED else 1
-    found = evaluate(problem, stage, J)
+    chosen = _signs(problem, stage, J) if problem.density == AUTO else None
+    found = evaluate(problem, stage, J, chosen)
     none = np.zeros((0, D, D))
-    return State(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]))
+    more = {} if chosen is None else {"signs": chosen, "switched": np.zeros(D, dtype=np.int64)}
+    return State(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]), **more)
 
 
 def step(problem: Problem, state: State) -> State:
     """One L-BFGS step; the move to all rows counts as one.  `done` where the gradient is below the tolerance, or L cannot fall."""
     tolerance = problem.tolerance if state.stage else 10.0 / len(problem.columns(0).T)
     state.step += 1
-    if np.abs(state.G).max() <= tolerance or not _advance(problem, state):
-        if state.stage == 0:
-            state.stage = 1
-            found = evaluate(problem, 1, state.J)
-            state.loss, state.G, state.h = found.loss, found.G, found.h
-            state.moves = state.changes = np.zeros((0, *state.G.shape))
-        else:
-            state.done = True
+    arrived = bool(np.abs(state.G).max() <= tolerance) or not _advance(problem, state)
+    if arrived and state.stage == 0:
+        state.stage = 1
+        _choose(problem, state)
+        _restart(problem, state)
+    elif arrived or state.step <= LOOKED[0] or state.step % LOOKED[1] == 0:
+        changed = _choose(problem, state)
+        state.done = arrived and not changed
+        if changed:
+            _restart(problem, state)
     state.trace = np.append(state.trace, -state.loss)
     return state
+
+
+def _signs(problem: Problem, stage: int, J: Array) -> Array:
+    columns = problem.columns(stage)
+    return signs(J @ columns[:, :: -(-columns.shape[1] // CHOSEN_BY)])
+
+
+def _choose(problem: Problem, state: State) -> bool:
+    """The density of each output by its sign, of those that have not changed too often; does any change?"""
+    if state.signs is None or state.switched is None:
+        return False
+    changed = (_signs(problem, state.stage, state.J) != state.signs) & (state.switched < SWITCHES)
+    state.signs, state.switched = np.where(changed, -state.signs, state.signs), state.switched + changed
+    return bool(changed.any())
+
+
+def _restart(problem: Problem, state: State) -> None:
+    """L, G and h anew, of other rows or other densities, and what the steps before taught forgotten."""
+    found = evaluate(problem, state.stage, state.J, state.signs)
+    state.loss, state.G, state.h = found.loss, found.G, found.h
+    state.moves = state.changes = np.zeros((0, *state.G.shape))
 
 
 def _advance(problem: Problem, state: State) -> bool:
@@ -154,7 +207,7 @@ def _advance(problem: Problem, state: State) -> bool:
         size = 1.0
         for _ in range(HALVINGS):
             J = state.J + size * direction @ state.J
-            found = evaluate(problem, state.stage, J)
+            found = evaluate(problem, state.stage, J, state.signs)
             if found.loss < state.loss + 1e-4 * size * slope:
                 break
             size *= 0.5

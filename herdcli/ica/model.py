@@ -26,15 +26,16 @@ class Trace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICA:
-    """M filters of D whitened dimensions.  Outputs u = J z with z = whitening.apply(x); p(z) ∝ e^{−E(z)}, E = Σ_i E_i(u_i).
+class Filters:
+    """What all versions of the `ica` artifact have.
+
+    M filters of D whitened dimensions.  Outputs u = J z with z = whitening.apply(x); p(z) ∝ e^{−E(z)}, E = Σ_i E_i(u_i).
 
     Filters come by descending power (see `convention`), each with the sign that makes its largest entry on raw rows
     positive; with a topography they keep their places on its grid.
     """
 
     algorithm: str
-    expert: str  # of `experts.EXPERTS`, or "infomax": E of eq. 4.27
     objective: str  # what trace.objective is: "log_likelihood", "entropy", "contrast", "bound" or "negentropy"
     J: Array = array("M D", "filters, acting on whitened rows", kind="f")
     gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f")
@@ -61,8 +62,6 @@ class ICA:
             item = getattr(self, name)
             if item is not None and not np.isfinite(item).all():
                 raise DataError(f"/{name} has values that are not finite")
-        if self.expert not in (*EXPERTS, "infomax"):
-            raise DataError(f"expert is '{self.expert}', expected one of {', '.join((*EXPERTS, 'infomax'))}")
         if self.algorithm not in ALGORITHMS:
             raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
         if self.J.shape[1] != len(self.whitening.forward):
@@ -92,3 +91,38 @@ class ICA:
         """(n, C) raw rows of outputs (n, M), least squares where M > D: the preprocessing undone."""
         patterns = np.linalg.pinv(self.J) if self.dictionary is None else self.dictionary
         return self.whitening.undo(features @ patterns.T)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICA1(Filters):
+    """The `ica` artifact as version 1 wrote it: one expert for all outputs."""
+
+    expert: str
+
+    def upgrade(self) -> ICA:
+        """The same model as the present version has it."""
+        fields = dict(vars(self))
+        return ICA(experts=[fields.pop("expert")] * len(self.J), **fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICA(Filters):
+    """The `ica` artifact: filters, and an expert for each of their outputs."""
+
+    experts: list[str]  # of each output: a name of `experts.EXPERTS`, or of all "infomax": E of eq. 4.27
+
+    def validate(self) -> None:
+        """Raise DataError unless parameters are finite and belong together, and every output has an expert."""
+        super().validate()
+        if len(self.experts) != len(self.J):
+            raise DataError(f"there are {len(self.experts)} experts of {len(self.J)} filters")
+        for name in dict.fromkeys(self.experts):
+            if name not in (*EXPERTS, "infomax"):
+                raise DataError(f"expert is '{name}', expected one of {', '.join((*EXPERTS, 'infomax'))}")
+        if "infomax" in self.experts and len(set(self.experts)) > 1:
+            raise DataError("the expert infomax is of all outputs or of none")
+
+    @property
+    def expert(self) -> str:
+        """The expert of all outputs; "mixed" where they differ."""
+        return self.experts[0] if len(set(self.experts)) == 1 else "mixed"

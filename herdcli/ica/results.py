@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.ica import convention
+from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
 from herdcli.numerics.whitening import Whitening
 from herdcli.schema import Array
+
+SIGMAS = 4.0  # standard errors from which on a kurtosis is told from 0
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,11 @@ class Fit:
     objective: str
     more: dict[str, Any]
     notes: tuple[str, ...] = ()
+    chosen: bool = False  # was the density of each output?
 
 
-def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA, Array]:
-    """The artifact, and which outputs look Gaussian, (M,) booleans.
+def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA, list[str]]:
+    """The artifact, and what is to be said of the outputs' kurtoses.
 
     Z  (n, D) whitened training rows.      known  fields of ICA that the caller knows.
     """
@@ -40,6 +44,7 @@ def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA,
     more = dict(fit.more)
     if dictionary is not None:
         more["dictionary"] = dictionary[:, order] * signs
+    more["experts"] = [fit.more["experts"][i] for i in order.tolist()]
     value = ICA(
         J=fit.J[order] * signs[:, np.newaxis],
         gamma=fit.gamma[order],
@@ -53,4 +58,31 @@ def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA,
         **more,
         **known,
     )
-    return value, convention.looks_gaussian(found, len(Z))[order]
+    return value, [] if topographic else remarks(value, found, fit.chosen)
+
+
+def remarks(value: ICA, found: convention.Moments, chosen: bool) -> list[str]:
+    """What the kurtoses of a square model's outputs give away.      chosen  whether each output's density was."""
+    M, D = value.J.shape
+    if M != D or value.dictionary is not None:
+        return []
+    error, said = convention.kurtosis_error(value.rows), []
+    gaussian = convention.looks_gaussian(found, value.rows)
+    if gaussian.sum() > 1:
+        why = "their rotation is not identifiable"
+        if not chosen:
+            why += f", or {value.expert} is no density for them: auto chooses one for each"
+        said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_told(found.kurtosis[gaussian], error)}): {why}")
+    unlike = np.zeros(M, dtype=bool)
+    if not chosen and value.expert in EXPERTS and value.expert != "gaussian-cdf":
+        side = -1.0 if value.expert == SUB else 1.0
+        unlike = side * found.kurtosis < -SIGMAS * error
+    if unlike.any():
+        is_, are = ("sub", "super") if value.expert == SUB else ("super", "sub")
+        told = f"{unlike.sum()} of {M} outputs are {are}-Gaussian ({_told(found.kurtosis[unlike], error)})"
+        said.append(f"{told}, {value.expert} is a {is_}-Gaussian density and cannot separate them: auto chooses one for each")
+    return said
+
+
+def _told(kurtosis: Array, error: float) -> str:
+    return f"excess kurtosis from {kurtosis.min():.2f} to {kurtosis.max():.2f}, standard error {error:.2g}"

@@ -30,6 +30,7 @@ from herdcli.ica.learning import Settings as Learning
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
+SPARSE = ("laplace", "laplace-smooth", "student", "logistic")
 ROWS = 50  # that one worker infers at a time
 INFERENCE, ALTERNATIONS = 500, 2000  # iterations at most
 RELAXED = 1.7
@@ -68,8 +69,8 @@ class Model:
         if self.posterior == "laplace" and self.expert == "laplace":
             raise BadUsage("Laplace's approximation needs a smooth prior", hint="--expert laplace-smooth, student or logistic")
         check_integrable(self.expert, self.gamma)
-        if self.expert == "gaussian-cdf":
-            raise BadUsage("a Gaussian prior is not sparse", hint="--expert laplace, laplace-smooth, student or logistic")
+        if self.expert not in SPARSE:
+            raise BadUsage(f"{self.expert} is no sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
 
     def infer(self, Z: Array) -> Inferred:
         """What is known of the sources of rows (n, D)."""

@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fitted = whitening.fit(X)
     J = np.linalg.inv(fitted.forward @ A)
-    settings = {"algorithm": "infomax", "expert": "logistic", "objective": "entropy", "rows": 300, "iterations": 1, "seed": 0}
+    settings = {"algorithm": "infomax", "experts": ["logistic"] * 3, "objective": "entropy", "rows": 300, "iterations": 1, "seed": 0}
     trace = Trace(np.arange(1), np.zeros(1))
     value = ICA(J=J, gamma=np.ones(3), power=np.ones(3), kurtosis=np.ones(3), whitening=fitted, trace=trace, **settings)
     artifacts.save("model.h5", value, [])

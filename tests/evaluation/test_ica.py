@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from herdcli.errors import DataError
 from herdcli.evaluation import ica, ica_plots, plots
@@ -22,7 +23,7 @@ def model(X: np.ndarray, J_of, **changes) -> ICA:
     J = J_of(fitted)
     parts = {"gamma": np.ones(len(J)), "power": np.ones(len(J)), "kurtosis": np.arange(len(J), dtype=float), "whitening": fitted}
     trace = Trace(np.arange(2), np.array([2.0, 1.0]), np.array([0.5, 0.9]))
-    numbers = {"algorithm": "ebm", "expert": "logistic", "objective": "contrast", "rows": len(X), "iterations": 2, "seed": 0}
+    numbers = {"algorithm": "ebm", "experts": ["logistic"] * len(J), "objective": "contrast", "rows": len(X), "iterations": 2, "seed": 0}
     return ICA(J=J, trace=trace, **{**parts, **numbers, **changes})
 
 
@@ -60,20 +61,36 @@ def test_the_true_unmixing_is_at_distance_0_and_another_is_not(mixture):
 def test_gaussian_score_matching_on_held_out_rows_is_its_closed_form(mixture):
     """Of whitened rows under E = ½|z|²: ½ E|z|² − D = −D/2."""
     X = mixture[2]
-    value = model(X, lambda w: np.eye(3), expert="gaussian-cdf")
+    value = model(X, lambda w: np.eye(3), experts=["gaussian-cdf"] * 3)
     assert ica.metrics(value, SETTINGS)["score_matching"] is None
     assert ica.metrics(replace(value, holdout=value.whitening.apply(X)), SETTINGS)["score_matching"] == pytest.approx(-1.5)
-    kinked = replace(value, expert="laplace", holdout=value.whitening.apply(X))
+    kinked = replace(value, experts=["laplace"] * 3, holdout=value.whitening.apply(X))
     assert ica.metrics(kinked, SETTINGS)["score_matching"] is None
 
 
 def test_score_matching_prefers_the_density_that_made_the_rows(mixture):
     A = mixture[1]
     held = np.random.default_rng(5).logistic(size=(4000, 3)) @ A.T
-    true = model(held, lambda w: np.linalg.inv(w.forward @ A), expert="logistic")
+    true = model(held, lambda w: np.linalg.inv(w.forward @ A), experts=["logistic"] * 3)
     true = replace(true, holdout=true.whitening.apply(held))
     scores = [ica.metrics(replace(true, J=J), SETTINGS)["score_matching"] for J in (true.J, 1.3 * true.J, 0.7 * true.J, np.eye(3))]
     assert scores[0] == min(scores)
+
+
+def test_held_out_log_likelihood_is_that_of_each_output_s_density(mixture):
+    """Against the densities themselves: sech(u)/π, and two Gaussians around −1 and 1."""
+    X = mixture[2]
+    value = model(
+        X, lambda w: np.array([[2.0, 0.3, 0.0], [0.1, 1.5, 0.4], [0.0, -0.2, 1.2]]), experts=["bimodal", "laplace-smooth", "bimodal"]
+    )
+    value = replace(value, holdout=value.whitening.apply(X)[:50])
+    u = value.holdout @ value.J.T
+    bumps = [0.5 * (norm.pdf(u[:, i] - 1) + norm.pdf(u[:, i] + 1)) for i in (0, 2)]
+    logs = np.log(bumps[0]) + np.log(bumps[1]) - np.log(np.pi * np.cosh(u[:, 1])) + np.log(np.linalg.det(value.J))
+    found = ica.metrics(value, SETTINGS)
+    assert found["log_likelihood"] == pytest.approx(logs.mean(), rel=1e-12)
+    assert found["score_matching"] is not None
+    assert ica.metrics(replace(value, algorithm="fastica"), SETTINGS)["log_likelihood"] is None
 
 
 def test_filters_that_are_gabor_functions_are_told(pictures):

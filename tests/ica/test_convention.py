@@ -26,7 +26,7 @@ def test_moments_are_those_of_the_outputs():
 def finished(J, X, **more):
     fitted = whitening.fit(X, method="pca")
     trace = Trace(np.array([1]), np.array([0.0]))
-    fit = Fit(J, np.arange(1.0, len(J) + 1), trace, 1, "log_likelihood", {"expert": "student", **more})
+    fit = Fit(J, np.arange(1.0, len(J) + 1), trace, 1, "log_likelihood", {"experts": ["student"] * len(J), **more})
     return results.finish(fit, fitted.apply(X), fitted, algorithm="ebm", seed=0)[0]
 
 

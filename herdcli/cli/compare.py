@@ -12,6 +12,7 @@ import numpy as np
 
 from herdcli.artifacts import Artifact
 from herdcli.cli import examples
+from herdcli.cli.columns import by_name
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.blocks import Block, from_rows
@@ -98,7 +99,7 @@ def _scored(session: Session, model: Classifier, path: str, options: Row, *, lab
     form, label = options["input_format"], options["label"]
     with examples.opened(session, path, role="data", passes=1, input_format=form, label=label) as given:
         try:
-            for block in _blocks(given, model, labelled):
+            for block in _blocks(session, given, model, labelled):
                 score, variance = score_of(block)
                 scores.append(score)
                 variances.append(variance)
@@ -113,9 +114,9 @@ def _scored(session: Session, model: Classifier, path: str, options: Row, *, lab
     return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
 
 
-def _blocks(given: examples.Examples, model: Classifier, labelled: bool) -> Iterator[Block]:
+def _blocks(session: Session, given: examples.Examples, model: Classifier, labelled: bool) -> Iterator[Block]:
     if given.data is not None:
-        yield from _rows(given.data, model, labelled)
+        yield from _rows(session, given.data, model, labelled)
         return
     if not model.bits and (given.text == "vw" or model.text != given.text):
         learned = f"{model.text} text" if model.text else "a data set"
@@ -127,10 +128,12 @@ def _blocks(given: examples.Examples, model: Classifier, labelled: bool) -> Iter
         yield replace(block, label=classes.indices(block.label, given.name)) if classes else block
 
 
-def _rows(data: Artifact, model: Classifier, labelled: bool) -> Iterator[Block]:
-    X, had = data.value.X, model.columns - model.settings.bias
+def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -> Iterator[Block]:
+    had = model.features
     if model.bits:
         raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
+    data = data if model.text else by_name(session, data, model.feature_names, had)
+    X = data.value.X
     if X.shape[1] != had and not (hasattr(X, "indptr") and model.text):
         raise DataError(f"/X has {X.shape[1]} columns, the model has {had} features", where=data.name)
     label = np.zeros(X.shape[0], dtype=np.int64)

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from herdcli.artifacts import Artifact
+from herdcli.cli.columns import by_name
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TEST
@@ -37,6 +38,7 @@ def judged(session: Session, artifact: Artifact, options: dict[str, Any]) -> Art
     value, changes = artifact.value, {}
     if options["data"]:
         data = session.load(options["data"], "data", kinds={"dataset"})
+        data = by_name(session, data, value.feature_names, value.whitening.mean.size)
         X = _dense(data)
         test = np.ones(len(X), dtype=bool) if data.value.split is None else data.value.split == TEST
         if not test.any():

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from herdcli.artifacts import holdout, preparation
+from herdcli.cli.columns import by_name
 from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 from herdcli.errors import DataError
@@ -82,6 +83,7 @@ def recognising(session: Session, artifact: Artifact, options: Row) -> Artifact:
     model = artifact.value
     wanted = () if options["probe_sets"] is None else (options["probe_sets"],)
     data = session.load(options["gallery"], "gallery", kinds={"dataset"}, keep=wanted)
+    data = by_name(session, data, model.feature_names, len(model.W1))
     if data.value.X.shape[1] != len(model.W1):
         raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {len(model.W1)} pixels", where=data.name)
     known = {"threshold": model.threshold, "value_range": None if model.value_range is None else tuple(model.value_range), "split": None}

@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.artifacts import Artifact
 from herdcli.cli import kernel_herd_tables
+from herdcli.cli.columns import matrix_by_name
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage
 
@@ -33,7 +34,7 @@ def figures(session: Session, artifact: Artifact, options: dict[str, Any], plain
     atoms, weight = _atoms(artifact)
     reference, kernel = None, None
     if options["target"] or options["data"]:
-        target = _target(session, options, atoms.shape[1])
+        target = _target(session, options, artifact)
         kernel, scale = _kernel(artifact, options, target)
         atoms, target = atoms / scale, _scaled(target, scale)
         reference = samples.reference(kernel, target, map=session.map)
@@ -54,14 +55,17 @@ def _atoms(artifact: Artifact) -> tuple[Array, Array]:
     return X, weight / weight.sum()
 
 
-def _target(session: Session, options: dict[str, Any], dimension: int) -> Target:
+def _target(session: Session, options: dict[str, Any], artifact: Artifact) -> Target:
     from herdcli.quadrature.targets import Rows
 
+    own, names = kernel_herd_tables.matrix(artifact)
+    dimension = own.shape[1]
     if options["target"]:
         if options["data"]:
             raise BadUsage("--data and --target are both targets", hint="give one of them")
         return kernel_herd_tables.closed_target(session, options["target"], dimension)
-    X, _ = kernel_herd_tables.table(session, options["data"], "data")
+    X, have = kernel_herd_tables.table(session, options["data"], "data")
+    X = matrix_by_name(session, X, have, names, dimension, where=options["data"])
     return Rows(X, np.full(len(X), 1.0 / len(X)))
 
 

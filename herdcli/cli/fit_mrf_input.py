@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from herdcli.cli.network_input import load_network, load_text
+from herdcli.cli.network_input import load_like, load_text
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
 
@@ -58,7 +58,8 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     rows, held = _parts(states, data.name)
     pairs = constraints.pairs(rows, states.cardinality, options["smoothing"])
     clusters = _clusters(session, states, rows, pairs, options)
-    problem = constraints.Problem(states.cardinality, clusters, _base(session, options), states.names, states.shape, rows)
+    base = _base(session, options, states.names, len(states.cardinality))
+    problem = constraints.Problem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
     split = states.split[held].astype(np.uint8) if kept else None
     return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None))
@@ -88,15 +89,15 @@ def _moments(session: Session, source: str, options: dict[str, Any], given: list
     for name in ("smoothing", "split", "threshold", "range", "values", "label"):
         session.ignored(name, "with --moments")
     problem = load_text(session, options["moments"], "moments", moments.read)
-    base = _base(session, options)
+    base = _base(session, options, problem.names, len(problem.cardinality))
     return Inputs(constraints.check(replace(problem, base=base)), None, None, None, None)
 
 
-def _base(session: Session, options: dict[str, Any]) -> Any:
+def _base(session: Session, options: dict[str, Any], names: list[str] | None, count: int) -> Any:
     """The network that the model is to be near."""
     if not options["base"]:
         return None
-    found = load_network(session, options["base"], None).value
+    found = load_like(session, options["base"], names, count)
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 

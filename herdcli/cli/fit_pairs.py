@@ -53,7 +53,7 @@ def fit_pairs(session: Session, source: str, options: dict[str, Any], *, default
         lambda now: pairs.step(problem, now), lambda: learning.init(problem), steps=learning.total_steps(problem), label="learning pairs"
     )
     model = pairs.assemble(problem, state, varies, rows.X, found, rows.split)
-    model = replace(model, image_shape=rows.image_shape, threshold=rows.threshold, value_range=rows.value_range)
+    model = replace(model, **{name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")})
     session.save(model, f"{size}, {settings.hidden} hidden, {settings.epochs} epochs", history=data)
 
 

@@ -74,7 +74,7 @@ def _rows(session: Session, data: Artifact, options: dict[str, Any]) -> Inputs:
     else:
         problem = classes.visible_problem(groups, _visible_settings(options, len(labels.units)))
     _warn_of_pruned(session, len(labels.units), labels.all_units)
-    seen: dict[str, Any] = {"image_shape": rows.image_shape, "threshold": rows.threshold, "value_range": rows.value_range}
+    seen: dict[str, Any] = {name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")}
     del groups, rows
 
     def finish(own: Any, state: Any) -> Herding:
@@ -96,7 +96,8 @@ def _vectors(data: Artifact, options: dict[str, Any]) -> Inputs:
 
     source = visible.from_vectors(_dense(data))
     problem = visible.Problem((source,), _visible_settings(options, source.units))
-    return Inputs(problem, visible, classes.assemble_visible, data)
+    names = data.value.feature_names
+    return Inputs(problem, visible, lambda own, state: replace(classes.assemble_visible(own, state), feature_names=names), data)
 
 
 def _moments(data: Artifact, options: dict[str, Any]) -> Inputs:
@@ -127,7 +128,10 @@ def _rates(session: Session, options: dict[str, Any]) -> Inputs:
         if name in session.given and options[name] != inherited[name]:
             raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {options[name]}", where=earlier.name)
     problem = dynamics.Problem(drives, _settings(dynamics.Settings, options, **inherited))
-    kept = {name: getattr(learned, name) for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range")}
+    kept = {
+        name: getattr(learned, name)
+        for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range", "feature_names")
+    }
     return Inputs(problem, dynamics, lambda own, state: replace(classes.assemble_hidden(own, state), **kept), earlier)
 
 

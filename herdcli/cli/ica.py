@@ -94,6 +94,7 @@ def command(session: Session, source: str, **options: Any) -> None:
         "mixing": rows.mixing,
         "holdout": rows.holdout,
         "image_shape": rows.image_shape,
+        "feature_names": rows.feature_names,
     }
     value, remarks = finish(found, rows.Z, rows.whitening, **known)
     for note in (*found.notes, *remarks):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.columns import by_name
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
@@ -21,15 +22,18 @@ def apply_ica(session: Session, model: Any, data: Any, want: str | None) -> tupl
         raise BadUsage("--want classes needs a model of classes, and filters have none", hint="--want features, energies or rows")
     if value.is_sparse:
         raise DataError("/X is sparse, filters are of dense rows", where=data.name)
+    if want != "rows":
+        data = by_name(session, data, model.feature_names, model.whitening.mean.size)
+        value = data.value
     columns = model.J.shape[0] if want == "rows" else model.whitening.mean.size
     if value.X.shape[1] != columns:
         what = "filters" if want == "rows" else "columns"
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns} {what}", where=data.name)
     parts = [value.X[start : start + ROWS] for start in range(0, len(value.X), ROWS)]
     X = np.concatenate(list(session.map(_function(model, want), parts)))
-    shape = model.image_shape if want == "rows" else None
+    shape, names = (model.image_shape, model.feature_names) if want == "rows" else (None, None)
     kept = {"y": value.y, "split": value.split, "weight": value.weight, "class_names": value.class_names}
-    return Dataset(X, image_shape=shape, **kept), f"{len(X)} rows × {X.shape[1]} {want}"
+    return Dataset(X, image_shape=shape, feature_names=names, **kept), f"{len(X)} rows × {X.shape[1]} {want}"
 
 
 def _function(model: Any, want: str) -> Any:

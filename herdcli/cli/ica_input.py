@@ -25,6 +25,7 @@ class Rows:
     whitening: Whitening
     mixing: Array | None
     image_shape: Array | None
+    feature_names: list[str] | None
     data: Artifact
 
     @property
@@ -52,7 +53,8 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Rows:
         error.where = error.where or artifact.name
         raise
     shape = None if options["mix"] or options["mixing"] else data.image_shape
-    return Rows(Z, holdout, fitted, A, shape, artifact)
+    names = None if options["mix"] else data.feature_names  # columns that were mixed are no longer those of the names
+    return Rows(Z, holdout, fitted, A, shape, names, artifact)
 
 
 def _split(data: Any, options: dict[str, Any]) -> Array:

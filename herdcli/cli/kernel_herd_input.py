@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from herdcli.cli import kernel_herd_tables
+from herdcli.cli.columns import matrix_by_name
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.selection import Group, Problem
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
@@ -59,9 +61,12 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     data = None
     if options["target"] == "rows" or not (options["candidates"] or options["rule"] in DRAWN):
         data = _input_rows(session, source, options)
+    earlier = _earlier(session, options)
+    if earlier is not None and data is not None:
+        data = _in_order_of(session, data, earlier.value)
     given = None
     if options["candidates"] and not made:
-        given = kernel_herd_tables.table(session, options["candidates"], "candidates")[0]
+        given = _candidates(session, options["candidates"], data)
         session.parameters["candidates"] = "file"
     known = data.X if data is not None else given
     target = _target(session, options, known, data)
@@ -82,7 +87,7 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
     kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
     check_definite(kernel, basis)
     settings = _settings(session, options, kernel_herd_tables.norm_rows(options["norm"], target, given))
-    groups = _extended(session, options, groups, kernel.text(), scale, settings.norm)
+    groups = _extended(earlier, options, groups, kernel.text(), scale, settings.norm)
     kernel_herd_tables.tell_repeats(session, options, groups)
     reduce = options["count"] if options["block_rows"] else 0
     return Inputs(
@@ -93,6 +98,15 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
         feature_names=data.feature_names if data is not None else None,
         history=data.artifact if data is not None else None,
     )
+
+
+def _candidates(session: Session, path: str, data: _Rows | None) -> Array:
+    """The candidates of a file, their columns in the order of the rows'."""
+    X, names = kernel_herd_tables.table(session, path, "candidates")
+    if data is None:
+        return X
+    found: Array = matrix_by_name(session, X, names, data.feature_names, data.X.shape[1], where=path)
+    return found
 
 
 def _refuse(session: Session, options: dict[str, Any]) -> None:
@@ -249,12 +263,26 @@ def _parts(data: _Rows, block: int | None) -> list[Array]:
     return [part for part in parts if data.weights[part].any()]
 
 
-def _extended(session: Session, options: dict[str, Any], groups: list[Group], kernel: str, scale: Array, norm: int) -> list[Group]:
-    """Groups that go on from earlier samples, once these are known to belong to the same run."""
+def _earlier(session: Session, options: dict[str, Any]) -> Artifact | None:
+    """The samples that --extend names."""
     if not options["extend"]:
+        return None
+    artifact = session.load(options["extend"], "extended", kinds={"samples"})
+    session.parameters["extend"] = "file"
+    return artifact
+
+
+def _in_order_of(session: Session, data: _Rows, earlier: Samples) -> _Rows:
+    """INPUT with its columns in the order of earlier samples'."""
+    names = earlier.feature_names
+    X = matrix_by_name(session, data.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
+    return data if X is data.X else replace(data, X=X, feature_names=names)
+
+
+def _extended(earlier: Artifact | None, options: dict[str, Any], groups: list[Group], kernel: str, scale: Array, norm: int) -> list[Group]:
+    """Groups that go on from earlier samples, once these are known to belong to the same run."""
+    if earlier is None:
         return groups
     from herdcli.quadrature.selection import continued
 
-    artifact = session.load(options["extend"], "extended", kinds={"samples"})
-    session.parameters["extend"] = "file"
-    return continued(groups, artifact.value, options["rule"], kernel, scale, norm)
+    return continued(groups, earlier.value, options["rule"], kernel, scale, norm)

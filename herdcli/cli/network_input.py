@@ -10,6 +10,7 @@ import click
 from herdcli.artifacts import Artifact, check_output, memory, publish, sniff
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
+from herdcli.cli.columns import variables_by_name
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
 
@@ -37,6 +38,16 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
         error.where = found.name
         raise
     return found
+
+
+def load_like(session: Session, path: str, names: Any, count: int) -> Network:
+    """A network whose variables are matched by name with those of another one."""
+    from herdcli.markov.network import reordered
+
+    found = load_network(session, path, None)
+    order = variables_by_name(found, found.value.names, found.value.count, names, count)
+    network: Network = found.value if order is None else reordered(found.value, order)
+    return network
 
 
 def load_text(session: Session, path: str, role: str, parse: Any) -> Any:
@@ -94,13 +105,13 @@ def against(session: Session, artifact: Artifact, reference: str | None) -> Arti
     from herdcli.evaluation.network import Beside
 
     if artifact.kind == "network":
-        return replace(artifact, value=Beside(artifact.value, load_network(session, reference, None).value))
+        return replace(artifact, value=Beside(artifact.value, load_like(session, reference, artifact.value.names, artifact.value.count)))
 
-    marginals, log_z = _reference(session, reference)
+    marginals, log_z = _reference(session, reference, artifact.value)
     return replace(artifact, value=Compared(artifact.value, marginals, log_z))
 
 
-def _reference(session: Session, path: str) -> tuple[list[Any], float | None]:
+def _reference(session: Session, path: str, beliefs: Any) -> tuple[list[Any], float | None]:
     from herdcli.markov import results
 
     _refuse_stdin_twice(session, path)
@@ -109,8 +120,10 @@ def _reference(session: Session, path: str) -> tuple[list[Any], float | None]:
             return _parsed(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
             raise DataError("is no .MAR text", where=source.name, hint="name a file of beliefs, or .MAR text")
-    known = session.load(path, "reference", kinds={"beliefs"}).value
-    return known.marginals(), known.log_z
+    found = session.load(path, "reference", kinds={"beliefs"})
+    known, marginals = found.value, found.value.marginals()
+    order = variables_by_name(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)
+    return marginals if order is None else [marginals[i] for i in order], known.log_z
 
 
 def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]) -> str:

@@ -31,10 +31,12 @@ class Prepared:
     image_shape: Array | None
     column_mean: Array | None = None
     column_scale: Array | None = None
+    feature_names: list[str] | None = None
 
     def as_seen(self) -> dict[str, Any]:
         """How the rows became unit values, under the names that models keep it by."""
-        return {name: getattr(self, name) for name in ("image_shape", "threshold", "value_range", "column_mean", "column_scale")}
+        kept = ("image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
+        return {name: getattr(self, name) for name in kept}
 
     def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
         """Labels and class names.  Raises DataError where the rows carry none."""
@@ -77,7 +79,7 @@ def in_units(session: Session, artifact: Artifact, units: Family, options: dict[
         raise
     limits = None if declared is None else np.asarray(declared, dtype=np.float64)
     known = {"threshold": None, "value_range": limits, "image_shape": data.image_shape, "column_mean": mean, "column_scale": scale}
-    return Prepared(X=X, split=split, **_labels(data), **known)
+    return Prepared(X=X, split=split, **_labels(data), **known, feature_names=data.feature_names)
 
 
 def _standardized(session: Session, X: Array, training: Array, units: Family, options: dict[str, Any]) -> tuple[Array | None, Array | None]:
@@ -118,6 +120,7 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], opt
         threshold=threshold,
         value_range=None if declared is None else np.asarray(declared, dtype=np.float64),
         image_shape=data.image_shape,
+        feature_names=data.feature_names,
     )
 
 

@@ -85,4 +85,5 @@ def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Any:
         units=units.name if two_state else "real",
         value_range=None if units.range is None else np.array(units.range) / units.scale,
         image_shape=model.image_shape,
+        feature_names=model.feature_names,
     )

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from herdcli.cli import examples
+from herdcli.cli.columns import by_name
 from herdcli.cli.console import write_stdout
 from herdcli.cli.examples import Examples, Rows
 from herdcli.cli.session import TRIAL_SECONDS, Session
@@ -110,8 +111,11 @@ def _warn_of_idle_options(session: Session, options: dict[str, Any]) -> None:
 def _learn(session: Session, given: Examples, settings: Settings, options: dict[str, Any], model: Classifier | None) -> tuple[Any, Any]:
     """The classifier, and the data set whose history it continues (none for text)."""
     if given.data is not None:
+        known = given.data
+        if model is not None and not model.bits and not model.text:
+            known = by_name(session, known, model.feature_names, model.features)
         rows = examples.classification(
-            given.data, **{name: options[name] for name in ("split", "seed", "only", "positive")}, classes=_classes(options, model)
+            known, **{name: options[name] for name in ("split", "seed", "only", "positive")}, classes=_classes(options, model)
         )
         return _from_rows(session, rows, settings, model, given.name), given.data
     for name in ("only", "positive", "split", "label"):
@@ -129,8 +133,8 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifi
     for option in ("bits", "zero_based", "skip_bad", "inverse_map"):
         session.ignored(option, "with a data set")
     columns = rows.X.shape[1]
-    if model is not None and (model.bits or model.columns - model.settings.bias != columns):
-        had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.columns - model.settings.bias} features"
+    if model is not None and (model.bits or model.features != columns):
+        had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
     train = rows.split == 0
     if not train.any():
@@ -150,7 +154,7 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifi
     problem = learner.Problem(settings, source, len(rows.names), columns + 1)
     _require_memory(session, problem, columns)
     state = _run(session, problem, model, steps=source.steps)
-    made = replace(learner.classifier(problem, state, rows.names), feature_names=rows.feature_names)
+    made = replace(learner.classifier(problem, state, rows.names), feature_names=(model and model.feature_names) or rows.feature_names)
     return _with_holdout(made, rows)
 
 

@@ -92,6 +92,7 @@ class Herding:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     threshold: float | None = None
     value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+    feature_names: list[str] | None = None  # of all columns, before pruning
 
     @property
     def count(self) -> int:

@@ -55,6 +55,7 @@ class Filters:
     mixing: Array | None = array("C S", "known mixing x = A s of C raw columns, for the Amari distance", kind="f", optional=True)
     holdout: Array | None = array("h D", "whitened rows of split 2", kind="f", optional=True)
     image_shape: Array | None = array("2", "height and width of a raw row seen as a picture", kind="iu", optional=True)
+    feature_names: list[str] | None = None  # of the raw columns, which other rows are matched by
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and belong together."""

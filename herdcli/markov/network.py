@@ -207,6 +207,23 @@ def reduced(network: Network, factor: Factor) -> Factor:
     return free, table.reshape([int(network.cardinality[i]) for i in free])
 
 
+def reordered(network: Network, order: Sequence[int]) -> Network:
+    """The same distribution with variable order[j] as variable j, without the record of a fit.  order is a permutation."""
+    place = np.argsort(np.asarray(order, dtype=np.int64))
+    ends = np.concatenate(([0], np.cumsum(network.cardinality)))
+    states, names = network.states, network.names
+    return replace(
+        network,
+        cardinality=network.cardinality[list(order)],
+        scope=place[network.scope],
+        observed=None if network.observed is None else place[network.observed],
+        names=None if names is None else [names[i] for i in order],
+        states=None if states is None else [name for i in order for name in states[ends[i] : ends[i + 1]]],
+        shape=None,
+        fit=None,
+    )
+
+
 def check_state(network: Network, i: int, state: int) -> None:
     """Raise DataError unless variable i exists and has this state."""
     if not 0 <= i < network.count:

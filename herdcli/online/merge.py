@@ -55,8 +55,16 @@ def _check(models: Sequence[Classifier]) -> None:
             raise DataError(f"model {number} differs from model 1 in --normalize or --multiclass")
         if not first.bits and first.text == "" and other.columns != first.columns:
             raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
+        if not first.bits and _named_apart(first, other):
+            hint = "train both on columns in one order"
+            raise DataError(f"model {number} has columns of other names, or in another order, than model 1", hint=hint)
     if any(model.machines for model in models):
         raise BadUsage("models of a kernel cannot be merged", hint="they have no common weights; train one on all data")
+
+
+def _named_apart(first: Classifier, other: Classifier) -> bool:
+    names, others = first.feature_names, other.feature_names
+    return names is not None and others is not None and names != others
 
 
 def _widened(model: Classifier, columns: int) -> Classifier:

@@ -124,3 +124,8 @@ class Classifier:
         if self.mean is not None:
             return int(self.mean.shape[1])
         return max((int(machine.support.shape[1]) for machine in self.machines), default=0)
+
+    @property
+    def features(self) -> int:
+        """Numbers in a row of data: a kernel's support vectors always keep a column for the bias."""
+        return self.columns - (1 if self.machines else int(self.settings.bias))

@@ -98,6 +98,7 @@ class Frame:
     value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
+    feature_names: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +154,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
     count = len(models) // (rest.folds + 1)
     final = models[:count]
     settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
-    seen = ("holdout", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale")
+    seen = ("holdout", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
     return RBM(
         W=np.stack([model.W for model in final]),
         b=np.stack([model.b for model in final]),

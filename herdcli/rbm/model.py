@@ -123,6 +123,7 @@ class RBM(RBM1):
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True)
+    feature_names: list[str] | None = None  # of the columns, which other rows are matched by
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""

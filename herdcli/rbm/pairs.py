@@ -69,6 +69,7 @@ class PairRBM:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True)
+    feature_names: list[str] | None = None  # of the columns, which other rows are matched by
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the families are known."""

@@ -1,0 +1,94 @@
+"""Columns matched by name: the rows of a data set in the order in which a model learned its columns.
+
+Names decide where both sides have them.  x0, x1, … and f0, f1, … (what herd calls columns without names) are names as soon
+as the other side has them in another order.  Anything else goes by place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.errors import DataError
+
+MOST_TOLD = 12
+Names = Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which columns to take, in which order, and the names of those that are left out."""
+
+    columns: list[int]
+    left_out: list[str]
+
+
+def order(have: Names, count: int, want: Names, wanted: int, *, where: str, noun: str = "column") -> Order | None:
+    """The order that makes `count` columns named `have` the `wanted` columns named `want`; None: as they are.
+
+    Raises DataError that lists the names of the columns that are missing, and those of unknown ones beside them.
+    """
+    if have is None and want is not None:
+        have = _counted(count, lambda names: set(want) <= names)
+    elif want is None and have is not None:
+        want = _counted(wanted, lambda names: names <= set(have))
+    if have is None or want is None or list(have) == list(want):
+        return None
+    if len(set(want)) < len(want):
+        return None  # names that are not unique name nothing
+    missing, unknown = _without(want, have), _without(have, want)
+    if missing:
+        beside = f"; unknown are {listed(unknown)}" if unknown else ""
+        hint = f"{noun}s are matched by name: rename or add them"
+        raise DataError(f"lacks {_counted_names(missing, noun)} of the model{beside}", where=where, hint=hint)
+    twice = [name for name in want if list(have).count(name) > 1]
+    if twice:
+        raise DataError(f"{noun} '{twice[0]}' appears twice", where=where)
+    place = {name: index for index, name in enumerate(have)}
+    return Order([place[name] for name in want], unknown)
+
+
+def _counted(count: int, suits: Any) -> list[str] | None:
+    """x0, x1, … or f0, f1, … where those names suit the other side's."""
+    for letter in "xf":
+        names = [f"{letter}{index}" for index in range(count)]
+        if suits(set(names)):
+            return names
+    return None
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    known = set(others)
+    return [name for name in names if name not in known]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas, the first dozen of many."""
+    return ", ".join(names[:MOST_TOLD]) + (f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else "")
+
+
+def _counted_names(names: Sequence[str], noun: str) -> str:
+    return f"{noun} {names[0]}" if len(names) == 1 else f"{len(names)} {noun}s ({listed(names)})"
+
+
+def taken(X: Any, found: Order | None) -> Any:
+    """The columns (n, wanted) of a matrix (n, count), dense or CSR; the matrix itself without an order."""
+    if found is None:
+        return X
+    chosen = X[:, found.columns]
+    if hasattr(chosen, "indptr"):
+        chosen.sort_indices()
+        return chosen
+    return np.ascontiguousarray(chosen)
+
+
+def aligned(data: Dataset, found: Order | None) -> Dataset:
+    """The data set with its columns in an order; a picture's shape holds for the order it was declared of."""
+    if found is None:
+        return data
+    names = None if data.feature_names is None else [data.feature_names[index] for index in found.columns]
+    return replace(data, X=taken(data.X, found), feature_names=names, image_shape=None)

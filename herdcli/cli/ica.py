@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from herdcli.cli.ica_options import ALGORITHMS, DENSITIES, MIX, learning_options, warn_of_ignored
+from herdcli.cli.ica_options import ALGORITHMS, COMPONENTS, DENSITIES, MIX, learning_options, warn_of_ignored
 from herdcli.cli.options import (
     checkpoint_options,
     input_argument,
@@ -31,7 +31,12 @@ from herdcli.cli.session import Session
     default=None,
     help="How rows are whitened.  [default: zca; with --components: pca]",
 )
-@click.option("--components", type=click.IntRange(1), default=None, help="Principal components to keep, by pca.  [default: all]")
+@click.option(
+    "--components",
+    type=COMPONENTS,
+    default=None,
+    help="Principal components to keep, by pca: so many, or the fewest with a share of the variance.  [default: all]",
+)
 @click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x, undone with the whitening.")
 @click.option("--mix", type=MIX, default=None, help="INPUT's columns are sources: mix them first.")
 @click.option("--mixing", metavar="FILE", default=None, help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.")
@@ -53,7 +58,7 @@ from herdcli.cli.session import Session
     "--gamma-rate", type=click.FloatRange(0), default=None, help="Rate of the student's γ over that of filters; 0: fixed.  [default: 0]"
 )
 @click.option(
-    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Of ml, fastica, picard."
+    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Of ml, fastica, picard, sobi."
 )
 @click.option(
     "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
@@ -71,8 +76,8 @@ def command(session: Session, source: str, **options: Any) -> None:
     ml is maximum likelihood by L-BFGS.  infomax is its stochastic gradient; with more filters than dimensions
     it maximises the entropy of their squashed outputs.  ebm are energy-based models by contrastive divergence,
     square or overcomplete; equil draws from the square model itself.  sparse-coding explains rows by sources.
-    With as many filters as dimensions ml, infomax and equil choose for each output whether its density has heavier
-    or lighter tails than a Gaussian's, so that sources of either sort are told apart.
+    sobi goes by autocorrelations: its rows are in order of time.  With as many filters as dimensions ml, infomax
+    and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
     from herdcli.cli import ica_fit, ica_input
     from herdcli.ica.learning import Collapsed

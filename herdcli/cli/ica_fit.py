@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 def fit(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
     """The fit that the options ask for.  Raises Collapsed, with the last good state, where an energy-based model breaks down."""
     algorithm = options["algorithm"]
-    if algorithm in ("ml", "fastica", "picard"):
+    if algorithm in ("ml", "fastica", "picard", "sobi"):
         if options["filters"] not in (None, rows.Z.shape[1]):
             D, M = rows.Z.shape[1], options["filters"]
             raise BadUsage(
                 f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint="--algorithm ebm, infomax or sparse-coding"
             )
+        if algorithm == "sobi":
+            return _time_structure(session, rows, options)
         return _library(session, rows, options) if _has_library(session, algorithm) else _maximum_likelihood(session, rows, options)
     settings = _settings(options, rows.Z.shape[1])
     if settings.expert != "student":
@@ -124,6 +126,24 @@ def _maximum_likelihood(session: Session, rows: Rows, options: dict[str, Any]) -
     trace = Trace(np.arange(len(state.trace)), state.trace)
     more = {"experts": problem.experts(state)}
     return Fit(state.J, np.full(len(state.J), gamma), trace, state.step, "log_likelihood", more, notes, density == "auto")
+
+
+def _time_structure(session: Session, rows: Rows, options: dict[str, Any]) -> Fit:
+    from herdcli.ica import sobi
+
+    problem = sobi.Problem(rows.Z, options["lags"], options["tolerance"] or 1e-7, options["iterations"] or 500)
+    state = session.iterate(
+        lambda now: sobi.step(problem, now),
+        lambda: sobi.init(problem),
+        steps=problem.iterations,
+        until=lambda now: now.turned <= problem.tolerance,
+        label="sweeps",
+    )
+    notes = [] if state.turned <= problem.tolerance else [_unconverged(options, state.step, f"the last sweep turned by {state.turned:.2g}")]
+    if pairs := sobi.alike(problem, state):
+        notes.append(f"{len(pairs)} pairs of outputs have the same autocorrelations: their rotation is not identifiable")
+    trace, experts = Trace(np.arange(len(state.trace)), -state.trace), problem.experts(state.J)
+    return Fit(state.J, np.ones(len(state.J)), trace, state.step, "contrast", {"experts": experts}, tuple(notes), True)
 
 
 def _has_library(session: Session, algorithm: str) -> bool:

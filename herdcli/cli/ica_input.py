@@ -82,15 +82,20 @@ def _mixed(session: Session, X: Array, options: dict[str, Any]) -> tuple[Array, 
 def _whitened(session: Session, X: Array, options: dict[str, Any]) -> Whitening:
     """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
     rows, columns = X.shape
-    wanted = options["components"] or columns
+    share = options["components"] if isinstance(options["components"], float) else None
+    components = None if share else options["components"]
+    wanted = components or (1 if share else columns)
     if rows <= wanted:
-        what = f"{wanted} components" if options["components"] else f"{columns} columns"
+        what = f"{wanted} components" if components else f"{columns} columns"
         raise DataError(
             f"/X has {rows} training rows for {what}: fewer than it takes", hint=f"--components {max(1, rows // 2)}, or more rows"
         )
     constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
     method: whitening.Method = options["whiten"] or ("pca" if options["components"] else "zca")
-    fitted = whitening.fit(X, method=method, components=options["components"], log=options["log"])
+    fitted = whitening.fit(X, method=method, components=components, share=share, log=options["log"])
+    if share:
+        session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
+        wanted = len(fitted.forward)
     if len(constant):
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
     if fitted.dropped and len(fitted.forward) < wanted:

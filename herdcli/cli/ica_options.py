@@ -10,16 +10,17 @@ import click
 from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 
-ALGORITHMS = ["ml", "infomax", "fastica", "picard", "ebm", "equil", "sparse-coding"]
+ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
 DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"]
 MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
 HYBRID = ("steps", "leapfrog", "acceptance", "step_size", "topography", "neighbourhood", "gamma_rate")
 OF = {  # option -> the algorithms that it means something to
     **dict.fromkeys(MINIBATCH, ("infomax", "ebm", "equil", "sparse-coding")),
     **dict.fromkeys(HYBRID, ("ebm",)),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), ("ml", "fastica", "picard")),
+    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), ("ml", "fastica", "picard", "sobi")),
     **dict.fromkeys(("posterior", "noise"), ("sparse-coding",)),
     "gradient": ("infomax",),
+    "lags": ("sobi",),
     "density": ("infomax", "ml", "ebm"),
     "expert": ("ebm", "equil", "sparse-coding"),
     "gamma": ("ml", "infomax", "ebm", "equil", "sparse-coding"),
@@ -71,6 +72,19 @@ def _parse_scale(text: str) -> float:
     return scale
 
 
+def _parse_components(text: str) -> int | float:
+    """A count, or as a float the share of P %."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / 100.0 if number != text else int(number)
+    except ValueError:
+        value = 0
+    if not value > 0 or (number != text and value > 1):
+        raise ValueError("is neither a number from 1 upwards nor a share such as 95%")
+    return value
+
+
+COMPONENTS = Parsed("N|P%", _parse_components)
 MIX = Parsed("random|instamix", _parse_mix)
 
 
@@ -134,9 +148,14 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--tolerance",
                 type=click.FloatRange(0, min_open=True),
                 default=None,
-                help="Of ml, fastica, picard.  [default: 1e-7; fastica: 1e-4]",
+                help="Of ml, fastica, picard, sobi.  [default: 1e-7; fastica: 1e-4]",
             ),
-            click.option("--iterations", type=click.IntRange(1), default=None, help="Of ml, fastica, picard, at most.  [default: 500]"),
+            click.option(
+                "--lags", type=click.IntRange(1), default=100, show_default=True, help="Of sobi: rows that are compared lie so far apart."
+            ),
+            click.option(
+                "--iterations", type=click.IntRange(1), default=None, help="Of ml, fastica, picard, sobi, at most.  [default: 500]"
+            ),
         )
     ):
         command = option(command)

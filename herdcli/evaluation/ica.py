@@ -84,7 +84,7 @@ def _score_matching(value: ICA) -> float | None:
 def _log_likelihood(value: ICA) -> float | None:
     """None where the partition function is not known; FastICA's filters were never scaled to a density."""
     M, D = value.J.shape
-    if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica"):
+    if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica", "sobi"):
         return None
     J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
     energies = Linear(J, gamma, together(value.experts)).energy(np.asarray(value.holdout, dtype=np.float64))

@@ -11,7 +11,7 @@ from herdcli.ica.experts import EXPERTS
 from herdcli.numerics.whitening import Whitening
 from herdcli.schema import Array, array
 
-ALGORITHMS = ("infomax", "ml", "fastica", "picard", "ebm", "equil", "sparse-coding")
+ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding")
 
 
 @dataclass(frozen=True)

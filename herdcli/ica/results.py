@@ -64,7 +64,7 @@ def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA,
 def remarks(value: ICA, found: convention.Moments, chosen: bool) -> list[str]:
     """What the kurtoses of a square model's outputs give away.      chosen  whether each output's density was."""
     M, D = value.J.shape
-    if M != D or value.dictionary is not None:
+    if M != D or value.dictionary is not None or value.algorithm == "sobi":
         return []
     error, said = convention.kurtosis_error(value.rows), []
     gaussian = convention.looks_gaussian(found, value.rows)

@@ -7,7 +7,7 @@ Source: Turk & Pentland (1991), sec. "Computing eigenfaces"; any text on the sin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class Principal:
         """Coordinates (n, R) of rows (n, D) along the components, float64."""
         result: Array = np.asarray(X, dtype=np.float64) @ self.components.T - self.mean @ self.components.T
         return result
+
+    def leading(self, count: int) -> Principal:
+        """The first `count` of them, or all there are."""
+        return replace(self, components=self.components[:count], eigenvalues=self.eigenvalues[:count])
 
 
 def principal(X: Array, count: int | None = None, *, mean: Array | None = None) -> Principal:

@@ -77,13 +77,14 @@ class Whitening:
         return np.expm1(result) if self.log else np.asarray(result)
 
 
-def fit(X: Array, *, method: Method = "pca", components: int | None = None, log: bool = False) -> Whitening:
+def fit(X: Array, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False) -> Whitening:
     """The whitening of rows X (m, D), with the covariance's divisor m.
 
     method      pca: onto the principal axes, each of unit variance.  zca: back in the rows' own axes, the whitening that
                 moves rows least, E|z − x|².  centre: only the mean is taken away.
     components  keep so many of the largest; None: all.  zca needs all of them: rows without variance in some direction
                 are whitened by pca in its place, as `method` of the result tells.
+    share       keep as few of the largest as have this share of the variance together; None: all.
     Raises BadUsage for components there cannot be, DataError for rows that do not vary at all or cannot be logged.
     Source: Teh (2003), sec. 4.6 (ZCA) and 4.7.4 (Λ^−½ Pᵀ M).
     """
@@ -94,7 +95,11 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, log:
         raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="pca keeps as many as wanted")
     if log:
         X = log_intensities(X)
+    if share is not None and method != "pca":
+        raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
     found = principal(X, components)
+    if share is not None:
+        found = found.leading(1 + int(np.searchsorted(np.cumsum(found.eigenvalues), share * found.total * (1.0 - 1e-12))))
     axes, scale = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]
     forward, backward = axes / scale, (axes * scale).T
     if method == "centre":

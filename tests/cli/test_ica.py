@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from herdcli.artifacts import load
 from herdcli.errors import Interrupted
@@ -199,6 +200,13 @@ BAD = [
         "a neighbourhood of 3 does not fit a grid of 2×2: an odd side, at most 2\n",
     ),
     (("mixed.h5", "--density", "student", "--gamma", 0.5), 2, "gamma 0.5 is not above ½: the Student density has no finite integral\n"),
+    (("mixed.h5", "--algorithm", "sobi", "--lags", 1000), 2, "1000 lags of 1000 rows: there must be fewer\nhint: --lags 250\n"),
+    (("mixed.h5", "--algorithm", "sobi", "--whiten", "centre"), 2, "sobi needs whitened rows\nhint: --whiten zca or pca\n"),
+    (
+        ("mixed.h5", "--whiten", "zca", "--components", "90%"),
+        2,
+        "zca keeps all 4 components, not a share\nhint: pca keeps as many as wanted\n",
+    ),
     (("mixed.h5", "--components", 9), 2, "9 components of 4 columns cannot be kept\nhint: from 1 to 4\n"),
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
@@ -261,6 +269,14 @@ def test_what_is_refused(run, tmp_path, line, code, words):
             ("--rates", "0x5"),
             "Invalid value for '--rates': '0x5' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
         ),
+        (
+            ("--components", "0"),
+            "Invalid value for '--components': '0' is neither a number from 1 upwards nor a share such as 95%",
+        ),
+        (
+            ("--components", "101%"),
+            "Invalid value for '--components': '101%' is neither a number from 1 upwards nor a share such as 95%",
+        ),
         (("--topography", "20"), "Invalid value for '--topography': '20' is not of the form 20x20: height and width of the map"),
         (
             ("--mix", "random:2"),
@@ -293,6 +309,34 @@ def test_gaussian_sources_are_told(run, tmp_path):
     assert re.search(told + "their rotation is not identifiable\n", ended.err)
     write(tmp_path / "l.h5", SOURCES)
     assert "Gaussian" not in run("ica", "l.h5", "-o", "a.h5").err
+
+
+def test_components_are_chosen_by_the_variance_they_have_together(run, tmp_path):
+    X = np.random.default_rng(5).laplace(size=(900, 5)) * [10, 5, 3, 0.1, 0.1]
+    write(tmp_path / "x.h5", X)
+    ended = run("ica", "x.h5", "--components", "95%", "-o", "a.h5")
+    assert ended.code == 0
+    variances = np.sort(np.linalg.eigvalsh(np.cov(X.T, bias=True)))[::-1]
+    count = int((np.cumsum(variances) / variances.sum() < 0.95).sum()) + 1
+    assert load("a.h5").value.J.shape == (count, count)
+    shown = f"{100 * variances[:count].sum() / variances.sum():.3g}"
+    assert f"ica: {count} of 5 components have {shown} % of the variance\n" in ended.err
+    assert run("ica", "x.h5", "--components", "100%", "-o", "a.h5").code == 0
+    assert load("a.h5").value.J.shape == (5, 5)
+
+
+def test_time_structure_tells_gaussian_sources_apart(run, tmp_path):
+    random = np.random.default_rng(7)
+    S = np.column_stack([lfilter([1.0], [1.0, -a], random.standard_normal(4000)) for a in (0.95, 0.3, -0.7)])
+    write(tmp_path / "series.h5", S)
+    ended = run("ica", "series.h5", "--mix", "random", "--algorithm", "sobi", "--lags", 20, "-o", "a.h5")
+    assert (ended.code, "warning" in ended.err) == (0, False)
+    value = load("a.h5").value
+    assert amari_distance(value.unmixing @ value.mixing) < 1
+    assert run("eval", "a.h5").code == 0
+    write(tmp_path / "alike.h5", S[random.permutation(4000)])
+    ended = run("ica", "alike.h5", "--algorithm", "sobi", "-o", "a.h5")
+    assert "ica: warning: 3 pairs of outputs have the same autocorrelations: their rotation is not identifiable\n" in ended.err
 
 
 def test_a_density_that_does_not_suit_the_sources_is_told(run, tmp_path):

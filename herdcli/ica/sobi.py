@@ -1,0 +1,114 @@
+"""Sources told apart by their time structure: the lagged covariances of whitened rows, jointly diagonalised (SOBI).
+
+Rows z_t in order of time, z = V s with V orthogonal and sources that are uncorrelated at every lag:
+
+    C_l = ½ E[z_t z_{t−l}' + z_{t−l} z_t'] = V diag(ρ_1(l), …, ρ_D(l)) V',      l = 1 … L
+
+so that V diagonalises all C_l at once.  Densities do not matter, Gaussian sources are separated too; two sources of the same
+autocorrelations ρ(l) are not.  A sweep turns every pair of columns by the angle that leaves the least off the diagonals.
+Source: Belouchrani, Abed-Meraim, Cardoso & Moulines (1997); the angle is that of Cardoso & Souloumiac (1996).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.ica.experts import named, signs
+from herdcli.schema import Array, array
+
+LAGS = 100
+SUPER = "laplace-smooth"
+BLOCK = 1 << 14  # rows that are multiplied at one time
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Whitened rows Z (n, D) in order of time, lags 1 … `lags`, and the sine of a turn below which a sweep was the last."""
+
+    Z: Array
+    lags: int = LAGS
+    tolerance: float = 1e-7
+    iterations: int = 500
+
+    def __post_init__(self) -> None:
+        n, D = self.Z.shape
+        if self.lags >= n:
+            raise BadUsage(f"{self.lags} lags of {n} rows: there must be fewer", hint=f"--lags {max(1, n // 4)}")
+        if not np.allclose(self.Z.T @ self.Z / n, np.eye(D), atol=1e-6):
+            raise BadUsage("sobi needs whitened rows", hint="--whiten zca or pca")
+
+    def experts(self, J: Array) -> list[str]:
+        """The density that each output's sign asks for: time structure has none of its own."""
+        return named(signs(J @ self.Z.T), SUPER)
+
+
+@dataclass
+class State:
+    """The rotation so far, and the covariances turned by it."""
+
+    step: int
+    turned: float  # the largest |sin| of the last sweep
+    J: Array = array("D D", "filters, V'", kind="f")
+    C: Array = array("L D D", "J C_l J'", kind="f")
+    trace: Array = array("T", "what is left off the diagonals, mean square over lags", kind="f")
+
+
+def covariances(Z: Array, lags: int) -> Array:
+    """C_l (L, D, D) of l = 1 … L, symmetrical, each a mean over the n − l pairs of rows."""
+    n, D = Z.shape
+    found = np.zeros((lags, D, D))
+    for start in range(0, n, BLOCK):
+        rows = Z[start : start + BLOCK]
+        for lag in range(1, lags + 1):
+            later = Z[start + lag : start + lag + len(rows)]
+            found[lag - 1] += rows[: len(later)].T @ later
+    found /= (n - np.arange(1, lags + 1))[:, np.newaxis, np.newaxis]
+    result: Array = 0.5 * (found + found.transpose(0, 2, 1))
+    return result
+
+
+def init(problem: Problem) -> State:
+    """No rotation."""
+    C = covariances(problem.Z, problem.lags)
+    return State(0, np.inf, np.eye(problem.Z.shape[1]), C, np.array([_off(C)]))
+
+
+def step(problem: Problem, state: State) -> State:
+    """One sweep."""
+    state.turned = 0.0
+    for p, q in combinations(range(len(state.J)), 2):
+        c, s = _turn(state.C, p, q)
+        state.turned = max(state.turned, abs(s))
+        R = np.array([[c, s], [-s, c]])
+        state.J[[p, q]] = R @ state.J[[p, q]]
+        state.C[:, [p, q]] = R @ state.C[:, [p, q]]
+        state.C[:, :, [p, q]] = state.C[:, :, [p, q]] @ R.T
+    state.step += 1
+    state.trace = np.append(state.trace, _off(state.C))
+    return state
+
+
+def _turn(C: Array, p: int, q: int) -> tuple[float, float]:
+    """(cos θ, sin θ) of the turn of p and q that leaves least in the entries (p, q) of all C_l.
+
+    With h_l = (C_pp − C_qq, 2 C_pq), the turned entry is ½ h·(−sin 2θ, cos 2θ): (cos 2θ, sin 2θ) is the first eigenvector of Σ h h'.
+    """
+    across, along = C[:, p, p] - C[:, q, q], 2.0 * C[:, p, q]
+    on, off = float(across @ across - along @ along), float(2.0 * across @ along)
+    theta = 0.5 * np.arctan2(off, on + np.hypot(on, off))
+    return float(np.cos(theta)), float(np.sin(theta))
+
+
+def _off(C: Array) -> float:
+    return float((np.square(C).sum() - np.square(np.diagonal(C, axis1=1, axis2=2)).sum()) / len(C))
+
+
+def alike(problem: Problem, state: State, sigmas: float = 4.0) -> list[tuple[int, int]]:
+    """Pairs of outputs whose autocorrelations differ nowhere by more than so many standard errors √(2/n): they are not told apart."""
+    told = np.diagonal(state.C, axis1=1, axis2=2)
+    error = np.sqrt(2.0 / len(problem.Z))
+    return [(p, q) for p, q in combinations(range(len(state.J)), 2) if np.abs(told[:, p] - told[:, q]).max() < sigmas * error]

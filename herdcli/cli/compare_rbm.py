@@ -34,7 +34,7 @@ def likelihood_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["auto", "exact", "ais"]),
             default="auto",
             show_default=True,
-            help="How log Z is had; auto: exact up to 2^20 states (20 two-state units) in the smaller layer.",
+            help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer.",
         ),
     ):
         command = option(command)

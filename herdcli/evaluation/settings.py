@@ -12,7 +12,7 @@ class EvaluationSettings:
 
     calibrate    rows that the classifier is fitted on; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
     mlr_penalty  L2 penalty of the multinomial logistic regression, `auto`: 5-fold cross-validation.
-    likelihood   `auto`: exact if the smaller layer has at most 20 units, else annealed importance sampling.
+    likelihood   `auto`: exact if the smaller layer has at most 25 units, else annealed importance sampling.
     reverse      anneal back as well, for a second estimate that errs to the other side.
     """
 

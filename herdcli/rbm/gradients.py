@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.errors import BadUsage
 from herdcli.rbm.gibbs import Sweeper
-from herdcli.rbm.likelihood import alternatives, enumerable, enumerate_hidden, is_gaussian, log_partition_exact, precision, states_of
+from herdcli.rbm.likelihood import ENUMERABLE, alternatives, enumerate_hidden, is_gaussian, precision, states_of
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family
@@ -43,16 +44,17 @@ class Moments:
 def model_moments(h: Harmonium) -> Moments:
     """The moments of a harmonium whose smaller layer can be enumerated or whose layers are Gaussian.
 
-    Raises BadUsage and DataError as `log_partition_exact` does.
+    Raises BadUsage if both layers have more than 2^20 states, DataError if the model has no finite Z.
     """
-    if not enumerable(h):
-        log_partition_exact(h)
     require_proper(h)
     if is_gaussian(h):
         D = len(h.b)
         covariance = np.linalg.inv(precision(h))
         means = covariance @ np.concatenate([h.b, h.c])
         return Moments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
+    if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) > ENUMERABLE:
+        shape = f"this model is {h.W.shape[0]} × {h.W.shape[1]}"
+        raise BadUsage(f"the exact gradient enumerates a layer of at most 2^{ENUMERABLE} states; {shape}", hint="--algorithm pcd samples it")
     if states_of(h.visible, h.W.shape[0]) < states_of(h.hidden, h.W.shape[1]):
         turned = model_moments(h.transposed())
         return Moments(turned.pairs.T, turned.hidden, turned.visible)

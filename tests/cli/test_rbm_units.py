@@ -159,7 +159,7 @@ BAD = {
     "too many states for the exact gradient": (
         ["many.h5", "--algorithm", "exact", "--hidden", "30"],
         2,
-        "exact likelihood enumerates the smaller layer, at most 20 units; this model is 30 × 30\nhint: use annealed importance sampling\n",
+        "the exact gradient enumerates a layer of at most 2^20 states; this model is 30 × 30\nhint: --algorithm pcd samples it\n",
     ),
     "layers and classes": (
         ["grey.h5", "--layers", "4,4", "--per-class"],

@@ -98,14 +98,14 @@ def test_standard_error_combines_models_by_their_rows(monkeypatch):
 
 
 def test_large_models_are_annealed_with_progress_or_refused():
-    value = artifact(hidden=21)
-    value = replace(value, W=np.zeros((1, 21, 21), np.float32), b=np.zeros((1, 21), np.float32))
-    value = replace(value, holdout=Rows(np.zeros((4, 21), np.uint8), np.array([1, 1, 2, 2])))
+    value = artifact(hidden=26)
+    value = replace(value, W=np.zeros((1, 26, 26), np.float32), b=np.zeros((1, 26), np.float32))
+    value = replace(value, holdout=Rows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
     calls = []
     found = rbm.metrics(value, SMALL, progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (20, 20)
-    assert found["log_likelihood"] == pytest.approx(-21 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
-    with pytest.raises(BadUsage, match="at most 20 units"):
+    assert found["log_likelihood"] == pytest.approx(-26 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
+    with pytest.raises(BadUsage, match="at most 25 units"):
         rbm.metrics(value, replace(SMALL, likelihood="exact"))
 
 

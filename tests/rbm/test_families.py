@@ -352,7 +352,7 @@ def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
 
 
 def test_layers_of_too_many_states_are_not_enumerated() -> None:
-    h = model("rate:3", "rate:3", (11, 11))
+    h = model("rate:3", "rate:3", (13, 13))
     assert not likelihood.enumerable(h)
-    with pytest.raises(BadUsage, match=r"at most 2\^20 states; both layers have more"):
+    with pytest.raises(BadUsage, match=r"at most 2\^25 states; both layers have more"):
         likelihood.log_partition_exact(h)

@@ -65,6 +65,32 @@ def test_exact_partition_over_many_blocks_and_threads(visible, hidden, monkeypat
     assert threaded == pytest.approx(whole, abs=1e-12)
 
 
+@pytest.mark.parametrize("visible", ["binary", "spin", "rate:3"])
+@pytest.mark.parametrize("hidden", ["binary", "spin", "softmax:3"])
+def test_products_of_exponentials_are_sums_of_logarithms(visible, hidden, monkeypatch):
+    """The two ways to enumerate, where a block's product would leave float64 several times over."""
+    h = model(visible, hidden, (300, 9), scale=5.0)
+    monkeypatch.setattr(likelihood, "NEAR", 40)  # several blocks
+    products = likelihood.Products.of(h)
+    assert products is not None
+    one_by_one = np.logaddexp.reduce([likelihood._log_sum(block.log_weight) for block in likelihood.enumerate_hidden(h)])
+    assert one_by_one > 750  # e^750 is no float64
+    assert likelihood.log_partition_exact(h) == pytest.approx(one_by_one, rel=1e-14)
+
+
+def test_weights_too_large_for_products_are_summed_by_logarithms():
+    h = model("binary", "binary", (4, 3), scale=500.0)
+    assert likelihood.Products.of(h) is None
+    assert likelihood.log_partition_exact(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
+
+
+def test_layers_of_25_units_are_enumerated():
+    """The larger side may be of any size; 26 units, or 21 below units without products, are not."""
+    assert likelihood.enumerable(model("binary", "spin", (25, 60)))
+    assert likelihood.enumerable(model("gaussian", "binary", (3, 20)))
+    assert not likelihood.enumerable(model("gaussian", "binary", (30, 21)))
+
+
 def test_layer_sum_survives_extreme_parameters():
     """With one hidden unit, log Z = Σ_j A(b_j) + … is known even where e^{b} overflows."""
     h = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), family("binary"), family("binary"))
@@ -74,9 +100,9 @@ def test_layer_sum_survives_extreme_parameters():
 
 
 def test_large_models_are_not_enumerated():
-    h = model("binary", "binary", (21, 22))
+    h = model("binary", "binary", (26, 27))
     assert not likelihood.enumerable(h)
-    with pytest.raises(BadUsage, match="at most 20 units; this model is 21 × 22"):
+    with pytest.raises(BadUsage, match="at most 25 units; this model is 26 × 27"):
         likelihood.log_partition_exact(h)
 
 

@@ -43,6 +43,10 @@ class Stream(IntEnum):
     DEEP = 25  # hidden states drawn for the layer above
     BOUND = 26  # hidden states that the bound of a deep belief network is a mean over
     NORM = 27  # rows that the norm of a mean embedding is estimated from
+    MODES = 28  # hidden states that mean-field solutions are sought from
+    POPULATIONS = 29  # populations of annealed chains
+    PILOT = 30  # chains that place the temperatures
+    LONG = 31  # chains at the model that annealing back starts from
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

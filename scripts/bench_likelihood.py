@@ -66,7 +66,7 @@ def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[annealing.Esti
     problem = annealing.Problem((h,), (h.visible.base_rate(valid),), chains=100, temperatures=1000, seed=seed)
     steps = annealing.total_steps(problem)
     state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=steps)
-    back, begun = annealing.reversed_from(problem, state)
+    back, begun = annealing.reversed_from(problem, [valid])
     ended = iterate.run(partial(annealing.step, back), begun, steps=steps)
     return annealing.estimates(problem, state)[0], annealing.estimates(back, ended)[0]
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from herdcli.cli.prepare import Prepared
     from herdcli.rbm.model import RBM
 
+WORSE = "worse than independent"  # the verdict of evaluation.rbm
 DEFAULT_THRESHOLD = 0.4  # that of fit-rbm, for models that do not say theirs
 
 
@@ -26,19 +27,43 @@ def likelihood_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--reverse", is_flag=True, help="Anneal from the model back too: a second estimate, which errs to the other side."),
         click.option(
-            "--temperatures", type=click.IntRange(1), default=1000, show_default=True, help="Temperatures of annealed importance sampling."
+            "--temperatures",
+            type=click.IntRange(1),
+            default=None,
+            help="Temperatures of ais; otherwise the most that annealing may take.  [default: 1000; 5000]",
         ),
-        click.option("--chains", type=click.IntRange(2), default=100, show_default=True, help="Chains of annealed importance sampling."),
+        click.option("--chains", type=click.IntRange(2), default=100, show_default=True, help="Annealed chains."),
         click.option(
             "--likelihood",
             type=click.Choice(["auto", "exact", "ais"]),
             default="auto",
             show_default=True,
-            help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer.",
+            help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer, else annealed "
+            "until successive runs agree; ais: annealed once.",
         ),
     ):
         command = option(command)
     return command
+
+
+def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Say which likelihoods are not to be relied on, and which models are worse than no model."""
+    for row in rows:
+        if row.get("log_z") == "not reliable":
+            session.console.warn(
+                f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
+                f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
+            )
+        if row.get("verdict") == WORSE:
+            session.console.warn(f"{row['file']}: {worse_than_independent(row['log_likelihood'], row['independent'])}")
+
+
+def worse_than_independent(model: float, independent: float) -> str:
+    """What is said of a model that independent columns beat."""
+    return (
+        f"the model explains held-out rows worse than independent columns do ({model:.2f} against {independent:.2f} nats a row): "
+        "lower --learning-rate, or take more --steps"
+    )
 
 
 def warn_of_ranks(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:

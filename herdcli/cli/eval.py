@@ -10,7 +10,7 @@ from herdcli.cli import plotting, reporting, table_output
 from herdcli.cli.compare import COMPARISONS, comparison_options
 from herdcli.cli.compare_filters import FILTERS, filter_options
 from herdcli.cli.compare_gallery import GALLERY, figures, gallery_options, recognising
-from herdcli.cli.compare_rbm import likelihood_options, rejudged, warn_of_ranks
+from herdcli.cli.compare_rbm import likelihood_options, rejudged, warn_of_likelihoods, warn_of_ranks
 from herdcli.cli.compare_samples import SAMPLES, sample_options
 from herdcli.cli.console import printable
 from herdcli.cli.options import PENALTY, output_options, seed_option, stage, threads_option
@@ -106,6 +106,7 @@ def command(
         reporter.add(artifact, several, settings)
     reporter.write()
     table_output.write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
+    warn_of_likelihoods(session, rows)
     warn_of_ranks(session, rows)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cli import shards
-from herdcli.cli.fit_rbm_options import warn_of_edge, warn_of_rows
+from herdcli.cli.fit_rbm_options import warn_of_edge, warn_of_rows, warn_of_worse
 from herdcli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -67,4 +67,5 @@ def finish(session: Session, whole: RBMShard, history: Artifact, options: Mappin
     model, settings = classes.assemble(whole.parts, whole.rest), whole.rest.settings
     warn_of_edge(session, model)
     models = f"{model.count} models × " if model.count > 1 else ""
+    warn_of_worse(session, model)
     session.save(model, f"{models}{settings.hidden} hidden, {settings.epochs} epochs", history=history)

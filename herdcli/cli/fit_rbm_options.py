@@ -129,6 +129,16 @@ def warn_of_rows(session: Session, problem: Problem) -> None:
         session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")
 
 
+def warn_of_worse(session: Session, model: RBM) -> None:
+    """Say when held-out rows are explained worse than by independent columns."""
+    from herdcli.cli.compare_rbm import worse_than_independent
+    from herdcli.evaluation.rbm import quick_verdict
+
+    found = quick_verdict(model, map=session.map)
+    if found is not None:
+        session.console.warn(worse_than_independent(*found))
+
+
 def warn_of_edge(session: Session, model: RBM) -> None:
     """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
     from herdcli.rbm.proper import held_at_edge

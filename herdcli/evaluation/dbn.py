@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots, rbm, rbm_plots
+from herdcli.evaluation import plots, rbm_plots
+from herdcli.evaluation.partition import Progress, log_partitions
 from herdcli.evaluation.plots import Figure
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm.annealing import Estimate
@@ -18,7 +19,7 @@ from herdcli.splits import TEST, VALID
 SAMPLES = 20  # hidden states of each row that the bound is a mean over
 
 
-def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: rbm.Progress | None = None) -> dict[str, float | None]:
+def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, float | None]:
     """Means over test rows, in nats; None where the artifact carries none.
 
     log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.
@@ -36,7 +37,8 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     valid = first.holdout.X[first.holdout.split == VALID]
 
     def estimates(h: Harmonium, known: Array) -> dict[str, Estimate]:
-        ways = rbm.log_partitions({0: h}, {0: known} if len(known) else {}, settings, map, progress)
+        base = h.visible.base_rate(known) if len(known) else h.b
+        ways = log_partitions({0: h}, {0: base}, {0: known} if len(known) else {}, settings, map, progress)
         return {way: found[0] for way, found in ways.items()}
 
     tops = estimates(models[-1], states_above(models[:-1], valid, settings.seed))

@@ -6,7 +6,7 @@ rows; so `log_likelihood` is that of the rows given their labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -16,11 +16,14 @@ import numpy as np
 from herdcli import iterate
 from herdcli.errors import DataError
 from herdcli.evaluation.classes import errors
+from herdcli.evaluation.partition import Progress, log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.table import Value
 from herdcli.rbm import annealing
-from herdcli.rbm.likelihood import Map, enumerable, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error
-from herdcli.rbm.model import RBM, Harmonium, Rows
-from herdcli.rbm.proper import require_proper
+from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.likelihood import Map, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error, states_of
+from herdcli.rbm.model import RBM, Rows
+from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.transform import energies
 from herdcli.rbm.units import family
 from herdcli.schema import Array
@@ -29,31 +32,45 @@ from herdcli.splits import TEST, VALID
 COLUMNS = (
     "log_likelihood",
     "log_likelihood_se",
+    "log_likelihood_low",
+    "log_likelihood_high",
+    "log_z",
+    "effective_chains",
+    "temperatures",
+    "independent",
     "pseudo_likelihood",
     "reconstruction",
     "free_energy_gap",
     "error",
     "error_1nn",
     "error_majority",
+    "verdict",
 )
-Progress = Callable[[int, int], None]
+QUICK_STATES, QUICK_TEMPERATURES, QUICK_ROWS = 14, 200, 1000  # of the judgement at the end of training
 
 
-def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, float | None]:
+def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, Value]:
     """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
 
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
+    log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
+    log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, or a bound is broken.
+    effective_chains, temperatures  of annealing; None if exact.
+    independent        log-likelihood of the test rows under independent columns with the training rows' means.
+    verdict            `ok`, `worse than independent`, `not reliable` or `worse than majority`.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
     progress           called with (steps done, steps in all) while chains are annealed.
     """
-    result: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    result: dict[str, Value] = dict.fromkeys(COLUMNS)
     groups = _test_rows(value)
     if groups:
         result |= _likelihoods(value, groups, settings, map, progress)
     if value.scores is not None:
         result |= errors(value.scores, settings)
+    if groups:
+        result["verdict"] = verdict(result)
     return result
 
 
@@ -76,9 +93,10 @@ def _by_model(rows: Rows, chosen: Array, count: int) -> dict[int, Array]:
 
 def _likelihoods(
     value: RBM, groups: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Progress | None
-) -> dict[str, float | None]:
+) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
-    ways = log_partitions(models, _validation(value), settings, map, progress)
+    bases = {m: h.b for m, h in models.items()} | base_rates(value, groups)
+    ways = log_partitions(models, bases, groups | _validation(value), settings, map, progress)
     total = sum(len(rows) for rows in groups.values())
     sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
     finite = family(value.visible_units).support is not None
@@ -94,15 +112,30 @@ def _likelihoods(
             sums["pseudo_likelihood"] += pseudo_likelihood(models[m], values, map=map).sum()
         if value.training_energy is not None:
             sums["free_energy_gap"] += (energies([models[m]], rows, map) - value.training_energy[m]).sum()
-    if value.column_scale is not None:  # the density of rows as they were before they were standardised
-        sums["log_likelihood"] -= total * float(np.log(value.column_scale, dtype=np.float64).sum())
-    result: dict[str, float | None] = {name: float(figure / total) for name, figure in sums.items()}
+    sums["log_likelihood"] -= total * _scale(value)
+    result: dict[str, Value] = {name: float(figure / total) for name, figure in sums.items()}
+    result["independent"] = independent(value, groups)
     for suffix, found in ways.items():
         shift = sum(len(rows) * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
         error = np.sqrt(sum((len(rows) * found[m].standard_error) ** 2 for m, rows in groups.items())) / total
-        result[f"log_likelihood{suffix}"] = float((result["log_likelihood"] or 0.0) + shift)
+        result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
-    return result
+    return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
+
+
+def _trust(found: Mapping[int, Estimate], likelihood: float, error: float) -> dict[str, Value]:
+    """The 95 % interval of the log-likelihood, and how log Z came about: of several models the worst of each."""
+    reach = STUDENT * error
+    effective = [one.effective for one in found.values() if one.effective is not None]
+    temperatures = [one.temperatures for one in found.values() if one.temperatures is not None]
+    reliable = all(one.reliable for one in found.values())
+    return {
+        "log_likelihood_low": likelihood - reach,
+        "log_likelihood_high": likelihood + reach,
+        "log_z": ("annealed" if effective else "exact") if reliable else "not reliable",
+        "effective_chains": min(effective, default=None),
+        "temperatures": max(temperatures, default=None),
+    }
 
 
 def _validation(value: RBM) -> dict[int, Array]:
@@ -110,29 +143,74 @@ def _validation(value: RBM) -> dict[int, Array]:
     return _by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
 
 
-def log_partitions(
-    models: dict[int, Harmonium], known: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Progress | None
-) -> dict[str, dict[int, annealing.Estimate]]:
-    """log Z of each model, under "", and with --reverse also from annealing back, under "_reverse".
+def independent(value: RBM, groups: dict[int, Array]) -> float | None:
+    """Mean log-likelihood of rows under independent columns with the training rows' means; None where those are not known."""
+    bases, units, total = base_rates(value, groups), family(value.visible_units), 0.0
+    for m, rows in groups.items():
+        if m not in bases:
+            return None
+        values = units.discrete(np.asarray(rows, dtype=np.float64))
+        fixed = units.log_partition(bases[m]).sum()
+        total += float((values @ bases[m] - fixed + units.log_base(values)).sum())
+    return total / sum(len(part) for part in groups.values()) - _scale(value)
 
-    known  rows whose means annealing starts from; any start is unbiased, a good one has less variance.
-    Raises DataError for a model that has no finite Z.
+
+def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
+    """Natural parameters (D,) of independent columns for each model: as learned, else from its validation rows, else none."""
+    if value.base_rates is not None:
+        return {m: value.base_rates[m] for m in models}
+    units, known = family(value.visible_units), _validation(value)
+    return {m: units.base_rate(known[m]) for m in models if m in known}
+
+
+def _scale(value: RBM) -> float:
+    """What the log-likelihood of a row as it was before it was standardised is less by."""
+    return 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
+
+
+def verdict(found: Mapping[str, Value]) -> str:
+    """`ok`, or what is wrong with a model in a few words."""
+    likelihood, high, baseline = found["log_likelihood"], found["log_likelihood_high"], found["independent"]
+    if found["log_z"] != "not reliable" and isinstance(high, float) and isinstance(baseline, float) and high < baseline:
+        return "worse than independent"
+    if found["log_z"] == "not reliable" and isinstance(likelihood, float):
+        return "not reliable"
+    error, majority = found["error"], found["error_majority"]
+    if isinstance(error, float) and isinstance(majority, float) and error >= majority:
+        return "worse than majority"
+    return "ok"
+
+
+def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
+    """What is said at the end of training: (log-likelihood, that of independent columns), nats a row, where the first is the lower.
+
+    Held-out rows under log Z summed, if that is quickly done, else from one short run of annealing: its error raises the
+    likelihood, so that it may miss a bad model and blames no good one.
     """
-    for h in models.values():
-        require_proper(h)
-    exact = settings.likelihood == "exact" or (settings.likelihood == "auto" and all(enumerable(h) for h in models.values()))
-    if exact:
-        return {"": {m: annealing.Estimate(log_partition_exact(h, map=map), 0.0) for m, h in models.items()}}
-    bases = tuple(h.visible.base_rate(known[m]) if m in known else h.b for m, h in models.items())
-    problem = annealing.Problem(tuple(models.values()), bases, settings.chains, settings.temperatures, settings.seed)
-    steps = annealing.total_steps(problem)
-    state = iterate.run(partial(annealing.step, problem, map=map), annealing.init(problem), steps=steps, progress=progress)
-    found = {"": dict(zip(models, annealing.estimates(problem, state), strict=True))}
-    if settings.reverse:
-        back, begun = annealing.reversed_from(problem, state)
-        ended = iterate.run(partial(annealing.step, back, map=map), begun, steps=steps, progress=progress)
-        found["_reverse"] = dict(zip(models, annealing.estimates(back, ended), strict=True))
-    return found
+    rows = value.holdout
+    if rows is None or family(value.visible_units).range is None or value.base_rates is None:
+        return None
+    groups = _by_model(rows, rows.split == (TEST if (rows.split == TEST).any() else VALID), value.count)
+    groups = {m: part[:QUICK_ROWS] for m, part in groups.items()}
+    baseline = independent(value, groups) if groups else None
+    if baseline is None:
+        return None
+    total, spread = 0.0, 0.0
+    for m, part in groups.items():
+        h = value.harmonium(m)
+        quick = min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) <= QUICK_STATES
+        if quick:
+            log_z, error = log_partition_exact(h, map=map), 0.0
+        else:
+            problem = annealing.Problem((h,), (value.base_rates[m],), 20, QUICK_TEMPERATURES, value.seed)
+            state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=annealing.total_steps(problem))
+            (estimate,) = annealing.estimates(problem, state)
+            log_z, error = estimate.log_partition, estimate.standard_error
+        values = h.visible.discrete(part)
+        total += float(log_likelihood(h, values, log_z, map=map).sum())
+        spread += 3.0 * error * len(part)
+    count = sum(len(part) for part in groups.values())
+    return ((total / count), baseline) if (total + spread) / count < baseline else None
 
 
 def ranked_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -12,7 +12,9 @@ class EvaluationSettings:
 
     calibrate    rows that the classifier is fitted on; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
     mlr_penalty  L2 penalty of the multinomial logistic regression, `auto`: 5-fold cross-validation.
-    likelihood   `auto`: exact if the smaller layer has at most 25 units, else annealed importance sampling.
+    likelihood   `auto`: exact if the smaller layer has at most 25 units, else annealed populations;
+                 `ais`: plain annealed importance sampling.
+    temperatures  of `ais`, the most of annealed populations; None: 1000 and 5000.
     reverse      anneal back as well, for a second estimate that errs to the other side.
     """
 
@@ -20,6 +22,6 @@ class EvaluationSettings:
     mlr_penalty: Literal["auto"] | float = "auto"
     likelihood: Literal["auto", "exact", "ais"] = "auto"
     chains: int = 100
-    temperatures: int = 1000
+    temperatures: int | None = None
     reverse: bool = False
     seed: int = 0

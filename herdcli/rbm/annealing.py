@@ -5,20 +5,21 @@ Chains walk from independent visible units with biases a (log Z known) to the mo
 collecting  log w = Σ_t log f_{β_t}(v_t) − log f_{β_{t−1}}(v_t); v_{t+1} is one Gibbs step under β_t from v_t.
 The mean of w is an unbiased estimate of Z_1/Z_0.  Units are sampled and x is formed in float32, weights in float64.
 Reversed, chains walk from samples of the model to the base, β falling; the mean of w then estimates Z_0/Z_1.  By Jensen's
-inequality the first errs downwards in log Z and the second upwards, so that between them lies what they agree on.
+inequality the first errs downwards in log Z and the second upwards, if the chains it starts from met all modes of the model.
 Source: Neal (2001); Salakhutdinov & Murray (2008), sec. 4.1, without the base model's own hidden units, whose
 contribution is a constant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.rbm.gibbs import layer
+from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family, TwoState
@@ -26,6 +27,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 TEMPERATURES_PER_STEP = 10
+LONG = 1000  # sweeps at the model before chains are annealed back
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,13 @@ class State:
 
 @dataclass(frozen=True)
 class Estimate:
-    """log Z in nats and its standard error."""
+    """log Z in nats and its standard error; the effective number of chains and the temperatures it came from, None if exact."""
 
     log_partition: float
     standard_error: float
+    effective: float | None = None
+    temperatures: int | None = None
+    reliable: bool = True
 
 
 def init(problem: Problem) -> State:
@@ -75,14 +80,28 @@ def init(problem: Problem) -> State:
     return State(values, np.zeros(values.shape[:2]))
 
 
-def reversed_from(problem: Problem, state: State) -> tuple[Problem, State]:
-    """The way back of a finished run: chains begin where it ended, drawn anew in proportion to their weights."""
+def reversed_from(problem: Problem, rows: Sequence[Array]) -> tuple[Problem, State]:
+    """The way back: chains begin at rows (n, D) of the data of each model and take LONG sweeps at the model itself.
+
+    They are not begun where chains of the way there ended, whose blind spots they would share.  A model without rows
+    begins at hidden units that are on by chance.
+    """
     back = replace(problem, reverse=True)
-    values = np.empty_like(state.values)
-    for m, (reached, log_weights) in enumerate(zip(state.values, state.log_weights, strict=True)):
-        share = np.cumsum(np.exp(log_weights - log_weights.max()))
-        places = (np.arange(len(share)) + generator(problem.seed, back.stream, unit=m).random()) / len(share)
-        values[m] = reached[np.searchsorted(share / share[-1], places)]
+    values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
+    for m, (h, known) in enumerate(zip(problem.models, rows, strict=True)):
+        draws = generator(problem.seed, Stream.LONG, unit=m)
+        W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
+        sweeper = Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
+        hidden = sweeper.hidden.fair_states((problem.chains, len(c)), draws)
+        visible, means = np.empty_like(values[m]), np.empty_like(hidden)
+        natural = np.empty_like(visible)
+        if len(known):
+            visible[...] = h.visible.discrete(known[np.linspace(0, len(known) - 1, problem.chains).astype(int)])
+            sweeper.up(visible, means, hidden)
+        for _ in range(LONG):
+            sweeper.down(hidden, natural, visible)
+            sweeper.up(visible, means, hidden)
+        values[m] = visible
     return back, State(values, np.zeros(values.shape[:2]))
 
 
@@ -111,7 +130,7 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     for before, beta in pairwise(betas.tolist()):
         np.matmul(v, W, out=x)
-        log_weights += (beta - before) * (v @ (h.b - a)) + _gain(h.hidden, x + h.c, before, beta)
+        log_weights += (beta - before) * (v @ (h.b - a)) + gain(h.hidden, x + h.c, before, beta)
         if beta == 0.0:
             return
         hidden_layer.sample(x, c, hidden, random, beta=beta)
@@ -119,8 +138,8 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
         visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
 
 
-def _gain(units: Family, x: Array, before: float, beta: float) -> Array:
-    """Σ_k A(β x_k) − A(β' x_k) with β' = `before`, for x (n, K) float64."""
+def gain(units: Family, x: Array, before: float, beta: float) -> Array:
+    """Growth of the hidden log-partition between two temperatures: Σ_k A(β x_k) − A(β' x_k) with β' = `before`, x (n, K) float64."""
     if not isinstance(units, TwoState):
         return np.asarray(units.summed_log_partition(beta * x) - units.summed_log_partition(before * x))
     low, high = units.values
@@ -152,5 +171,6 @@ def estimates(problem: Problem, state: State) -> list[Estimate]:
         mean = weights.mean()
         error = weights.std(ddof=1) / (mean * np.sqrt(len(weights)))
         log_z = start - top - np.log(mean) if problem.reverse else start + top + np.log(mean)
-        found.append(Estimate(float(log_z), float(error)))
+        effective = float(weights.sum() ** 2 / np.square(weights).sum())
+        found.append(Estimate(float(log_z), float(error), effective, problem.temperatures))
     return found

@@ -82,6 +82,7 @@ class Learned:
     energy: Array | None = array("n", "free energies of the rows that this model scores", kind="f", optional=True)
     reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
     training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
+    base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
             energy=found,
             reference=energy(Selected(groups.X, groups.valid)) if scored and groups.folds else None,
             training_energy=float(energy(rows[unit]).mean()) if fold < 0 else None,
+            base_rates=layers[0].base_rate(rows[unit][:]) if fold < 0 else None,
         )
 
     return [finished(m, unit) for m, unit in enumerate(units)]
@@ -153,6 +155,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
     """The artifact of all models in their order and of what else it holds; models of folds serve the scores and are dropped."""
     count = len(models) // (rest.folds + 1)
     final = models[:count]
+    known = [model.base_rates for model in final if model.base_rates is not None]
     settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
     seen = ("holdout", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
     return RBM(
@@ -162,6 +165,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         trace=Trace(np.stack([model.trace for model in final], axis=1)),
         scores=None if rest.scores is None else replace(rest.scores, energy=_energies(models, rest.folds)),
         training_energy=np.array([model.training_energy for model in final], dtype=np.float64),
+        base_rates=np.stack(known) if len(known) == count else None,
         **settings,
         **{name: getattr(rest, name) for name in seen},
     )

@@ -54,7 +54,9 @@ def model_moments(h: Harmonium) -> Moments:
         return Moments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
     if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) > ENUMERABLE:
         shape = f"this model is {h.W.shape[0]} × {h.W.shape[1]}"
-        raise BadUsage(f"the exact gradient enumerates a layer of at most 2^{ENUMERABLE} states; {shape}", hint="--algorithm pcd samples it")
+        raise BadUsage(
+            f"the exact gradient enumerates a layer of at most 2^{ENUMERABLE} states; {shape}", hint="--algorithm pcd samples it"
+        )
     if states_of(h.visible, h.W.shape[0]) < states_of(h.hidden, h.W.shape[1]):
         turned = model_moments(h.transposed())
         return Moments(turned.pairs.T, turned.hidden, turned.visible)

@@ -124,6 +124,9 @@ class RBM(RBM1):
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True)
     feature_names: list[str] | None = None  # of the columns, which other rows are matched by
+    base_rates: Array | None = array(
+        "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
+    )
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""

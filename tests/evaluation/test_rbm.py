@@ -103,10 +103,41 @@ def test_large_models_are_annealed_with_progress_or_refused():
     value = replace(value, holdout=Rows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
     calls = []
     found = rbm.metrics(value, SMALL, progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (20, 20)
+    assert calls[-1] == (20, 20)  # 200 temperatures, the most allowed
     assert found["log_likelihood"] == pytest.approx(-26 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
     with pytest.raises(BadUsage, match="at most 25 units"):
         rbm.metrics(value, replace(SMALL, likelihood="exact"))
+
+
+def test_independent_columns_are_the_baseline():
+    value = artifact()
+    test, valid = (value.holdout.X[value.holdout.split == part].astype(float) for part in (2, 1))
+    p = (valid.sum(axis=0) + 1) / (len(valid) + 2)  # nothing is known of the training rows
+    expected = (test * np.log(p) + (1 - test) * np.log(1 - p)).sum(axis=1).mean()
+    assert rbm.metrics(value, SMALL)["independent"] == pytest.approx(expected)
+    known = replace(value, base_rates=np.zeros((1, 6)))
+    found = rbm.metrics(known, SMALL)
+    assert found["independent"] == pytest.approx(-6 * np.log(2))
+    assert found["log_likelihood"] < found["independent"]  # the weights are noise
+    assert (found["verdict"], found["log_z"]) == ("worse than independent", "exact")
+    assert found["effective_chains"] is found["temperatures"] is None
+    assert rbm.quick_verdict(known) == pytest.approx((found["log_likelihood"], found["independent"]))
+    good = replace(known, W=np.zeros_like(value.W), b=np.zeros_like(value.b))
+    assert rbm.metrics(good, SMALL)["verdict"] == "ok"
+    assert rbm.quick_verdict(good) is None
+
+
+def test_what_is_not_reliable_is_called_so(monkeypatch):
+    estimate = Estimate(0.0, 0.5, effective=3.0, temperatures=800, reliable=False)
+    monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: estimate}})
+    found = rbm.metrics(artifact(), SMALL)
+    assert (found["log_z"], found["verdict"], found["effective_chains"], found["temperatures"]) == (
+        "not reliable",
+        "not reliable",
+        3.0,
+        800,
+    )
+    assert found["log_likelihood_high"] - found["log_likelihood_low"] == pytest.approx(2 * 2.3646 * 0.5)
 
 
 def test_missing_rows_give_missing_figures():

@@ -94,7 +94,7 @@ def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> No
     problem = annealing.Problem((h,), (np.zeros(6),), chains=300, temperatures=150)
     steps = annealing.total_steps(problem)
     state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=steps)
-    back, begun = annealing.reversed_from(problem, state)
+    back, begun = annealing.reversed_from(problem, [np.zeros((0, 6))])
     ended = iterate.run(partial(annealing.step, back), begun, steps=steps)
     (there,), (returned,) = annealing.estimates(problem, state), annealing.estimates(back, ended)
     for found in (there, returned):
@@ -111,7 +111,7 @@ def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
         state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=steps)
         longer = annealing.Problem((h,), (np.zeros(30),), chains=10, temperatures=100, seed=seed)
         reached = iterate.run(partial(annealing.step, longer), annealing.init(longer), steps=annealing.total_steps(longer))
-        back, begun = annealing.reversed_from(problem, reached)  # begins at better samples than 4 temperatures give
+        back, begun = annealing.reversed_from(problem, list(reached.values))  # begins at better samples than 4 temperatures give
         ended = iterate.run(partial(annealing.step, back), begun, steps=steps)
         sides.append((annealing.estimates(problem, state)[0].log_partition, annealing.estimates(back, ended)[0].log_partition))
     below, above = np.mean(sides, axis=0)

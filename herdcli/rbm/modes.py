@@ -1,0 +1,130 @@
+"""Where a harmonium has its mass: mean-field solutions, and the mixture of independent units that they make.
+
+For independent q(v) q(h) with means v̄ and h̄ the variational bound is
+
+    log Z ≥ L = b·v̄ + c·h̄ + v̄'W h̄ + H(q_v) + H(q_h),
+
+and setting either layer's natural parameters to their conditional ones, b + W h̄ and c + W'v̄, never lowers it.  At a fixed point
+q(v) is a layer of independent units with biases b + W h̄: one component of a start for annealing that knows of the mode.
+Source: Wainwright & Jordan (2008), sec. 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from herdcli.rbm.gibbs import layer
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import Family
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+SWEEPS = 100  # of mean-field iterations, of which most starts need far fewer
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)  # of the units that are on in a random start
+STARTS = 100  # random starts of each share in either layer
+WORK = 4e8  # weights times starts, above which there are fewer starts
+MOST = 32  # components
+DEPTH = 15.0  # nats below the best bound down to which a solution becomes a component
+STEEPEST = 12.0  # a component's natural parameter times the range of a unit, so that no unit is certain
+OWN_SHARE = 0.5  # of the first mixture that is the units' own base rates
+FLOOR = 0.1  # of later ones that is spread evenly
+
+
+@dataclass(frozen=True)
+class Base:
+    """A mixture of M layers of independent visible units: biases (M, D), log of their shares (M,), and their log-partitions (M,).
+
+    bound  the best variational lower bound of log Z that was met; −inf if none was sought.
+    """
+
+    biases: Array
+    log_shares: Array
+    log_partitions: Array
+    bound: float = -np.inf
+
+    @classmethod
+    def of(cls, h: Harmonium, biases: Array, bound: float = -np.inf) -> Base:
+        """The first component has OWN_SHARE, the others the rest in equal parts."""
+        others = len(biases) - 1
+        shares = np.full(len(biases), (1.0 - OWN_SHARE) / max(others, 1))
+        shares[0] = OWN_SHARE if others else 1.0
+        return cls(biases, np.log(shares), np.asarray(h.visible.log_partition(biases).sum(axis=-1)), bound)
+
+    def shared_by(self, v: Array, log_weights: Array) -> Base:
+        """The same components with the shares that weighted rows (n, D) have in them, FLOOR of all spread evenly.
+
+        A component's share of the start is then near its region's share of the model, and weights are near to equal.
+        """
+        terms = v @ self.biases.T - self.log_partitions
+        parts = np.exp(terms - np.logaddexp.reduce(terms, axis=1, keepdims=True))
+        weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+        shares = (1.0 - FLOOR) * (weights @ parts) + FLOOR / len(self.biases)
+        return replace(self, log_shares=np.log(shares))
+
+    def log_density(self, v: Array, weight: float) -> Array:
+        """log of each component's share times its density to the power `weight`, (n, M), for rows v (n, D) float64."""
+        terms: Array = weight * (v @ self.biases.T - self.log_partitions) + self.log_shares
+        return terms
+
+
+def base_of(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0) -> Base:
+    """The base rates `own` (D,) and the mean-field solutions that random hidden states and rows (n, D) lead to.
+
+    Models whose layers are not both bounded start from their base rates alone.
+    """
+    if h.visible.range is None or h.hidden.range is None:
+        return Base.of(h, own[None])
+    means = np.concatenate([_random_means(h, seed, unit), h.hidden_means(rows)])
+    bounds, means = climb(h, means)
+    order = np.argsort(-bounds, kind="stable")
+    order = order[bounds[order] > bounds[order[0]] - DEPTH]
+    low, high = h.hidden.range
+    _, first = np.unique(np.rint(4.0 * (means[order] - low) / (high - low)), axis=0, return_index=True)
+    chosen = order[np.sort(first)[:MOST]]
+    reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
+    biases = np.clip(h.b + means[chosen] @ h.W.T, -reach, reach)
+    return Base.of(h, np.concatenate([own[None], biases]), float(bounds[order[0]]))
+
+
+def _random_means(h: Harmonium, seed: int, unit: int) -> Array:
+    """Random hidden states, and hidden means of random visible states, of several densities: (n, K).
+
+    Modes that training never visited are met from visible states that look like no row.
+    """
+    draws, count = generator(seed, Stream.MODES, unit=unit), max(2, min(STARTS, int(WORK / (len(SHARES) * h.W.size))))
+
+    def states(units: Family, columns: int) -> Array:
+        assert units.range is not None
+        on = np.concatenate([draws.random((count, columns)) < share for share in SHARES])
+        values: Array = units.range[0] + (units.range[1] - units.range[0]) * on
+        return values
+
+    return np.concatenate([states(h.hidden, len(h.c)), h.hidden_means(states(h.visible, len(h.b)))])
+
+
+def climb(h: Harmonium, means: Array) -> tuple[Array, Array]:
+    """Mean-field solutions from hidden means (n, K): their variational bounds (n,) in nats, and their hidden means."""
+    for _ in range(SWEEPS):
+        before = means
+        means = h.hidden.mean(h.visible.mean(means @ h.W.T + h.b) @ h.W + h.c)
+        if np.abs(means - before).max(initial=0.0) < 1e-6:
+            break
+    natural = means @ h.W.T + h.b
+    visible = h.visible.mean(natural)
+    inputs = visible @ h.W + h.c
+    # H(q) = Σ A(a) − a·mean up to the base measure, whose mean is taken at the distribution: it cancels in L with log h.
+    entropy = h.visible.log_partition(natural).sum(axis=-1) - (natural * visible).sum(axis=-1)
+    bound = entropy + visible @ h.b + h.hidden.log_partition(inputs).sum(axis=-1)
+    return np.asarray(bound), means
+
+
+def drawn(h: Harmonium, base: Base, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Labels (n,) and rows (n, D) float32 of the mixture, labels in fixed proportions."""
+    shares = np.cumsum(np.exp(base.log_shares))
+    labels = np.searchsorted(shares / shares[-1], (np.arange(count) + generator.random()) / count)
+    natural = np.ascontiguousarray(base.biases[labels], dtype=np.float32)
+    values = np.empty_like(natural)
+    layer(h.visible).sample(natural, np.zeros(natural.shape[1], dtype=np.float32), values, generator)
+    return labels, values

@@ -1,0 +1,157 @@
+"""Annealed populations against enumeration, above all where a single run of annealing is wrong and sure of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from herdcli import fast, iterate
+from herdcli.errors import BadUsage
+from herdcli.evaluation import partition
+from herdcli.rbm import annealing, likelihood, modes, populations
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import family
+
+
+def model(visible: str, hidden: str, shape: tuple[int, int], *, scale: float = 1.0, seed: int = 0) -> Harmonium:
+    random = np.random.default_rng(seed)
+    D, K = shape
+    return Harmonium(random.normal(0, scale, (D, K)), random.normal(0, 1, D), random.normal(0, 1, K), family(visible), family(hidden))
+
+
+def two_phases() -> tuple[Harmonium, np.ndarray]:
+    """A model with e^16 times more mass at units that are all on than at units that are off, and rows of the second kind.
+
+    On the way from the rows' base rates the first kind is nowhere near: between the two lie states of no mass.
+    """
+    D, K = 40, 12
+    h = Harmonium(np.full((D, K), 1.5), np.full(D, -8.0), np.full(K, -32.0), family("binary"), family("binary"))
+    rows = (np.random.default_rng(0).random((200, D)) < 0.01).astype(np.float64)
+    return h, rows
+
+
+def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
+    h, rows = two_phases()
+    exact, own = likelihood.log_partition_exact(h), h.visible.base_rate(rows)
+    once = annealing.Problem((h,), (own,), chains=50, temperatures=200)
+    state = iterate.run(partial(annealing.step, once), annealing.init(once), steps=annealing.total_steps(once))
+    (sure,) = annealing.estimates(once, state)
+    assert sure.log_partition < exact - 10  # the fault: this is what was printed,
+    assert sure.standard_error < 0.2  # with this error
+    for seed in range(3):
+        (found,) = partition.annealed((h,), (own,), (rows,), 50, 800, seed, map, None)
+        assert not found.reliable or abs(found.log_partition - exact) < 0.05 + populations.STUDENT * found.standard_error
+        assert abs(found.log_partition - exact) < 1
+
+
+def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
+    h, rows = two_phases()
+    own = h.visible.base_rate(rows)
+    whole = modes.base_of(h, own, rows, 0)
+    exact = likelihood.log_partition_exact(h)
+    assert exact - 1 < whole.bound <= exact
+    blind = replace(modes.Base.of(h, own[None]), bound=whole.bound)
+    runs = []
+    for level in range(3):
+        problem = populations.Problem((h,), (blind,), (populations.refined(np.linspace(0, 1, 51), level),), 64, level=level)
+        state = iterate.run(partial(populations.step, problem), populations.init(problem), steps=populations.total_steps(problem))
+        runs += populations.estimates(problem, state)
+    assert runs[-1].log_partition < exact - 10
+    assert not partition._judged(blind, runs).reliable
+
+
+@pytest.mark.parametrize(("visible", "hidden"), [("binary", "spin"), ("spin", "rate:2"), ("rate:3", "binary"), ("softmax:3", "binary")])
+def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
+    h = model(visible, hidden, (6, 5), scale=0.8)
+    exact = likelihood.log_partition_exact(h)
+    low, high = h.hidden.range
+    means = low + (high - low) * np.random.default_rng(1).random((40, 5))
+    bounds = [modes.climb(h, means)[0]]
+    assert (bounds[0] <= exact + 1e-9).all()
+    base = modes.base_of(h, h.visible.base_rate(h.visible.discrete(h.visible.mean(np.zeros((3, 6))))), np.empty((0, 6)), 0)
+    assert base.bound == pytest.approx(bounds[0].max(), abs=1e-6)
+    assert np.exp(base.log_shares).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("visible", "hidden"), [("binary", "binary"), ("spin", "rate:2"), ("rate:3", "gaussian"), ("softmax:3", "spin"), ("gaussian", "binary")]
+)
+def test_populations_agree_with_enumeration(visible, hidden):
+    h = model(visible, hidden, (6, 5), scale=0.2 if "gaussian" in (visible, hidden) else 0.7)
+    exact, own = likelihood.log_partition_exact(h), np.zeros(6)
+    (found,) = partition.annealed((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
+    assert found.reliable
+    assert 0 < found.standard_error < 0.2
+    assert found.log_partition == pytest.approx(exact, abs=populations.STUDENT * found.standard_error + 0.02)
+
+
+def test_a_population_is_unbiased_however_short_its_run():
+    """The mean of Z over many populations is Z, with rows drawn anew or not."""
+    h = model("binary", "binary", (5, 4), scale=1.5)
+    base = modes.base_of(h, np.zeros(5), np.empty((0, 5)), 0)
+    ratios = []
+    for seed in range(150):
+        problem = populations.Problem((h,), (base,), (np.array([0.0, 0.3, 0.6, 1.0]),), 64, seed)
+        state = iterate.run(partial(populations.step, problem), populations.init(problem), steps=populations.total_steps(problem))
+        ratios.append(np.exp(populations.estimates(problem, state)[0].log_partition - likelihood.log_partition_exact(h)))
+    assert np.mean(ratios) == pytest.approx(1.0, abs=4 * np.std(ratios) / np.sqrt(len(ratios)))
+
+
+def test_populations_do_not_depend_on_threads_or_where_they_are_stopped():
+    h = model("spin", "binary", (9, 7))
+    base = modes.base_of(h, np.zeros(9), np.empty((0, 9)), 3)
+    problem = populations.Problem((h,), (base,), (np.linspace(0, 1, 41),), 40, 3)
+    step = partial(populations.step, problem)
+    whole = iterate.run(step, populations.init(problem), steps=populations.total_steps(problem))
+    with ThreadPoolExecutor(2) as pool:
+        half = iterate.run(partial(populations.step, problem, map=pool.map), populations.init(problem), steps=2)
+    again = iterate.run(step, half, steps=populations.total_steps(problem))
+    for name in ("values", "labels", "log_weights", "log_means", "ancestors"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(again, name))
+
+
+def test_rows_drawn_anew_from_one_count_as_one():
+    h = model("binary", "binary", (4, 3))
+    problem = populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 32)
+    state = populations.init(problem)
+    (equal,) = populations.estimates(problem, state)
+    assert equal.effective == pytest.approx(32)
+    state.ancestors[...] = 0
+    (found,) = populations.estimates(problem, state)
+    assert found.effective == pytest.approx(populations.POPULATIONS)
+
+
+def test_finer_temperatures_keep_the_pilots_places():
+    betas = np.array([0.0, 0.1, 0.5, 1.0])
+    finer = populations.refined(betas, 1)
+    assert len(finer) == 2 * populations.FEWEST + 1
+    assert (np.diff(finer) > 0).all()
+    np.testing.assert_allclose(np.interp(np.linspace(0, 1, 4), np.linspace(0, 1, len(finer)), finer), betas, atol=0.01)
+
+
+def test_one_chain_is_refused():
+    h = model("binary", "binary", (4, 3))
+    with pytest.raises(BadUsage, match="at least 2 chains, not 1"):
+        populations.init(populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 1))
+
+
+@pytest.mark.skipif(fast.kernels() == "python", reason="the compiled loops are not in use")
+def test_populations_have_the_same_bits_on_both_kernels():
+    h = model("binary", "spin", (17, 23))
+    problem = populations.Problem((h,), (modes.base_of(h, np.zeros(17), np.empty((0, 17)), 0),), (np.linspace(0, 1, 21),), 40)
+
+    def run() -> populations.State:
+        return iterate.run(partial(populations.step, problem), populations.init(problem), steps=populations.total_steps(problem))
+
+    compiled = run()
+    try:
+        fast.use("python")
+        plain = run()
+    finally:
+        fast.use("cython")
+    np.testing.assert_array_equal(plain.values, compiled.values)
+    np.testing.assert_array_equal(plain.log_weights, compiled.log_weights)

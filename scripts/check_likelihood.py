@@ -2,11 +2,12 @@
 
     HERD_DATA=DIR python scripts/check_likelihood.py [--models 20] [--minutes 10] [--out results/likelihood_coverage.tsv]
 
-Trained models with at most 20 hidden units, whose log Z is summed, are annealed as if it could not be (the way of `--likelihood auto`
-beyond 25 units).  Sets: digits (ships with herd) and, where HERD_DATA holds them, eights8x8, usps_all, mnist, news_w100, spambase, a9a and w8a; models
-of a set differ in hidden units (8 to 20), algorithm (CD-1, PCD), learning rate (.01 to .1, which at momentum .9 and batches of 20 is
-too much for some, on purpose) and seed.  A line a model: exact log Z, the estimate's error, its half interval, effective chains, temperatures
-and whether it was called reliable; beside them the error of plain annealing (100 chains, 1000 temperatures) and its standard error.
+Trained models with at most 20 hidden units, whose log Z is summed, are annealed as if it could not be (the way of
+`--likelihood auto` beyond 25 units).  Sets: digits (ships with herd) and, where HERD_DATA holds them, eights8x8, usps_all, mnist,
+news_w100, spambase, a9a and w8a; models of a set differ in hidden units (8 to 20), algorithm (CD-1, PCD), learning rate (.01 to .1,
+which at momentum .9 and batches of 20 is too much for some, on purpose) and seed.  A line a model: exact log Z, the estimate's
+error, its half interval, effective chains, temperatures and whether it was called reliable; beside them the error of plain
+annealing (100 chains, 1000 temperatures) and its standard error.
 
 Bars: the reliable intervals hold the exact value at least 93 % of the time, at most 10 % are called not reliable, and the median width is at
 most .5 nats.  Exit code 1 if one is missed.  `--models 200 --minutes 600` is the whole test; models are drawn in turns from the sets,

@@ -23,7 +23,7 @@ Ways = dict[str, dict[int, Estimate]]
 
 LEAST_EFFECTIVE = 20.0  # chains without which an estimate is not relied on
 AGREED = 0.1  # nats that successive runs may differ by beyond their errors
-NARROW = 0.1  # nats: standard error below which runs are not made longer
+NARROW = 0.15  # nats: standard error below which runs are not made longer
 FIRST_LEVELS = 3  # runs that are made in any case: the first sets the shares that the second starts with
 KNOWN_ROWS = 200  # rows of the data that mean-field solutions are sought from
 AIS_TEMPERATURES, MOST_TEMPERATURES = 1000, 5000

@@ -34,6 +34,7 @@ TEMPERATURES_PER_STEP = 10
 CONDITIONAL = 0.95  # share of the rows that a step of the pilot keeps in effect
 PILOT_ROWS = 64
 FEWEST, PILOT_MOST = 50, 2000  # temperatures of the first run, and of the pilot
+WIDER = 1.5  # how much more than their standard error the populations' skewed estimates ask for: scripts/check_likelihood.py
 STUDENT = 2.3646  # 97.5 % point of Student's t with POPULATIONS − 1 degrees of freedom
 
 
@@ -243,7 +244,7 @@ def reshared(problem: Problem, state: State) -> tuple[Base, ...]:
 
 
 def estimates(problem: Problem, state: State) -> list[Estimate]:
-    """log Z of each model once all steps are done: the log of the populations' mean, with its error from what they differ by.
+    """log Z of each model once all steps are done: the log of the populations' mean, with an error from what they differ by.
 
     effective  (Σ w)² / Σ w² of what the first rows' descendants weigh, over all populations: rows that were drawn anew from one are one.
     """
@@ -253,7 +254,7 @@ def estimates(problem: Problem, state: State) -> list[Estimate]:
         each = state.log_means[m] + np.logaddexp.reduce(state.log_weights[m], axis=1) - np.log(problem.rows)
         top = each.max()
         shares = np.exp(each - top)
-        error = float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
+        error = WIDER * float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
         families = np.array(
             [
                 np.bincount(ancestors, np.exp(log_weights - log_weights.max()), minlength=problem.rows)

@@ -10,8 +10,8 @@ error, its half interval, effective chains, temperatures and whether it was call
 annealing (100 chains, 1000 temperatures) and its standard error.
 
 Bars: the reliable intervals hold the exact value at least 93 % of the time, at most 10 % are called not reliable, and the median
-width is at most .5 nats.  Exit code 1 if one is missed.  `--models 200 --minutes 600` is the whole test; models are drawn in turns from the sets,
-so that fewer of them are a sample.
+width is at most .5 nats.  Exit code 1 if one is missed.
+`--models 200 --minutes 600` is the whole test; models are drawn in turns from the sets, so that fewer of them are a sample.
 """
 
 from __future__ import annotations

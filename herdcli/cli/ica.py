@@ -27,9 +27,9 @@ from herdcli.cli.session import Session
 )
 @click.option(
     "--whiten",
-    type=click.Choice(["zca", "pca", "centre"]),
+    type=click.Choice(["zca", "pca", "fa", "centre"]),
     default=None,
-    help="How rows are whitened.  [default: zca; with --components: pca]",
+    help="How rows are whitened; fa: by --components N factors, for noisy columns.  [default: zca; with --components: pca]",
 )
 @click.option(
     "--components",

@@ -64,6 +64,12 @@ def principal(X: Array, count: int | None = None, *, mean: Array | None = None) 
     return Principal(mean, _signed(components), eigenvalues[:kept].copy(), float(np.trace(gram)), rank)
 
 
+def covariance(X: Array) -> tuple[Array, Array]:
+    """Mean (D,) and covariance (D, D) of rows X (n, D), divided by n."""
+    mean = X.mean(axis=0, dtype=np.float64)
+    return mean, _outer(X, mean)
+
+
 def _outer(X: Array, mean: Array) -> Array:
     """Z'Z/n (D, D), block by block, so that no float64 copy of all rows is made."""
     total = np.zeros((X.shape[1], X.shape[1]))

@@ -17,10 +17,11 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.principal import principal
+from herdcli.numerics import factors
+from herdcli.numerics.principal import covariance, principal
 from herdcli.schema import Array, array
 
-Method = Literal["pca", "zca", "centre"]
+Method = Literal["pca", "zca", "centre", "fa"]
 BLOCK_ELEMENTS = 1 << 21  # of rows held in float64 at a time
 
 
@@ -36,7 +37,7 @@ class Whitening:
     backward: Array = array("D n", "undoes `forward`", kind="f")
     variance: Array = array("R", "variance of the rows along each component kept, descending", kind="f")
     total: float = 0.0  # variance of the rows over all directions
-    method: str = "pca"  # what was done: pca, zca or centre
+    method: str = "pca"  # what was done: pca, zca, centre or fa
     dropped: int = 0  # directions of no variance, left out
     log: bool = False  # rows are replaced by log(1 + row) first
 
@@ -47,8 +48,8 @@ class Whitening:
 
     def validate(self) -> None:
         """Raise DataError for a method that there is not."""
-        if self.method not in ("pca", "zca", "centre"):
-            raise DataError(f"whitening is '{self.method}', expected one of pca, zca, centre")
+        if self.method not in ("pca", "zca", "centre", "fa"):
+            raise DataError(f"whitening is '{self.method}', expected one of pca, zca, centre, fa")
 
     def apply(self, X: Array) -> Array:
         """(m, D) rows in, (m, n) float64 out.  Raises DataError for another number of columns."""
@@ -66,6 +67,9 @@ class Whitening:
 
         The thesis' "whitened domain": what each filter would be on rows whitened by zca.
         """
+        if self.method == "fa":
+            left, _, right = np.linalg.svd(self.forward, full_matrices=False)
+            return np.asarray(J @ left @ right)
         axes = self.forward * np.sqrt(self.variance)[:, np.newaxis] if self.method == "pca" else np.eye(len(self.forward))
         return np.asarray(J @ axes)
 
@@ -82,6 +86,8 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
 
     method      pca: onto the principal axes, each of unit variance.  zca: back in the rows' own axes, the whitening that
                 moves rows least, E|z − x|².  centre: only the mean is taken away.
+                fa: factor analysis, for columns that are noisy each in its own measure; rows are divided by the noise's deviations,
+                and go onto principal axes of that.
     components  keep so many of the largest; None: all.  zca needs all of them: rows without variance in some direction
                 are whitened by pca in its place, as `method` of the result tells.
     share       keep as few of the largest as have this share of the variance together; None: all.
@@ -91,10 +97,12 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
     columns = X.shape[1]
     if components is not None and not 1 <= components <= columns:
         raise BadUsage(f"{components} components of {columns} columns cannot be kept", hint=f"from 1 to {columns}")
-    if components not in (None, columns) and method != "pca":
+    if components not in (None, columns) and method not in ("pca", "fa"):
         raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="pca keeps as many as wanted")
     if log:
         X = log_intensities(X)
+    if method == "fa":
+        return _by_factors(log_intensities(X) if log else X, components, log)
     if share is not None and method != "pca":
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
     found = principal(X, components)
@@ -110,6 +118,21 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
         method = "pca"
     backward = np.ascontiguousarray(backward)
     return Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
+
+
+def _by_factors(X: Array, components: int | None, log: bool) -> Whitening:
+    """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937)."""
+    if components is None:
+        raise BadUsage("fa needs a number of components", hint="--components N")
+    mean, S = covariance(X)
+    found = factors.fit(S, components)
+    noise = np.sqrt(found.noise)[:, np.newaxis]
+    backward = noise * found.vectors * np.sqrt(found.values)
+    power = np.square(backward).sum(axis=0)
+    order = np.argsort(-power, kind="stable")
+    forward = (found.vectors / noise / np.sqrt(found.values)).T[order]
+    dropped = X.shape[1] - int(np.linalg.matrix_rank(S, hermitian=True))
+    return Whitening(mean, forward, np.ascontiguousarray(backward[:, order]), power[order], float(np.trace(S)), "fa", dropped, log)
 
 
 def log_intensities(X: Array, first: int = 0) -> Array:

@@ -207,6 +207,8 @@ BAD = [
         2,
         "zca keeps all 4 components, not a share\nhint: pca keeps as many as wanted\n",
     ),
+    (("mixed.h5", "--whiten", "fa"), 2, "fa needs a number of components\nhint: --components N\n"),
+    (("mixed.h5", "--whiten", "fa", "--components", 2), 2, "4 columns determine 1 factors at most, not 2\nhint: --components 1\n"),
     (("mixed.h5", "--components", 9), 2, "9 components of 4 columns cannot be kept\nhint: from 1 to 4\n"),
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
@@ -323,6 +325,21 @@ def test_components_are_chosen_by_the_variance_they_have_together(run, tmp_path)
     assert f"ica: {count} of 5 components have {shown} % of the variance\n" in ended.err
     assert run("ica", "x.h5", "--components", "100%", "-o", "a.h5").code == 0
     assert load("a.h5").value.J.shape == (5, 5)
+
+
+def test_factor_analysis_leaves_loud_columns_without_signal_out(run, tmp_path):
+    random = np.random.default_rng(8)
+    S, A = random.laplace(size=(3000, 2)), random.standard_normal((2, 9))
+    noise = random.standard_normal((3000, 9)) * [0.1, 0.1, 0.1, 20, 30, 0.1, 0.1, 25, 0.1]
+    write(tmp_path / "noisy.h5", S @ A + noise)
+    found = {}
+    for method in ("fa", "pca"):
+        assert run("ica", "noisy.h5", "--whiten", method, "--components", 2, "-o", "a.h5").code == 0
+        u = load("a.h5").value.features(S @ A + noise)
+        found[method] = np.abs(np.corrcoef(u.T, S.T)[:2, 2:]).max(axis=0).min()
+        assert run("eval", "a.h5").code == 0
+    assert found["fa"] > 0.98
+    assert found["pca"] < 0.3
 
 
 def test_time_structure_tells_gaussian_sources_apart(run, tmp_path):

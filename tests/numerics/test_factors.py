@@ -1,0 +1,76 @@
+"""Factor analysis: its likelihood equations, scikit-learn's, and rows whitened by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import factors, whitening
+
+
+def noisy(n=3000, seed=0):
+    """Eight columns of two factors and very unlike noises: X, Λ, Ψ."""
+    random = np.random.default_rng(seed)
+    loadings, noise = random.standard_normal((8, 2)), np.array([0.1, 0.3, 0.2, 8.0, 0.4, 20.0, 0.5, 0.2])
+    X = random.laplace(size=(n, 2)) / np.sqrt(2) @ loadings.T + np.sqrt(noise) * random.standard_normal((n, 8)) + 3.0
+    return X, loadings, noise
+
+
+def test_the_likelihood_equations_hold():
+    """∂/∂Ψ: diag(Σ⁻¹ (Σ − S) Σ⁻¹) = 0, and ∂/∂Λ: Σ⁻¹ (Σ − S) Σ⁻¹ Λ = 0."""
+    S = np.cov(noisy()[0].T, bias=True)
+    found = factors.fit(S, 2)
+    model = found.loadings @ found.loadings.T + np.diag(found.noise)
+    score = np.linalg.solve(model, np.linalg.solve(model, model - S).T)
+    assert np.abs(np.diag(score) * found.noise).max() < 1e-6
+    assert np.abs(score @ found.loadings).max() < 1e-6
+
+
+def test_the_noises_are_found():
+    X, loadings, noise = noisy(40_000)
+    found = factors.fit(np.cov(X.T, bias=True), 2)
+    np.testing.assert_allclose(found.noise, noise, rtol=0.08)
+    np.testing.assert_allclose(found.loadings @ found.loadings.T, loadings @ loadings.T, atol=0.25)
+
+
+def test_scikit_learn_agrees():
+    decomposition = pytest.importorskip("sklearn.decomposition", reason="the extra ica is not installed")
+    X = noisy()[0]
+    theirs = decomposition.FactorAnalysis(2, tol=1e-10, max_iter=10_000, svd_method="lapack").fit(X)
+    found = factors.fit(np.cov(X.T, bias=True), 2)
+    np.testing.assert_allclose(found.noise, theirs.noise_variance_, rtol=1e-4)
+    np.testing.assert_allclose(found.loadings @ found.loadings.T, theirs.components_.T @ theirs.components_, atol=1e-4)
+
+
+def test_whitened_rows_are_white_and_closer_to_the_factors_than_principal_components():
+    X, loadings, noise = noisy()
+    fitted = whitening.fit(X, method="fa", components=2)
+    Z = fitted.apply(X)
+    np.testing.assert_allclose(Z.T @ Z / len(Z), np.eye(2), atol=1e-10)
+    np.testing.assert_allclose(fitted.forward @ fitted.backward, np.eye(2), atol=1e-10)
+    assert fitted.method == "fa"
+    assert (np.diff(fitted.variance) <= 0).all()
+    assert 0 < fitted.kept < 1
+    axes = fitted.rotated(np.eye(2))
+    np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-10)
+
+    def signal(one):
+        """Share of the outputs' variance that comes from the factors, the worst direction."""
+        return np.linalg.eigvalsh(one.forward @ loadings @ loadings.T @ one.forward.T)[0]
+
+    best = 1 - 1 / (1 + np.linalg.eigvalsh(loadings.T / noise @ loadings)[0])  # of any two outputs
+    assert signal(fitted) == pytest.approx(best, rel=0.05)
+    assert signal(whitening.fit(X, method="pca", components=2)) < 0.1 * best
+
+
+def test_what_is_refused():
+    X = noisy(100)[0]
+    with pytest.raises(BadUsage, match="fa needs a number of components"):
+        whitening.fit(X, method="fa")
+    with pytest.raises(BadUsage, match="8 columns determine 4 factors at most, not 5") as refused:
+        whitening.fit(X, method="fa", components=5)
+    assert refused.value.hint == "--components 4"
+    X[:, 3] = 1.0
+    with pytest.raises(DataError, match="column 3 is constant"):
+        whitening.fit(X, method="fa", components=2)

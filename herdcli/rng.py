@@ -47,6 +47,8 @@ class Stream(IntEnum):
     POPULATIONS = 29  # populations of annealed chains
     PILOT = 30  # chains that place the temperatures
     LONG = 31  # chains at the model that annealing back starts from
+    EM_START = 32  # starting values of an expectation–maximisation
+    MINIBATCH = 33  # rows that a minibatch of k-means takes
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

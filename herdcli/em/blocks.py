@@ -1,0 +1,266 @@
+"""Statistics of rows as sums over fixed blocks of 4,096, added in a fixed tree.
+
+Blocks are counted from row 0, whatever holds the rows and however many of them are read at one time, and the sums of blocks are
+added like the digits of a binary counter: two neighbours of equal size make one of twice the size.  Neither threads nor storage
+change the order of any addition, so they never change a bit.  A machine that has the blocks a·2^k … (a+1)·2^k − 1 hands over
+their sum as one entry of the same tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.schema import Array
+
+BLOCK = 4096
+PASS_BLOCKS = 16  # that are handed to `map` at one time
+SAMPLE_ROWS = 1 << 16  # that starting values are drawn from
+Map = Callable[..., Iterable[Any]]
+Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of those of its parts
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows: X (m, D) float64, NaN where a value is missing; labels (m,), −1 where unknown; weights (m,)."""
+
+    first: int
+    X: Array
+    labels: Array | None = None
+    weight: Array | None = None
+
+    @property
+    def mass(self) -> float:
+        """Σ of the weights."""
+        return float(len(self.X)) if self.weight is None else float(self.weight.sum())
+
+
+class Rows(Protocol):
+    """Where rows come from: memory, a file, a pipe that was put by."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        ...
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows [start, stop); called by one thread at a time."""
+        ...
+
+
+class Source(Protocol):
+    """What a pass goes over.  `Blocks` are of rows; other models bring their own (whole sequences, moments)."""
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        ...
+
+    def take(self, first: int, last: int) -> Iterator[Any]:
+        """Blocks first … last − 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in memory."""
+
+    X: Array
+    labels: Array | None = None
+    weight: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or not self.X.size:
+            raise DataError("there are no rows")
+        if np.isinf(self.X).any():
+            raise DataError("there are infinite values", hint="a missing value is NaN")
+        if self.weight is not None and not (np.isfinite(self.weight).all() and (self.weight >= 0).all() and self.weight.any()):
+            raise DataError("weights must be finite, not negative, and not all 0")
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.X)
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        return int(self.X.shape[1])
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows [start, stop)."""
+        part = slice(start, stop)
+        return Block(
+            start,
+            np.ascontiguousarray(self.X[part], dtype=np.float64),
+            None if self.labels is None else self.labels[part],
+            None if self.weight is None else np.asarray(self.weight[part], dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The fixed blocks of rows.  at_once  rows read at one time, any number from 1; it changes nothing but time and memory."""
+
+    rows: Rows
+    at_once: int = BLOCK * PASS_BLOCKS
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are; the last one may be short."""
+        return -(-self.rows.count // BLOCK)
+
+    def take(self, first: int, last: int) -> Iterator[Block]:
+        """Blocks first … last − 1, read `at_once` rows at a time."""
+        end = min(last * BLOCK, self.rows.count)
+        held: list[Block] = []
+        begin = first * BLOCK
+        for start in range(begin, end, self.at_once):
+            held.append(self.rows.read(start, min(start + self.at_once, end)))
+            have = _joined(held)
+            while len(have.X) >= BLOCK or (len(have.X) and start + self.at_once >= end):
+                yield _part(have, slice(0, BLOCK))
+                have = _part(have, slice(BLOCK, None))
+            held = [have] if len(have.X) else []
+
+
+def _joined(parts: list[Block]) -> Block:
+    if len(parts) == 1:
+        return parts[0]
+
+    def along(name: str) -> Array | None:
+        return None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+
+    return Block(parts[0].first, np.concatenate([part.X for part in parts]), along("labels"), along("weight"))
+
+
+def _part(block: Block, part: slice) -> Block:
+    labels, weight = (None if item is None else item[part] for item in (block.labels, block.weight))
+    return Block(block.first + (part.start or 0), block.X[part], labels, weight)
+
+
+@dataclass
+class Tree:
+    """The sums so far: entries of falling sizes, no two alike, as the digits of the number of blocks behind them."""
+
+    sizes: list[int] = field(default_factory=list)
+    sums: list[Sums] = field(default_factory=list)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks behind it."""
+        return sum(self.sizes)
+
+    def push(self, sums: Sums, size: int = 1) -> None:
+        """Add the sums of the next `size` blocks, a power of two that divides the number of blocks before them."""
+        if size & (size - 1) or self.blocks % size:
+            raise ValueError(f"{size} blocks after {self.blocks} are no node of the tree")
+        while self.sizes and self.sizes[-1] == size:
+            self.sizes.pop()
+            sums = plus(self.sums.pop(), sums)
+            size *= 2
+        self.sizes.append(size)
+        self.sums.append(sums)
+
+    def total(self) -> Sums:
+        """The sum of all blocks, from the small entries to the large ones.  Raises ValueError when there is none."""
+        if not self.sums:
+            raise ValueError("there are no blocks")
+        found = {name: item.copy() for name, item in self.sums[-1].items()}
+        for entry in reversed(self.sums[:-1]):
+            found = {name: entry[name] + item for name, item in found.items()}
+        return found
+
+
+def plus(left: Sums, right: Sums) -> Sums:
+    """The sum, in the memory of `left`."""
+    for name, item in left.items():
+        item += right[name]
+    return left
+
+
+def total(source: Source, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
+    """The sum of the statistics of all blocks."""
+    tree = Tree()
+    for first in range(0, source.count, PASS_BLOCKS):
+        for sums in map(statistics, source.take(first, min(first + PASS_BLOCKS, source.count))):
+            tree.push(sums)
+    return tree.total()
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean (D,) and covariance (D, D) of rows; of rows with missing values the mean and variance of what is there."""
+
+    rows: int
+    mass: float
+    mean: Array
+    covariance: Array
+    missing: int  # values
+
+    @property
+    def variance(self) -> Array:
+        """(D,)."""
+        return np.diag(self.covariance).copy()
+
+
+def moments(source: Source, map: Map = map) -> Moments:
+    """Mean and covariance with the divisor Σw.
+
+    Deviations are taken from the first block's mean c, so that far rows lose no digits: Σ = S_c/n − (ȳ − c)(ȳ − c)'.
+    Where values are missing, a column's mean and variance are over the rows that have it and covariances are 0.
+    Raises DataError for a column that has no value at all.
+    """
+    head = next(iter(source.take(0, 1))).X
+    there = ~np.isnan(head)
+    centre = np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+
+    def statistics(block: Block) -> Sums:
+        known = ~np.isnan(block.X)
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        Z = np.where(known, block.X - centre, 0.0)
+        weighted = Z * weight[:, None]
+        return {
+            "rows": np.array([float(len(block.X)), weight.sum(), float(known.size - np.count_nonzero(known))]),
+            "known": weight @ known,
+            "first": weighted.sum(axis=0),
+            "second": weighted.T @ Z,
+        }
+
+    sums = total(source, statistics, map)
+    if not sums["known"].all():
+        raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
+    shift = sums["first"] / sums["known"]
+    rows, mass, missing = sums["rows"]
+    covariance = sums["second"] / sums["known"] - np.outer(shift, shift)
+    if missing:
+        covariance = np.diag(np.diag(covariance))
+    diagonal = np.arange(len(shift))
+    # what is left of the variance of a column that does not vary is the rounding of its mean
+    eps = np.finfo(np.float64).eps
+    constant = covariance[diagonal, diagonal] <= 4 * (eps * (np.abs(centre) + np.abs(shift))) ** 2
+    covariance[constant], covariance[:, constant] = 0.0, 0.0
+    return Moments(int(rows), float(mass), centre + shift, 0.5 * (covariance + covariance.T), int(missing))
+
+
+def sampled(source: Source, random: np.random.Generator, rows: int, most: int = SAMPLE_ROWS) -> Block:
+    """All rows of positive weight, or `most` of them drawn without replacement, in their order."""
+    chosen = np.arange(rows) if rows <= most else np.sort(random.choice(rows, most, replace=False))
+    found = []
+    for block in source.take(0, source.count):
+        low, high = np.searchsorted(chosen, (block.first, block.first + len(block.X)))
+        inside = chosen[low:high] - block.first
+        if block.weight is not None:
+            inside = inside[block.weight[inside] > 0]
+        labels, weight = (None if item is None else item[inside] for item in (block.labels, block.weight))
+        found.append(Block(0, block.X[inside], labels, weight))
+    return _joined(found)

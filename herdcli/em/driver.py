@@ -1,0 +1,254 @@
+"""Expectation–maximisation as coordinate descent on a free energy, for every model of this topic.
+
+With joint p(x, y; θ) over latent x and rows y, and any distribution q over x,
+
+    F(θ, q) = −E_q[log p(x, y; θ)] − H(q) = −log p(y; θ) + KL(q ‖ p(x | y; θ)).
+
+The E step makes q the posterior, so that KL = 0 and F = −log p(y; θ); the M step minimises F over θ at fixed q.  F never rises.
+q is never stored: at the E step H(q) = log p(y; θ) − E_q[log p(x, y; θ)], whose last term needs the sufficient statistics alone.
+Source: Neal & Hinton (1998); Makin, sec. 6.2 to 6.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.em.blocks import PASS_BLOCKS, Map, Source, Sums, Tree
+from herdcli.errors import BadUsage, Diverged
+from herdcli.schema import Array, array
+
+Parameters = dict[str, Array]
+
+
+class Model(Protocol):
+    """What the driver asks of a model.  Statistics must have `mass` (1,), Σ of weights, and `log_likelihood` (1,), their Σ."""
+
+    def start(self, restart: int) -> Parameters:
+        """The parameters that a restart begins with."""
+        ...
+
+    def expect(self, parameters: Parameters) -> Callable[[Any], Sums]:
+        """The E step: from a block to its expected sufficient statistics."""
+        ...
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics of a whole pass, with whatever else the M step needs of the parameters of the E step."""
+        ...
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ E_q[log p(x, y; θ)], of the statistics of q."""
+        ...
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """The M step, and how many variances it had to raise to their floor.  parameters  those of the E step."""
+        ...
+
+    def penalty(self, parameters: Parameters) -> float:
+        """What is added to the log-likelihood: the log prior, or −KL of a posterior over parameters; else 0."""
+        ...
+
+    def memory(self) -> int:
+        """Bytes of the statistics and the work of one block."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Mean nats a row at each half-step of the best restart: even entries follow an E step, odd ones the M step after it.
+
+    `log_likelihood` is that of the parameters of the entry, so the entry after an M step repeats in the next one.
+    `free_energy` − kl + log_likelihood + penalty = 0.
+    """
+
+    log_likelihood: Array = array("T", "of the rows, by this entry's parameters", kind="f")
+    free_energy: Array = array("T", "penalty included, by this entry's parameters and the posterior of the last E step", kind="f")
+    kl: Array = array("T", "from the posterior of the last E step to that of this entry's parameters", kind="f")
+    floors: Array = array("T", "variances that the M step raised to their floor", kind="i")
+
+    @property
+    def rise(self) -> float:
+        """The largest rise of the free energy in one half-step, nats a row; 0 where it never rose."""
+        return float(max(0.0, np.diff(self.free_energy).max(initial=0.0)))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a run found: the best restart's parameters and ledger, and how all restarts ended."""
+
+    parameters: Parameters
+    ledger: Ledger
+    objectives: Array  # (R,) of each restart: −free energy, nats a row
+    iterations: Array  # (R,) M steps of each restart
+    converged: Array  # (R,) whether each ended by its tolerance
+    best: int
+    mass: float
+
+    @property
+    def log_likelihood(self) -> float:
+        """Mean nats a row of the parameters kept."""
+        return float(self.ledger.log_likelihood[-1])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """When a run ends, and how often it begins."""
+
+    iterations: int = 200
+    tolerance: float = 1e-6  # nats a row that an iteration has to gain
+    patience: int = 3  # iterations in a row that may gain less
+    restarts: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.iterations, self.tolerance) < 0 or min(self.patience, self.restarts) < 1:
+            raise BadUsage("iterations and tolerance cannot be negative, patience and restarts are at least 1")
+
+
+@dataclass
+class Course:
+    """Where one restart is, or ended."""
+
+    parameters: dict[str, Array]
+    values: Array = array("T 4", "the ledger so far: log-likelihood, free energy, KL, floors", kind="f")
+    quiet: int = 0  # iterations in a row that gained less than the tolerance
+    converged: bool = False
+
+    @property
+    def iterations(self) -> int:
+        """M steps behind it."""
+        return len(self.values) // 2
+
+    @property
+    def objective(self) -> float:
+        """−free energy at the last entry."""
+        return -float(self.values[-1, 1]) if len(self.values) else -np.inf
+
+
+@dataclass
+class State:
+    """All that the future of a run depends on, in the middle of a pass too."""
+
+    step: int
+    now: Course
+    best: Course
+    best_restart: int = 0
+    sizes: list[int] = field(default_factory=list)  # of the tree of this pass
+    sums: list[dict[str, Array]] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)  # objectives of the restarts that are over
+    took: list[int] = field(default_factory=list)  # their iterations
+    settled: list[bool] = field(default_factory=list)  # whether by their tolerance
+    mass: float = 0.0
+
+
+@dataclass(frozen=True)
+class EM:
+    """The algorithm: a model, the blocks of a pass, and when to end."""
+
+    model: Model
+    source: Source
+    settings: Settings = Settings()
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    def _begin(self, restart: int) -> Course:
+        return Course(self.model.start(restart), np.empty((0, 4)))
+
+    def init(self) -> State:
+        """The first restart before its first E step."""
+        course = self._begin(0)
+        return State(0, course, replace(course))
+
+    def step(self, state: State) -> State:
+        """PASS_BLOCKS blocks of an E step, and after the last of them the M step."""
+        tree, model = Tree(state.sizes, state.sums), self.model
+        first = tree.blocks
+        last = min(first + PASS_BLOCKS, self.source.count)
+        for sums in self.map(model.expect(state.now.parameters), self.source.take(first, last)):
+            tree.push(sums)
+        state.step += 1
+        if last == self.source.count:
+            found = self.model.settle(state.now.parameters, tree.total())
+            state.sizes, state.sums, state.mass = [], [], float(found["mass"][0])
+            self._iterate(state, found)
+        return state
+
+    def _iterate(self, state: State, sums: Sums) -> None:
+        """Enter what the E step found, then end the restart or maximise."""
+        course, mass = state.now, float(sums["mass"][0])
+        reached = float(sums["log_likelihood"][0])
+        energy = -(reached + self.model.penalty(course.parameters)) / mass
+        if not np.isfinite(energy):
+            message = f"the log-likelihood is {reached} after {course.iterations} iterations"
+            raise Diverged(message, hint="a larger --floor, or fewer --components")
+        gained = np.inf
+        if len(course.values):
+            gained = course.values[-2, 1] - energy
+            course.values[-1, 0], course.values[-1, 2] = reached / mass, course.values[-1, 1] - energy
+        course.quiet = course.quiet + 1 if gained <= self.settings.tolerance else 0
+        course.values = np.vstack([course.values, [reached / mass, energy, 0.0, 0.0]])
+        course.converged = course.quiet >= self.settings.patience
+        if course.converged or course.iterations >= self.settings.iterations:
+            self._end(state)
+            return
+        # F after the M step = −log p − penalty − (Q(θ') − Q(θ)), with H(q) taken from the E step
+        before = self.model.expected(course.parameters, sums)
+        course.parameters, floors = self.model.maximise(course.parameters, sums)
+        gain = self.model.expected(course.parameters, sums) - before
+        energy = -(reached + gain + self.model.penalty(course.parameters)) / mass
+        course.values = np.vstack([course.values, [np.nan, energy, np.nan, float(floors)]])
+
+    def _end(self, state: State) -> None:
+        """Keep the restart if it is the best so far, and begin the next."""
+        course = state.now
+        if course.objective > state.best.objective:
+            state.best, state.best_restart = course, len(state.ended)
+        state.ended.append(course.objective)
+        state.took.append(course.iterations)
+        state.settled.append(course.converged)
+        if not self.done(state):
+            state.now = self._begin(len(state.ended))
+
+    def done(self, state: State) -> bool:
+        """Whether every restart has ended."""
+        return len(state.ended) >= self.settings.restarts
+
+    def memory(self) -> int:
+        """Bytes beside the rows: statistics in the tree and the blocks at work."""
+        return self.model.memory() * (PASS_BLOCKS + self.source.count.bit_length())
+
+    def progress(self, state: State) -> Progress:
+        """Steps, and the log-likelihood of the last E step."""
+        passes = -(-self.source.count // PASS_BLOCKS)
+        entries = state.now.values[::2]
+        figure = f"restart {len(state.ended) + 1}, log-likelihood {entries[-1, 0]:.6g}" if len(entries) else ""
+        return Progress(state.step, self.settings.restarts * (self.settings.iterations + 1) * passes, figure)
+
+    def result(self, state: State) -> Fit:
+        """The best restart."""
+        values = state.best.values
+        ledger = Ledger(values[:, 0].copy(), values[:, 1].copy(), values[:, 2].copy(), values[:, 3].astype(np.int64))
+        return Fit(
+            state.best.parameters,
+            ledger,
+            np.array(state.ended),
+            np.array(state.took, dtype=np.int64),
+            np.array(state.settled, dtype=bool),
+            state.best_restart,
+            state.mass,
+        )
+
+
+def run(algorithm: EM) -> Fit:
+    """A whole run without a command around it."""
+    state = algorithm.init()
+    while not algorithm.done(state):
+        state = algorithm.step(state)
+    return algorithm.result(state)

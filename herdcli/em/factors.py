@@ -1,0 +1,260 @@
+"""Factor analysis, probabilistic PCA and PCA by EM, from the moments of complete rows or from rows with missing values.
+
+    x ~ N(0, I_K),   y | x ~ N(C x + c, Ψ),   Ψ diagonal (fa), σ² I (ppca), or its limit 0 (pca).
+
+    E   V = (I + C'Ψ⁻¹C)⁻¹,   m_n = V C'Ψ⁻¹(y_n − c),   ⟨xx'⟩ = V + m m'
+    M   [C c]_d = Σ y_nd ⟨z⟩' (Σ ⟨zz'⟩)⁻¹  with z = (x, 1),   ψ_d = ⟨y_d²⟩ − [C c]_d ⟨z y_d⟩
+
+Only the values that are there enter: a row uses the C and Ψ of its columns, a column's regression the rows that have it.
+For pca V = 0 and m_n = (C'C)⁻¹C'(y_n − c): least squares both ways; the ledger holds −(squared reconstruction error).
+Source: Rubin & Thayer (1982); Tipping & Bishop (1999); Roweis (1998); Makin, sec. 2.1.2 and 6.4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.em import closed_form
+from herdcli.em.blocks import Block, Map, Moments, Source, Sums, moments
+from herdcli.em.closed_form import FLOOR, LEAST
+from herdcli.em.densities import LOG_TAU
+from herdcli.em.driver import Parameters
+from herdcli.errors import BadUsage
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+MODELS = ("fa", "ppca", "pca")
+
+
+@dataclass(frozen=True)
+class MomentsBlock:
+    """All complete rows as one block: their moments are all that the E step needs."""
+
+    found: Moments
+
+    @property
+    def count(self) -> int:
+        """One block."""
+        return 1
+
+    def take(self, first: int, last: int) -> Iterator[Moments]:
+        """The moments."""
+        if first < last:
+            yield self.found
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The model for `driver.EM`; `factors` makes one.  Parameters: loading (D, K), mean (D,), noise (D,)."""
+
+    name: str
+    factors: int
+    floor: float
+    found: Moments
+    seed: int
+    init: str = "pca"  # of the first restart; the others are random
+    given: Parameters | None = None
+
+    def start(self, restart: int) -> Parameters:
+        """Principal axes (init pca, the first restart), or loadings drawn."""
+        if self.given is not None:
+            return {name: item.copy() for name, item in self.given.items()}
+        variance, D = self.found.variance, len(self.found.mean)
+        if restart == 0 and self.init == "pca" and not self.found.missing:
+            begun = closed_form.ppca(self.found, self.factors, self.floor)
+            loading, noise = begun["loading"], begun["noise"]
+            if self.name == "fa":
+                noise = np.maximum(variance - np.square(loading).sum(axis=1), 0.1 * variance)
+        else:
+            random = generator(self.seed, Stream.EM_START, unit=restart)
+            loading = random.standard_normal((D, self.factors)) * np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))[:, None]
+            loading /= np.sqrt(2 * self.factors)
+            noise = 0.5 * variance if self.name == "fa" else np.full(D, 0.5 * variance.mean())
+        noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.floor)
+        return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
+
+    def expect(self, parameters: Parameters) -> Callable[[Moments | Block], Sums]:
+        """Statistics: xx (D or 1, K+1, K+1) of z = (x, 1), yx (D, K+1), yy and known (D,), all of y − mean."""
+
+        def statistics(block: Moments | Block) -> Sums:
+            return self._of_moments(parameters, block) if isinstance(block, Moments) else self._of_rows(parameters, block)
+
+        return statistics
+
+    def _recognition(self, C: Array, noise: Array) -> tuple[Array, Array, float]:
+        """V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
+        if self.name == "pca":
+            return np.zeros((self.factors,) * 2), np.linalg.pinv(C), 0.0
+        scaled = C / noise[:, None]
+        inverse = np.eye(self.factors) + C.T @ scaled
+        V = np.linalg.inv(inverse)
+        V = 0.5 * (V + V.T)
+        return V, V @ scaled.T, float(np.log(noise).sum() + np.linalg.slogdet(inverse)[1])
+
+    def _of_moments(self, parameters: Parameters, found: Moments) -> Sums:
+        C, noise, n = parameters["loading"], parameters["noise"], found.mass
+        D, K = C.shape
+        V, beta, determinant = self._recognition(C, noise)
+        d = found.mean - parameters["mean"]
+        S = found.covariance + np.outer(d, d)  # second moment about the model's mean
+        xx = np.empty((1, K + 1, K + 1))
+        xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + beta @ S @ beta.T, beta @ d, beta @ d, 1.0
+        yx = np.concatenate([S @ beta.T, d[:, None]], axis=1)
+        residual = np.eye(D) - C @ beta
+        if self.name == "pca":
+            evidence = -float(np.einsum("ij,jk,ik->", residual, S, residual))
+        else:
+            # (CC' + Ψ)⁻¹ = Ψ⁻¹(I − C β)
+            evidence = -0.5 * float(D * LOG_TAU + determinant + (residual.T / noise * S).sum())
+        return {
+            "xx": n * xx,
+            "yx": n * yx,
+            "yy": n * np.diag(S),
+            "known": np.full(D, n),
+            "mass": np.array([n]),
+            "log_likelihood": np.array([n * evidence]),
+        }
+
+    def _of_rows(self, parameters: Parameters, block: Block) -> Sums:
+        D, K = parameters["loading"].shape
+        sums = {
+            "xx": np.zeros((D, K + 1, K + 1)),
+            "yx": np.zeros((D, K + 1)),
+            "yy": np.zeros(D),
+            "known": np.zeros(D),
+            "mass": np.array([block.mass]),
+            "log_likelihood": np.zeros(1),
+        }
+        patterns, which = np.unique(~np.isnan(block.X), axis=0, return_inverse=True)
+        for number, there in enumerate(patterns):
+            rows = np.flatnonzero(which.ravel() == number)
+            if there.any():
+                w = np.ones(len(rows)) if block.weight is None else block.weight[rows]
+                self._one_pattern(parameters, there, block.X[rows][:, there], w, sums)
+        return sums
+
+    def _one_pattern(self, parameters: Parameters, there: Array, Y: Array, w: Array, sums: Sums) -> None:
+        C, noise, K = parameters["loading"][there], parameters["noise"][there], self.factors
+        V, beta, determinant = self._recognition(C, noise)
+        Y = Y - parameters["mean"][there]
+        Z = np.concatenate([Y @ beta.T, np.ones((len(Y), 1))], axis=1)
+        weighted = Z * w[:, None]
+        xx = weighted.T @ Z
+        xx[:K, :K] += w.sum() * V
+        sums["xx"][there] += xx
+        sums["yx"][there] += Y.T @ weighted
+        sums["yy"][there] += w @ np.square(Y)
+        sums["known"][there] += w.sum()
+        rest = Y - Z[:, :K] @ C.T
+        if self.name == "pca":
+            sums["log_likelihood"] -= float(w @ np.square(rest).sum(axis=1))
+            return
+        squares = (rest * Y / noise).sum(axis=1)
+        sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + there.sum() * LOG_TAU))
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics and the mean they are about."""
+        return sums | {"mean": parameters["mean"]}
+
+    def _residuals(self, parameters: Parameters, sums: Sums) -> Array:
+        """(D,) Σ E(y_d − C_d x − c_d)²."""
+        A = np.concatenate([parameters["loading"], (parameters["mean"] - sums["mean"])[:, None]], axis=1)
+        xx = sums["xx"]
+        quadratic = np.einsum("di,dij,dj->d", A, np.broadcast_to(xx, (len(A), *xx.shape[1:])), A)
+        found: Array = sums["yy"] - 2.0 * (A * sums["yx"]).sum(axis=1) + quadratic
+        return found
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ E log p(x, y) without the terms of x alone, which no parameter enters."""
+        residuals, noise = self._residuals(parameters, sums), parameters["noise"]
+        if self.name == "pca":
+            return -float(residuals.sum())
+        return -0.5 * float((sums["known"] * (LOG_TAU + np.log(noise)) + residuals / noise).sum())
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Loadings and mean by regression on the factors, noise from what is left."""
+        xx, yx = sums["xx"], sums["yx"]
+        A = np.stack([solved(one, y) for one, y in zip(xx, yx, strict=True)]) if len(xx) == len(yx) else solved(xx[0], yx.T).T
+        K = self.factors
+        after = {"loading": A[:, :K].copy(), "mean": sums["mean"] + A[:, K], "noise": parameters["noise"]}
+        if self.name == "pca":
+            return after, 0
+        residuals, known = self._residuals(after, sums), sums["known"]
+        if self.name == "ppca":
+            noise = np.full(len(known), residuals.sum() / known.sum())
+            low = int(noise[0] < self.floor)
+        else:
+            noise = residuals / known
+            low = int(np.count_nonzero(noise < self.floor))
+        return after | {"noise": np.maximum(noise, self.floor)}, low
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing: the greatest likelihood is sought."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of the statistics of rows with missing values."""
+        return 8 * len(self.found.mean) * (self.factors + 2) ** 2
+
+
+def solved(A: Array, b: Array) -> Array:
+    """A⁻¹ b, or its least squares where A is singular."""
+    try:
+        return np.asarray(np.linalg.solve(A, b))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0])
+
+
+def factors(
+    name: str,
+    source: Source,
+    count: int,
+    *,
+    floor: float | None = None,
+    init: str = "pca",
+    seed: int = 0,
+    given: Parameters | None = None,
+    map: Map = map,
+) -> tuple[Factors, Source]:
+    """The model, and the source that its passes go over: one block of moments where no value is missing.
+
+    floor  least noise variance, by default FLOOR times the mean variance of a column.
+    Raises BadUsage for more factors than columns, or as many with noise to learn.
+    """
+    if name not in MODELS:
+        raise BadUsage(f"unknown model '{name}', expected {', '.join(MODELS)}")
+    found = moments(source, map)
+    D = len(found.mean)
+    most = D if name == "pca" else D - 1
+    if not 1 <= count <= most:
+        raise BadUsage(f"{count} factors of {D} columns cannot be learned by {name}", hint=f"--components from 1 to {most}")
+    least = FLOOR * float(found.variance.mean()) or LEAST
+    if init not in ("pca", "random"):
+        raise BadUsage(f"unknown init '{init}', expected pca, random")
+    model = Factors(name, count, least if floor is None else floor, found, seed, init, given)
+    return model, (source if found.missing else MomentsBlock(found))
+
+
+def posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
+    """Factor scores (n, K) and log densities (n,) of rows (n, D) under fa or ppca; NaN is a missing value.
+
+    For noise 0 (pca) the scores are least squares and the densities NaN.
+    """
+    loading, noise = parameters["loading"], parameters["noise"]
+    scores, evidence = np.zeros((len(X), loading.shape[1])), np.zeros(len(X))
+    model = Factors("ppca" if noise.any() else "pca", loading.shape[1], 0.0, Moments(0, 0.0, noise, np.diag(noise), 0), 0)
+    patterns, which = np.unique(~np.isnan(X), axis=0, return_inverse=True)
+    for number, there in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == number)
+        _, beta, determinant = model._recognition(loading[there], noise[there])
+        Y = X[rows][:, there] - parameters["mean"][there]
+        scores[rows] = Y @ beta.T
+        if not noise.any():
+            evidence[rows] = np.nan
+            continue
+        squares = ((Y - scores[rows] @ loading[there].T) * Y / noise[there]).sum(axis=1)
+        evidence[rows] = -0.5 * (squares + determinant + there.sum() * LOG_TAU)
+    return scores, evidence

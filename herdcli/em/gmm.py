@@ -1,0 +1,313 @@
+"""Mixtures of Gaussians by EM: full, tied, diagonal and spherical covariances, labels, weights and missing values.
+
+    E   r_nk = π_k N(y_n; μ_k, Σ_k) / Σ_j π_j N(y_n; μ_j, Σ_j)                             (one-hot for a labelled row)
+    M   π_k = Σ_n r_nk / n,   μ_k = Σ_n r_nk y_n / Σ_n r_nk,   Σ_k = Σ_n r_nk (y_n − μ_k)(y_n − μ_k)' / Σ_n r_nk
+
+Source: Makin, sec. 2.1.1 (eq. 2.6 to 2.10) and 6.4.1; Ghahramani & Jordan (1994) for missing values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.em import starts
+from herdcli.em.blocks import Block, Map, Moments, Source, Sums, moments, sampled
+from herdcli.em.densities import LOG_TAU, SLAB, Gaussians, features, log_determinants, normalise, precision_roots, ready, unfolded
+from herdcli.em.driver import Parameters
+from herdcli.errors import BadUsage, DataError
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+COVARIANCES = ("full", "tied", "diagonal", "spherical")
+FLOOR = 1e-6  # of the mean variance of a column
+LEAST = 1e-12  # floor where the rows do not vary at all
+
+
+@dataclass(frozen=True)
+class GMM:
+    """The model for `driver.EM`; `gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D)."""
+
+    components: int
+    covariance: str
+    floor: float
+    found: Moments  # of the rows
+    source: Source
+    init: str
+    seed: int
+    given: Parameters | None = None
+    map: Map = map
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether statistics hold squares alone."""
+        return self.covariance in ("diagonal", "spherical")
+
+    def start(self, restart: int) -> Parameters:
+        """Equal weights and covariances about starting means (or parameters given)."""
+        if self.given is not None:
+            return {name: item.copy() for name, item in self.given.items()}
+        random = generator(self.seed, Stream.EM_START, unit=restart)
+        rows = starts.completed(sampled(self.source, random, self.found.rows), self.found)
+        scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
+        mean = starts.centres(rows, self.components, self.init, random, scale)
+        # every component begins with the rows nearest to it, each of which counts once
+        parameters = starts.moments_of_nearest(rows, mean, scale)
+        parameters["covariance"], _ = self._floored(self._shaped(parameters["covariance"], parameters["weight"]))
+        return parameters
+
+    def expect(self, parameters: Parameters) -> Callable[[Block], Sums]:
+        """Statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood."""
+        gaussians = self._ready(parameters)
+
+        def statistics(block: Block) -> Sums:
+            sums = self._empty(parameters)
+            whole = np.asarray(~np.isnan(block.X).any(axis=1))
+            if whole.all():
+                self._add(gaussians, block.X, block.labels, block.weight, sums)
+            else:
+                self._conditioned(gaussians, parameters, block, whole, sums)
+            return sums
+
+        return statistics
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics and the points (K, D) they are about."""
+        return sums | {"reference": self._ready(parameters).reference}
+
+    def _ready(self, parameters: Parameters) -> Gaussians:
+        with np.errstate(divide="ignore"):
+            weight = np.log(parameters["weight"])
+        roots = precision_roots(parameters["covariance"])
+        return ready(weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal)
+
+    def _empty(self, parameters: Parameters) -> Sums:
+        K, D = parameters["mean"].shape
+        width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
+        return {"packed": np.zeros((K, width)), "mass": np.zeros(1), "log_likelihood": np.zeros(1)}
+
+    def _add(self, gaussians: Gaussians, X: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
+        """Rows without missing values, a slab at a time."""
+        for start in range(0, len(X), SLAB):
+            part = slice(start, start + SLAB)
+            rows = X[part]
+            phi = features(rows - gaussians.centre, self.diagonal)
+            joint = gaussians.log_joint(phi, rows)
+            w = None if weight is None else weight[part]
+            self._posterior(joint, None if labels is None else labels[part], w, sums)
+            packed = joint @ phi.T
+            for k in np.flatnonzero(gaussians.narrow):
+                packed[k] = features(rows - gaussians.mean[k], self.diagonal) @ joint[k]
+            sums["packed"] += packed
+
+    @staticmethod
+    def _posterior(joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
+        """Log joints into weighted responsibilities in place; their normalisers into the sums."""
+        if labels is not None:
+            known = np.flatnonzero(labels >= 0)
+            if labels.max(initial=-1) >= len(joint):
+                raise DataError(f"label {labels.max()} has no component, there are {len(joint)}", hint=f"--components {labels.max() + 1}")
+            kept = joint[labels[known], known]
+            joint[:, known] = -np.inf
+            joint[labels[known], known] = kept
+        evidence = normalise(joint)
+        if weight is not None:
+            joint *= weight
+            evidence = np.where(weight > 0, weight * evidence, 0.0)
+        sums["mass"] += joint.shape[1] if weight is None else weight.sum()
+        sums["log_likelihood"] += evidence.sum()
+
+    def _conditioned(self, gaussians: Gaussians, parameters: Parameters, block: Block, whole: Array, sums: Sums) -> None:
+        """Rows with missing values by their patterns, after those without.
+
+        Of a row with values y_o observed, component k completes the missing ones by their conditional mean
+        μ_m + Σ_mo Σ_oo⁻¹ (y_o − μ_o), and adds their conditional covariance Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om to the second moment.
+        """
+        labels, weight = block.labels, block.weight
+
+        def of(item: Array | None, rows: Array) -> Array | None:
+            return None if item is None else item[rows]
+
+        if whole.any():
+            self._add(gaussians, block.X[whole], of(labels, whole), of(weight, whole), sums)
+        rows = np.flatnonzero(~whole)
+        patterns, which = np.unique(np.isnan(block.X[rows]), axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            self._one_pattern(gaussians, parameters, pattern, block, rows[which.ravel() == number], sums)
+
+    def _one_pattern(self, gaussians: Gaussians, parameters: Parameters, missing: Array, block: Block, rows: Array, sums: Sums) -> None:
+        X, reference = block.X[rows], gaussians.reference
+        completed = [complete(X, missing, m, S) for m, S in zip(parameters["mean"], parameters["covariance"], strict=True)]
+        with np.errstate(divide="ignore"):
+            joint = np.log(parameters["weight"])[:, None] + np.array([density for density, _, _ in completed])
+        labels, weight = (None if item is None else item[rows] for item in (block.labels, block.weight))
+        self._posterior(joint, labels, weight, sums)
+        i, j = (np.arange(len(missing)),) * 2 if self.diagonal else np.triu_indices(len(missing))
+        for k, (_, Y, spread) in enumerate(completed):
+            sums["packed"][k] += features(Y - reference[k], self.diagonal) @ joint[k]
+            sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
+
+    def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
+        """Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), with the references."""
+        packed, D = sums["packed"], parameters["mean"].shape[1]
+        return packed[:, 0], packed[:, 1 : 1 + D], unfolded(packed, D, self.diagonal)
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ r_nk log π_k N(y_n; μ_k, Σ_k), about the references that the statistics were taken about."""
+        count, first, second = self.moments_of(parameters, sums)
+        d = parameters["mean"] - sums["reference"]
+        roots = precision_roots(parameters["covariance"])
+        precision = roots.transpose(0, 2, 1) @ roots
+        # Σ r (y − μ)'P(y − μ) = tr P S − 2 d'P s + n d'P d, with d = μ − ref, s and S the moments about the reference
+        diagonal = np.diagonal(precision, axis1=1, axis2=2)
+        trace = (diagonal * second).sum(axis=1) if self.diagonal else np.einsum("kij,kij->k", precision, second)
+        towards = np.einsum("kij,kj->ki", precision, d)
+        squares = trace + (towards * (count[:, None] * d - 2.0 * first)).sum(axis=1)
+        used = count > 0
+        with np.errstate(divide="ignore"):
+            constant = np.log(parameters["weight"]) + 0.5 * (log_determinants(roots) - d.shape[1] * LOG_TAU)
+        return float((count[used] * constant[used]).sum() - 0.5 * squares[used].sum())
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Weights, means and covariances; a component without rows keeps its mean and covariance."""
+        count, first, second = self.moments_of(parameters, sums)
+        used = count > 0
+        shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
+        mean = np.where(used[:, None], sums["reference"] + shift, parameters["mean"])
+        covariance = parameters["covariance"].copy()
+        for k in np.flatnonzero(used):
+            scatter = np.diag(second[k]) if self.diagonal else second[k]
+            covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
+        covariance, floors = self._floored(self._shaped(covariance, count))
+        return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
+
+    def _shaped(self, covariance: Array, count: Array) -> Array:
+        """The covariances of the family that have the greatest likelihood: one for all, their diagonals, or their mean variance."""
+        K, D, _ = covariance.shape
+        if self.covariance == "tied":
+            shared = np.einsum("k,kij->ij", count / count.sum(), covariance)
+            return np.repeat(shared[None], K, axis=0)
+        if self.covariance == "spherical":
+            variance: Array = (np.trace(covariance, axis1=1, axis2=2) / D)[:, None, None] * np.eye(D)
+            return variance
+        return covariance * np.eye(D) if self.covariance == "diagonal" else covariance
+
+    def _floored(self, covariance: Array) -> tuple[Array, int]:
+        """Eigenvalues below the floor raised to it, and their number.
+
+        Among all Σ whose eigenvalues are at least f, n log |Σ| + tr Σ⁻¹S is least at the eigenvectors of S with the
+        eigenvalues max(λ, f): the floor is part of the M step, and the free energy does not rise by it.
+        """
+        raised, found = 0, covariance.copy()
+        for k, one in enumerate(covariance[:1] if self.covariance == "tied" else covariance):
+            values, vectors = (np.diag(one), np.eye(len(one))) if self.diagonal else np.linalg.eigh(one)
+            low = values < self.floor
+            if low.any():
+                raised += 1 if self.covariance == "spherical" else int(low.sum())
+                found[k] = (vectors * np.where(low, self.floor, values)) @ vectors.T
+                found[k] = 0.5 * (found[k] + found[k].T)
+        return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing: the greatest likelihood is sought."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of packed statistics, features and log joints."""
+        D = len(self.found.mean)
+        width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
+        return 8 * (2 * self.components * width + SLAB * (width + self.components))
+
+    def responsibilities(self, parameters: Parameters, X: Array) -> tuple[Array, Array]:
+        """(n, K) posteriors and (n,) log p(y) of rows, those with missing values by what is there."""
+        return posteriors(parameters, X, self._ready(parameters))
+
+
+def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[Array, Array]:
+    """(n, K) posteriors and (n,) log densities of rows (n, D); NaN is a missing value."""
+    found, evidence = np.empty((len(X), len(parameters["weight"]))), np.empty(len(X))
+    absent = np.isnan(X)
+    whole = np.flatnonzero(~absent.any(axis=1))
+    for start in range(0, len(whole), SLAB):
+        rows = whole[start : start + SLAB]
+        joint = gaussians.log_joint(features(X[rows] - gaussians.centre, gaussians.diagonal), X[rows])
+        evidence[rows] = normalise(joint)
+        found[rows] = joint.T
+    with np.errstate(divide="ignore"):
+        weight = np.log(parameters["weight"])
+    broken = np.flatnonzero(absent.any(axis=1))
+    patterns, which = np.unique(absent[broken], axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = broken[which.ravel() == number]
+        both = zip(parameters["mean"], parameters["covariance"], strict=True)
+        joint = weight[:, None] + np.array([complete(X[rows], pattern, m, S)[0] for m, S in both])
+        evidence[rows] = normalise(joint)
+        found[rows] = joint.T
+    return found, evidence
+
+
+def complete(X: Array, missing: Array, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
+    """Of rows (m, D) that all lack the same values: log densities of what is there (m,), the rows with conditional means in
+    the gaps (m, D), and the conditional covariance (D, D), 0 outside the gaps."""
+    there = ~missing
+    Y, spread = X.copy(), np.zeros_like(covariance)
+    if not there.any():
+        Y[:] = mean
+        return np.zeros(len(X)), Y, covariance.copy()
+    root = precision_roots(covariance[np.ix_(there, there)][None])
+    white = (X[:, there] - mean[there]) @ root[0].T
+    density = 0.5 * (log_determinants(root)[0] - there.sum() * LOG_TAU - np.square(white).sum(axis=1))
+    cross = covariance[np.ix_(missing, there)] @ root[0].T
+    Y[:, missing] = mean[missing] + white @ cross.T
+    spread[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - cross @ cross.T
+    return density, Y, spread
+
+
+def gmm(
+    source: Source,
+    components: int,
+    *,
+    covariance: str = "full",
+    floor: float | None = None,
+    init: str = "kmeans++",
+    seed: int = 0,
+    given: Parameters | None = None,
+    map: Map = map,
+) -> GMM:
+    """A mixture of so many Gaussians for the rows of a source.
+
+    floor   least variance in any direction; by default FLOOR times the mean variance of a column.  0: none.
+    init    kmeans++, random (rows drawn) or kmeans.      given  parameters to start from in its place.
+    Raises BadUsage for settings there cannot be, DataError for fewer rows than components.
+    """
+    if covariance not in COVARIANCES:
+        raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(COVARIANCES)}")
+    if components < 1 or (floor is not None and floor < 0):
+        raise BadUsage("components are at least 1, and a floor is not negative")
+    found = moments(source, map)
+    if found.rows < components:
+        raise DataError(f"{found.rows} rows cannot hold {components} components", hint=f"--components {found.rows} or fewer")
+    if given is not None and given["mean"].shape != (components, len(found.mean)):
+        raise DataError(f"the start has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
+    least = FLOOR * float(found.variance.mean()) or LEAST * (1.0 + float(np.square(found.mean).max()))
+    return GMM(components, covariance, least if floor is None else floor, found, source, init, seed, given, map)
+
+
+def parameters_count(components: int, columns: int, covariance: str) -> int:
+    """Free parameters: K − 1 weights, K D means, and the covariances."""
+    K, D = components, columns
+    return K - 1 + K * D + {"full": K * D * (D + 1) // 2, "tied": D * (D + 1) // 2, "diagonal": K * D, "spherical": K}[covariance]
+
+
+def criteria(log_likelihood: float, rows: float, parameters: int, responsibilities: Sequence[Array] = ()) -> dict[str, float]:
+    """AIC, BIC and, of the responsibilities, ICL; the smaller, the better.  log_likelihood  Σ over the rows.
+
+    BIC = −2 log L + p log n.      ICL = BIC + 2 Σ_n H(r_n).  Source: Schwarz (1978); Biernacki, Celeux & Govaert (2000).
+    """
+    found = {"aic": -2 * log_likelihood + 2 * parameters, "bic": -2 * log_likelihood + parameters * float(np.log(rows))}
+    if responsibilities:
+        entropy = -sum(float((r * np.log(np.where(r > 0, r, 1.0))).sum()) for r in responsibilities)
+        found["icl"] = found["bic"] + 2 * entropy
+    return found

@@ -1,0 +1,256 @@
+"""k-means: Lloyd's iterations with Hamerly's bounds, and minibatches.
+
+It is the mixture of Gaussians with covariances I/λ as λ → ∞: responsibilities become one-hot on the nearest mean, weights drop
+out, and λ⁻¹ F becomes half the sum of squared distances (SSE).  The ledger holds −SSE where other models have a log-likelihood.
+Source: Lloyd (1982); Makin, sec. 6.4.1; Hamerly (2010), "Making k-means even faster"; Sculley (2010) for minibatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+
+from herdcli.algorithm import Progress
+from herdcli.em import starts
+from herdcli.em.blocks import BLOCK, Block, Map, Moments, Rows, Source, Sums, moments, sampled
+from herdcli.em.driver import Parameters
+from herdcli.errors import BadUsage, DataError
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+SLACK = 1e-9  # of distances that are compared by their bounds
+TIE = 1e-10  # relative to squared norms: below it products cannot tell two centres apart
+SLAB = 1024  # rows whose distances stay in the cache
+RUN, RUNS = 64, 32  # a minibatch is so many runs of so many rows
+
+
+@dataclass
+class Bounds:
+    """What is known of a block since its centres were `centre`: which is nearest, how far at most, how far the others at least."""
+
+    centre: Array  # (K, D)
+    nearest: Array  # (m,)
+    upper: Array  # (m,)
+    lower: Array  # (m,)
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """The model for `driver.EM`; `kmeans` makes one.  Parameters: centre (K, D).
+
+    `bounds` saves time alone: without an entry for a block all its distances are computed, with the same result.
+    """
+
+    clusters: int
+    found: Moments
+    source: Source
+    init: str
+    seed: int
+    given: Array | None = None
+    bounded: bool = True
+    bounds: dict[int, Bounds] = field(default_factory=dict, compare=False)
+
+    def start(self, restart: int) -> Parameters:
+        """Centres by greedy k-means++, drawn, or given."""
+        self.bounds.clear()
+        if self.given is not None:
+            return {"centre": self.given.copy()}
+        random = generator(self.seed, Stream.EM_START, unit=restart)
+        rows = sampled(self.source, random, self.found.rows)
+        return {"centre": starts.centres(rows, self.clusters, self.init, random, np.ones(len(self.found.mean)))}
+
+    def expect(self, parameters: Parameters) -> Callable[[Block], Sums]:
+        """Statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, −SSE as log_likelihood."""
+        centre = parameters["centre"] - self.found.mean
+        apart = cdist(centre, centre)
+        np.fill_diagonal(apart, np.inf)
+        half = 0.5 * apart.min(axis=1)
+
+        def statistics(block: Block) -> Sums:
+            Z = block.X - self.found.mean
+            nearest = self._nearest(block.first, Z, centre, half) if self.bounded else closest(Z, centre)[0]
+            w = np.ones(len(Z)) if block.weight is None else block.weight
+            apart = Z - centre[nearest]
+            # one row of the matrix for each row of the block, its weight in the column of its cluster
+            members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
+            return {
+                "count": np.bincount(nearest, w, minlength=len(centre)),
+                "first": np.asarray(members.T @ Z),
+                "mass": np.array([w.sum()]),
+                "log_likelihood": np.array([-float(w @ np.einsum("nd,nd->n", apart, apart))]),
+            }
+
+        return statistics
+
+    def _nearest(self, block: int, Z: Array, centre: Array, half: Array) -> Array:
+        """(m,) nearest centres, by the bounds of the block where there are any.
+
+        A row whose nearest centre is at most u away keeps it if every other is at least l > u away, or if no other lies
+        within 2u of it.  Centres that moved by δ_k change the bounds to u + δ_nearest and l − max δ.
+        """
+        held = self.bounds.get(block)
+        if held is None:
+            nearest, upper, lower = closest(Z, centre)
+            self.bounds[block] = Bounds(centre, nearest, upper, lower)
+            return nearest
+        drift = np.sqrt(np.square(centre - held.centre).sum(axis=1))
+        held.upper += drift[held.nearest]
+        held.lower -= drift.max()
+        held.centre = centre
+        safe = np.maximum(half[held.nearest], held.lower) * (1.0 - SLACK)
+        doubtful = np.flatnonzero(held.upper >= safe)
+        held.upper[doubtful] = np.sqrt(np.square(Z[doubtful] - centre[held.nearest[doubtful]]).sum(axis=1)) * (1.0 + SLACK)
+        doubtful = doubtful[held.upper[doubtful] >= safe[doubtful]]
+        if len(doubtful):
+            held.nearest[doubtful], held.upper[doubtful], held.lower[doubtful] = closest(Z[doubtful], centre)
+        return held.nearest
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """The statistics and the centres they were assigned by."""
+        return sums | {"centre": parameters["centre"]}
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """−Σ |x − c'|² of the assignment: Σ_k n_k (|c' − x̄_k|² − |c − x̄_k|²) more than it was at the centres c."""
+        used = sums["count"] > 0
+        count = sums["count"][used]
+        mean = self.found.mean + sums["first"][used] / count[:, None]
+        after = np.square(parameters["centre"][used] - mean).sum(axis=1)
+        before = np.square(sums["centre"][used] - mean).sum(axis=1)
+        return float(sums["log_likelihood"][0] - (count * (after - before)).sum())
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Each centre to the mean of its rows; one without rows stays where it is."""
+        used = sums["count"] > 0
+        centre = parameters["centre"].copy()
+        centre[used] = self.found.mean + sums["first"][used] / sums["count"][used, None]
+        return {"centre": centre}, 0
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of the sums and the bounds."""
+        return 8 * (self.clusters * (len(self.found.mean) + SLAB) + 3 * BLOCK)
+
+
+def closest(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
+    """Of rows (m, D): the nearest of the centres (K, D), the lowest of equals; an upper bound of its distance, and a lower
+    bound of the distances of all others.
+
+    |z − c|² = |z|² − 2 z·c + |c|² from one product; where its rounding could decide, from differences.
+    """
+    nearest, upper, lower = np.empty(len(Z), dtype=np.int64), np.empty(len(Z)), np.empty(len(Z))
+    squares = np.square(centre).sum(axis=1)
+    doubled = -2.0 * centre.T
+    for start in range(0, len(Z), SLAB):
+        part = slice(start, start + SLAB)
+        rows = Z[part]
+        scores = rows @ doubled
+        scores += squares
+        at = np.arange(len(rows))
+        best = scores.argmin(axis=1)
+        first = scores[at, best]
+        scores[at, best] = np.inf
+        second = scores.min(axis=1)
+        own = np.einsum("nd,nd->n", rows, rows)
+        error = TIE * (own + squares.max())
+        close = np.flatnonzero(second - first <= error)
+        if len(close):
+            exact = cdist(rows[close], centre, "sqeuclidean")
+            best[close] = exact.argmin(axis=1)
+        nearest[part] = best
+        upper[part] = np.sqrt(np.maximum(own + first + error, 0.0))
+        lower[part] = np.sqrt(np.maximum(own + second - error, 0.0))
+    return nearest, upper, lower
+
+
+def kmeans(
+    source: Source,
+    clusters: int,
+    *,
+    init: str = "kmeans++",
+    seed: int = 0,
+    given: Array | None = None,
+    bounded: bool = True,
+    map: Map = map,
+) -> KMeans:
+    """So many clusters of the rows of a source.  Raises DataError for missing values and fewer rows than clusters."""
+    if clusters < 1:
+        raise BadUsage("there is at least 1 cluster")
+    found = moments(source, map)
+    if found.missing:
+        message = f"{found.missing} values are missing, which k-means cannot use"
+        raise DataError(message, hint="--model gmm --covariance spherical can")
+    if found.rows < clusters:
+        raise DataError(f"{found.rows} rows cannot make {clusters} clusters", hint=f"--components {found.rows} or fewer")
+    if given is not None and given.shape != (clusters, len(found.mean)):
+        raise DataError(f"the start has centres of shape {given.shape}, expected {(clusters, len(found.mean))}")
+    return KMeans(clusters, found, source, init, seed, given, bounded)
+
+
+@dataclass
+class BatchState:
+    """Centres, and the weight that each has taken in so far."""
+
+    step: int
+    centre: Array = array("K D", "centres", kind="f")
+    taken: Array = array("K", "weight of the rows behind each", kind="f")
+
+
+@dataclass(frozen=True)
+class MiniBatch:
+    """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
+
+    A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.
+    """
+
+    rows: Rows
+    start: Array  # (K, D)
+    batches: int
+    seed: int = 0
+
+    @property
+    def state(self) -> type[BatchState]:
+        """The type of its states."""
+        return BatchState
+
+    def init(self) -> BatchState:
+        """The given centres, with nothing taken in."""
+        return BatchState(0, self.start.copy(), np.zeros(len(self.start)))
+
+    def step(self, state: BatchState) -> BatchState:
+        """One minibatch."""
+        random = generator(self.seed, Stream.MINIBATCH, step=state.step)
+        starts_at = random.integers(max(1, self.rows.count - RUN + 1), size=RUNS)
+        blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
+        X = np.concatenate([block.X for block in blocks])
+        w = np.concatenate([np.ones(len(block.X)) if block.weight is None else block.weight for block in blocks])
+        nearest, _, _ = closest(X, state.centre)
+        mass = np.bincount(nearest, w, minlength=len(state.centre))
+        sums = np.asarray(csr_array((w, nearest, np.arange(len(X) + 1)), shape=(len(X), len(mass))).T @ X)
+        used = mass > 0
+        state.taken += mass
+        state.centre[used] += (sums[used] - mass[used, None] * state.centre[used]) / state.taken[used, None]
+        state.step += 1
+        return state
+
+    def done(self, state: BatchState) -> bool:
+        """Whether all batches are behind it."""
+        return state.step >= self.batches
+
+    def memory(self) -> int:
+        """Bytes of a batch and its distances."""
+        return 8 * RUN * RUNS * (self.rows.columns + len(self.start))
+
+    def progress(self, state: BatchState) -> Progress:
+        """Batches."""
+        return Progress(state.step, self.batches)
+
+    def result(self, state: BatchState) -> Array:
+        """(K, D) centres."""
+        return state.centre

@@ -1,0 +1,98 @@
+"""Where clusters begin: rows drawn, greedy k-means++, and what the rows nearest to a centre look like."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from herdcli.em.blocks import Block, Moments
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+INITS = ("kmeans++", "random")
+
+
+def completed(rows: Block, found: Moments) -> Block:
+    """Rows with column means in the place of missing values: good enough to start from."""
+    return Block(rows.first, np.where(np.isnan(rows.X), found.mean, rows.X), rows.labels, rows.weight)
+
+
+def centres(rows: Block, count: int, init: str, random: np.random.Generator, scale: Array) -> Array:
+    """(K, D) starting centres among rows (m, D); distances are of the columns divided by `scale` (D,).
+
+    Where rows are labelled, a label's centre is the mean of its rows.  Raises BadUsage for an unknown `init`.
+    """
+    if init not in INITS:
+        raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
+    chosen = drawn(rows, count, random) if init == "random" else greedy(rows.X / scale, count, random, rows.weight)
+    found: Array = rows.X[chosen].copy()
+    if rows.labels is not None:
+        if rows.labels.max() >= count:
+            raise DataError(f"label {rows.labels.max()} has no component, there are {count}", hint=f"--components {rows.labels.max() + 1}")
+        for label in np.unique(rows.labels[rows.labels >= 0]):
+            found[label] = rows.X[rows.labels == label].mean(axis=0)
+    return found
+
+
+def drawn(rows: Block, count: int, random: np.random.Generator) -> Array:
+    """Indices of `count` rows, each once where there are as many."""
+    share = None if rows.weight is None else rows.weight / rows.weight.sum()
+    there = len(rows.X) if share is None else int(np.count_nonzero(share))
+    return np.asarray(random.choice(len(rows.X), count, replace=there < count, p=share))
+
+
+def greedy(X: Array, count: int, random: np.random.Generator, weight: Array | None = None) -> Array:
+    """Indices (K,) of rows by greedy k-means++: each next centre is the best of 2 + log K drawn by squared distance.
+
+    A row is drawn with probability ∝ w |x − nearest centre|²; of the candidates the one that leaves Σ w |x − nearest|² least.
+    Source: Arthur & Vassilvitskii (2007), sec. 5; the number of trials is that of scikit-learn.
+    """
+    trials = 2 + int(math.log(count))
+    w = np.ones(len(X)) if weight is None else weight
+    squares = np.einsum("nd,nd->n", X, X)
+
+    def distances(index: Array) -> Array:
+        found: Array = X[index] @ X.T
+        found *= -2.0
+        found += squares
+        found += squares[index][:, None]
+        return np.asarray(np.maximum(found, 0.0, out=found))
+
+    chosen = np.empty(count, dtype=np.int64)
+    chosen[0] = random.choice(len(X), p=w / w.sum())
+    nearest = distances(chosen[:1])[0]
+    for k in range(1, count):
+        mass = np.cumsum(w * nearest)
+        if mass[-1] <= 0.0:  # fewer different rows than centres: the rest are repeats
+            chosen[k:] = random.choice(len(X), count - k, p=w / w.sum())
+            break
+        candidates = np.minimum(np.searchsorted(mass, random.random(trials) * mass[-1]), len(X) - 1)
+        after = np.minimum(distances(candidates), nearest)
+        best = int(np.argmin(after @ w))
+        chosen[k], nearest = candidates[best], after[best]
+    return chosen
+
+
+def moments_of_nearest(rows: Block, centre: Array, scale: Array) -> dict[str, Array]:
+    """Weight, mean and covariance of the rows nearest to each centre (their own component where they are labelled).
+
+    A component with too few rows to have a covariance of full rank takes that of all rows about their centres.
+    """
+    X, w = rows.X, np.ones(len(rows.X)) if rows.weight is None else rows.weight
+    K, D = centre.shape
+    Z, C = X / scale, centre / scale
+    nearest = np.argmin(np.square(C).sum(axis=1) - 2.0 * Z @ C.T, axis=1)
+    if rows.labels is not None:
+        nearest = np.where(rows.labels >= 0, rows.labels, nearest)
+    mass = np.bincount(nearest, w, minlength=K)
+    mean, scatter = centre.copy(), np.zeros((K, D, D))
+    for k in np.flatnonzero(mass > 0):
+        own, share = X[nearest == k], w[nearest == k]
+        mean[k] = share @ own / mass[k]
+        scatter[k] = (own - mean[k]).T @ (share[:, None] * (own - mean[k]))
+    shared = scatter.sum(axis=0) / mass.sum()
+    enough = np.bincount(nearest, minlength=K) > D
+    covariance = np.where(enough[:, None, None], scatter / np.maximum(mass, np.finfo(float).tiny)[:, None, None], shared)
+    weight = mass + 1.0  # no component starts with weight 0
+    return {"weight": weight / weight.sum(), "mean": mean, "covariance": covariance}

@@ -1,0 +1,111 @@
+"""k-means against scikit-learn, and its bounds against none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from herdcli.em import blocks, driver, gmm, kmeans
+from herdcli.errors import DataError
+
+
+def data(n: int = 10_000, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, 4)) + 3.0 * random.normal(size=(12, 4))[random.integers(12, size=n)]
+
+
+def fit(X: np.ndarray, K: int, iterations: int = 100, weight=None, restarts: int = 1, **options) -> driver.Fit:
+    source = blocks.Blocks(blocks.Table(X, weight=weight))
+    return driver.run(driver.EM(kmeans.kmeans(source, K, **options), source, driver.Settings(iterations, 0.0, restarts=restarts)))
+
+
+def test_sum_of_squares_is_scikit_learn_s_from_the_same_start() -> None:
+    cluster = pytest.importorskip("sklearn.cluster")
+    X = data()
+    given = X[:20].copy()
+    for iterations in (1, 3, 10, 300):
+        rival = cluster.KMeans(20, init=given, n_init=1, max_iter=iterations, tol=0, algorithm="lloyd").fit(X)
+        found = fit(X, 20, iterations, given=given)
+        centre = found.parameters["centre"]
+        assert np.square(cdist(X, centre)).min(axis=1).sum() == pytest.approx(rival.inertia_, rel=1e-9)
+        assert -found.log_likelihood * len(X) == pytest.approx(rival.inertia_, rel=1e-9)
+
+
+def test_bounds_save_distances_and_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, done = data(), [0]
+    original = kmeans.closest
+
+    def counted(Z, centre):
+        done[0] += len(Z)
+        return original(Z, centre)
+
+    monkeypatch.setattr(kmeans, "closest", counted)
+    bounded = fit(X, 12, 30, given=X[:12])
+    few, done[0] = done[0], 0
+    plain = fit(X, 12, 30, given=X[:12], bounded=False)
+    assert bounded.parameters["centre"].tobytes() == plain.parameters["centre"].tobytes()
+    assert bounded.ledger.free_energy.tobytes() == plain.ledger.free_energy.tobytes()
+    assert few < 0.7 * done[0]
+
+
+def test_it_ends_and_its_ledger_never_rises() -> None:
+    found = fit(data(), 8)
+    assert found.converged.all()
+    assert found.ledger.rise < 1e-12
+    assert found.ledger.kl.min() > -1e-12  # what assigning anew gains
+
+
+def test_it_is_the_limit_of_the_mixture() -> None:
+    X = data(500)
+    centre = X[:5]
+    given = {"weight": np.arange(1.0, 6.0) / 15, "mean": centre, "covariance": np.repeat(np.eye(4)[None] * 1e-6, 5, axis=0)}
+    r, _ = gmm.gmm(blocks.Blocks(blocks.Table(X)), 5, given=given).responsibilities(given, X)
+    assert np.array_equal(r, np.eye(5)[kmeans.closest(X, centre)[0]])
+
+
+def test_nearest_is_the_nearest_and_ties_go_to_the_lowest() -> None:
+    X, centre = data(3000) + 1e4, data(40, 1) + 1e4
+    nearest, upper, lower = kmeans.closest(X, centre)
+    distances = np.sort(cdist(X, centre), axis=1)
+    assert np.array_equal(nearest, cdist(X, centre).argmin(axis=1))
+    assert (upper >= distances[:, 0]).all()
+    assert (lower <= distances[:, 1]).all()
+    assert kmeans.closest(np.zeros((2, 1)), np.array([[1.0], [-1.0], [1.0]]))[0].tolist() == [0, 0]
+
+
+def test_weights_are_repeats_and_empty_clusters_stay() -> None:
+    X = data(300)
+    weight = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
+    a, b = fit(X, 4, 20, weight=weight, given=X[:4]), fit(np.concatenate([X, X[::3]]), 4, 20, given=X[:4])
+    assert a.parameters["centre"] == pytest.approx(b.parameters["centre"], abs=1e-10)
+    far = np.concatenate([X[:3], [[1e6] * 4]])
+    assert fit(X, 4, 5, given=far).parameters["centre"][3].tolist() == [1e6] * 4
+
+
+def test_rows_it_cannot_use_are_refused() -> None:
+    with pytest.raises(DataError, match="1 values are missing"):
+        fit(np.array([[1.0], [np.nan], [2.0]]), 1)
+    with pytest.raises(DataError, match="2 rows cannot make 3 clusters"):
+        fit(np.ones((2, 2)), 3)
+    assert fit(np.ones((9, 2)), 3).log_likelihood == 0.0
+
+
+def test_greedy_start_is_better_than_rows_drawn() -> None:
+    X = data(2000)
+    drawn = [fit(X, 12, 0, init="random", seed=seed).log_likelihood for seed in range(8)]
+    greedy = [fit(X, 12, 0, seed=seed).log_likelihood for seed in range(8)]
+    assert np.mean(greedy) > np.mean(drawn)
+
+
+def test_minibatches_come_near_to_lloyd() -> None:
+    X = data()
+    start = fit(X, 12, 0).parameters["centre"]
+    batches = kmeans.MiniBatch(blocks.Table(X), start, 60)
+    state = batches.init()
+    while not batches.done(state):
+        state = batches.step(state)
+    after = -fit(X, 12, 0, given=batches.result(state)).log_likelihood
+    lloyd, before = -fit(X, 12, given=start).log_likelihood, -fit(X, 12, 0, given=start).log_likelihood
+    assert after < before
+    assert after < 1.03 * lloyd

@@ -52,6 +52,15 @@ def assemble(
     )
 
 
+def flattened(X: Array) -> tuple[Array, dict[str, Any]]:
+    """Rows (n, d) of an array, and the picture's shape: (n,) is one column, (n, h, w) pictures, (n, h, w, 1) grey ones."""
+    if X.ndim == 4 and X.shape[3] == 1:
+        X = X[..., 0]
+    if X.ndim == 3:
+        return np.ascontiguousarray(X.reshape(len(X), -1)), {"image_shape": X.shape[1:]}
+    return (X.reshape(-1, 1) if X.ndim == 1 else X.reshape(len(X), -1) if X.ndim > 3 else X), {}
+
+
 def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Array, list[str] | None]:
     """Labels as integers: strings by their place among the class names, whole floats as int64."""
     if y.dtype.kind in "UTO":

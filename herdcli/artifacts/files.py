@@ -11,7 +11,7 @@ from herdcli.artifacts import guard, hdf5, header, memory, people, sniff
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.kinds import CHECKPOINT, Kind, kind_of
-from herdcli.artifacts.streams import check_destination, publish
+from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
 
 TEXT = ("csv", "svmlight")
@@ -147,11 +147,19 @@ def _read_parquet(source: Source, options: _Options) -> Artifact:
 
 def _read_export(source: Source, form: str, options: _Options) -> Dataset:
     """A data set of a format without seals."""
-    if form == "npz":
+    if form in ("npz", "npy"):
         from herdcli.artifacts import npz
 
         with source.file() as path:
-            return npz.read(path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep)
+            read: Callable[..., Dataset] = npz.read if form == "npz" else npz.read_array
+            return read(path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep)
+    if form == "arrow":
+        from herdcli.artifacts import tables
+
+        with source.file() as path:
+            return tables.read_arrow(
+                path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep
+            )
     with source.reader() as stream:
         if form == "svmlight":
             from herdcli.artifacts import svmlight
@@ -164,9 +172,9 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
 
 def output_format(path: str, format: str | None, kind: str) -> str:
     """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
-    if kind.endswith(SHARD) and (format or sniff.by_suffix(path) or "hdf5") != "hdf5":
+    if kind.endswith(SHARD) and (format or sniff.to_write(path) or "hdf5") != "hdf5":
         raise BadUsage("a shard is written as HDF5 alone", where=path, hint="herd merge writes the formats of the whole")
-    form = sniff.checked(format) if format else sniff.by_suffix(path) or "hdf5"
+    form = sniff.checked(format) if format else sniff.to_write(path) or "hdf5"
     if form not in ("hdf5", "parquet") and kind != "dataset":
         raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")
     return form
@@ -180,15 +188,18 @@ def check_output(path: str, kind: str, *, format: str | None = None, clobber: bo
 def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | None = None, clobber: bool = True) -> Written:
     """Write a value as an artifact; "-" is stdout.
 
-    format  hdf5 or parquet (sealed), csv, npz or svmlight (exports of data sets); by the suffix of
+    format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
     `path` if not given, else hdf5.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)
     form = output_format(path, format, kind.name)
     if isinstance(value, Dataset):
         validate(value)
+    packed = sniff.packing(path) if form == "csv" else None
     with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:
         _write(temporary, form, kind, value, history)
+        if packed:
+            pack(temporary, packed)
         size = os.stat(temporary).st_size
     return Written(kind.name, size)
 
@@ -204,10 +215,10 @@ def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: l
         from herdcli.artifacts import delimited
 
         delimited.write(path, value)
-    elif form == "npz":
+    elif form in ("npz", "npy"):
         from herdcli.artifacts import npz
 
-        npz.write(path, value)
+        (npz.write if form == "npz" else npz.write_array)(path, value)
     else:
         from herdcli.artifacts import svmlight
 

@@ -6,11 +6,13 @@ binary is drained once into a named temporary file while its digest is taken, an
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import errno
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import stat
 import sys
@@ -135,7 +137,7 @@ class _Tap(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_source(path: str, *, limit: int) -> Iterator[Source]:
-    """Open a path, or stdin for "-", unwrapping gzip and zstd.
+    """Open a path, or stdin for "-", unwrapping gzip, bzip2, xz and zstd.
 
     limit  bytes a compressed input may unfold to.  Raises NoInput (66) for what is missing, a
     directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
@@ -217,7 +219,7 @@ def _name_of(descriptor: int, name: str) -> str:
 def _read_into(stream: BinaryIO, buffer: bytearray, name: str) -> int:
     try:
         return int(stream.readinto(buffer) or 0)  # type: ignore[attr-defined]
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"the compressed file is cut short or damaged ({error})", where=name) from error
     except OSError as error:
         raise DataError(f"reading failed ({error.strerror or error})", where=name) from error
@@ -236,9 +238,13 @@ def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:
 
 
 def _unfolder(source: Source) -> BinaryIO | None:
-    """A stream of the bytes inside a gzip or zstd wrapping, None if there is none."""
+    """A stream of the bytes inside a gzip, bzip2, xz or zstd wrapping, None if there is none."""
     if source.head.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=source.reader())  # type: ignore[return-value]
+    if source.head.startswith(b"BZh"):
+        return bz2.BZ2File(source.reader())  # type: ignore[return-value]
+    if source.head.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMAFile(source.reader())  # type: ignore[return-value]
     if source.head.startswith(b"\x28\xb5\x2f\xfd"):
         import pyarrow as pa
 

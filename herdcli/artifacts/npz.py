@@ -10,10 +10,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from herdcli.artifacts import memory
-from herdcli.artifacts.assemble import assemble, named
+from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.people import LABELS, kept_columns, label_among
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.schema import Array
 
 ATTRIBUTES = ("units", "value_range", "image_shape", "source", "licence")
@@ -29,7 +29,7 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
         raise DataError(
             f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint="numpy.savez(FILE, X=X, y=y)"
         )
-    X = _csr(arrays, where) if sparse else arrays["X"]
+    X, pictures = (_csr(arrays, where), {}) if sparse else flattened(arrays["X"])
     labels = label_among(arrays, LABELS, label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
     used = {"X", "format", *ATTRIBUTES, *roles, *(CSR if sparse else ()), labels}
@@ -41,8 +41,26 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
     ignored = sorted(set(arrays) - used)
     if ignored:
         note(f"{where}: ignored {', '.join(ignored)}")
-    attributes = {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
+    attributes = pictures | {name: _plain(arrays[name]) for name in ATTRIBUTES if name in arrays}
     return assemble(X, roles, attributes, where=where, note=note, columns=further)
+
+
+def read_array(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
+    """The data set of a single array: rows (n, d), of a vector one column, of pictures (n, h, w) their pixels."""
+    if label is not None or keep:
+        raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
+    with open(path, "rb") as file:
+        shape, _, dtype = _header(file, "X", where)
+        if dtype.hasobject:
+            raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never read: save numbers")
+        memory.require(int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, limit, where=where)
+        file.seek(0)
+        try:
+            X = npy.read_array(file, allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise DataError(f"the array cannot be read ({error})", where=where, hint="it may be cut short or damaged") from error
+    X, pictures = flattened(X)
+    return assemble(X, {}, pictures, where=where, note=note)
 
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
@@ -121,3 +139,9 @@ def write(path: Any, data: Dataset) -> None:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 npy.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def write_array(path: Any, data: Dataset) -> None:
+    """Write the rows alone, as numpy.save does."""
+    with open(path, "wb") as out:
+        npy.write_array(out, np.ascontiguousarray(data.X.toarray() if data.is_sparse else data.X), allow_pickle=False)

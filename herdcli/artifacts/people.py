@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from herdcli.artifacts import codec, guard
-from herdcli.artifacts.assemble import assemble, named
+from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import BadUsage, DataError
 
 LABELS = ("y", "Y", "label", "labels", "class", "target", "targets")
 NAMES = ("feature_names", "class_names")
+DECLARED = ("value_range", "image_shape", "units", "source", "licence")
+CSR = {"data", "indices", "indptr"}
 
 
 def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
@@ -38,11 +40,12 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
     used = {
         path: datasets[path] for path in [*rows, *columns.values(), *(f"/{column}" for pair in kept.items() for column in pair if column)]
     }
+    used |= {f"/{role}": datasets[f"/{role}"] for role in DECLARED if f"/{role}" in datasets and role not in kept}
     guard.check_readable(used, limit=limit, where=name)
     ignored = sorted(path for path in datasets if path not in used)
     if ignored:
         note(f"{name}: ignored {', '.join(ignored)}")
-    X = _read_csr(file) if sparse else codec.read_array(datasets["/X"])
+    X, pictures = (_read_csr(file), {}) if sparse else flattened(codec.read_array(datasets["/X"]))
     parts = {role: codec.read_array(datasets[path], text=object) for role, path in columns.items()}
     if matlab:
         X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
@@ -50,7 +53,7 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
     for column, names in kept.items():
         if names:
             further[column] = named(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
-    return assemble(X, parts, _attributes(file), where=name, note=note, columns=further)
+    return assemble(X, parts, pictures | _attributes(file), where=name, note=note, columns=further)
 
 
 def kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
@@ -69,7 +72,12 @@ def label_among(found: Collection[str], candidates: Iterable[str], label: str | 
 
 
 def _is_csr(file: Any) -> bool:
-    return isinstance(file.get("X"), h5py.Group) and "csr" in (_text(file["X"].attrs.get("format")), _text(file.attrs.get("format")))
+    """Is X a group of CSR arrays?  A format, where one is declared, has to say so; `shape` stands beside them."""
+    group = file.get("X")
+    if not isinstance(group, h5py.Group) or not set(group) >= CSR:
+        return False
+    formats = {_text(holder.attrs[name]) for holder in (group, file) for name in ("format", "encoding-type") if name in holder.attrs}
+    return bool({"csr", "csr_matrix"} & formats) or not formats & {"csc", "csc_matrix", "coo", "bsr"}
 
 
 def _read_csr(file: Any) -> Any:
@@ -80,10 +88,12 @@ def _read_csr(file: Any) -> Any:
 
 
 def _attributes(file: Any) -> dict[str, Any]:
-    """What is declared of the rows, on /X or on the root."""
-    found: dict[str, Any] = {}
+    """What is declared of the rows: datasets, as herd writes arrays, or attributes of the root or of /X."""
+    found: dict[str, Any] = {
+        name: _text(file[name][()]) for name in DECLARED if isinstance(file.get(name), h5py.Dataset) and name not in file.attrs
+    }
     for holder in (file, file["X"]):
-        for name in ("value_range", "image_shape", "units", "source", "licence"):
+        for name in DECLARED:
             if name in holder.attrs:
                 found[name] = _text(holder.attrs[name])
     return found

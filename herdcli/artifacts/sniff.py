@@ -10,7 +10,8 @@ from herdcli.errors import BadUsage, DataError
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB = b"MATLAB 7.3"
-FORMATS = ("hdf5", "parquet", "npz", "csv", "svmlight")
+FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")
+PACKED = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
@@ -19,6 +20,7 @@ SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".npz": "npz",
+    ".npy": "npy",
     ".csv": "csv",
     ".tsv": "csv",
     ".svmlight": "svmlight",
@@ -26,16 +28,14 @@ SUFFIXES = {
     ".libsvm": "svmlight",
 }
 UNREAD = {
-    b"\x93NUMPY": ("a single NumPy array", "save rows and labels together: numpy.savez(FILE, X=X, y=y)"),
     b"\x80\x04": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
     b"\x80\x05": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
-    b"\xfd7zXZ": ("xz-compressed", "unpack it: xz -d"),
-    b"BZh": ("bzip2-compressed", "unpack it: bzip2 -d"),
     b"MATLAB 5.0": ("a MATLAB 5 file", "in MATLAB: save -v7.3"),
-    b"ARROW1": ("an Arrow IPC file", "write Parquet"),
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
 FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}
+WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm")
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has none
 _PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
 
 
@@ -45,8 +45,12 @@ def tell(head: bytes, name: str) -> str:
         return "hdf5"
     if head.startswith(b"PAR1"):
         return "parquet"
+    if head.startswith(b"ARROW1"):
+        return "arrow"
     if head.startswith(b"PK\x03\x04"):
         return "npz"
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
     for magic, (what, hint) in UNREAD.items():
         if head.startswith(magic):
             raise DataError(f"is {what}, which is not read", where=name, hint=hint)
@@ -92,6 +96,25 @@ def by_suffix(path: str) -> str | None:
     return SUFFIXES.get(os.path.splitext(path)[1].lower())
 
 
+def to_write(path: str) -> str | None:
+    """The format that a file to write asks for by its suffix, None without one.  Raises BadUsage for a suffix that is not written."""
+    inner, packed = os.path.splitext(path)
+    suffix = os.path.splitext(inner if packed.lower() in PACKED else path)[1]
+    found = by_suffix(suffix.join(("name", "")))
+    if packed.lower() in PACKED and found != "csv":
+        raise BadUsage(
+            f"'{packed}' is written of CSV alone", where=path, hint="write .csv.gz, .csv.zst or .h5, which is read without unpacking"
+        )
+    if (found is None and _SUFFIX.fullmatch(suffix)) or suffix.lower() == ".mat":
+        raise BadUsage(f"'{suffix}' is no format that herd writes", where=path, hint=f"known are {', '.join(WRITTEN)}")
+    return found
+
+
+def packing(path: str) -> str | None:
+    """gzip or zstd for a name that ends so."""
+    return PACKED.get(os.path.splitext(path)[1].lower())
+
+
 def checked(name: str) -> str:
     """The format of a name given by the user."""
     if name not in FORMATS:
@@ -103,7 +126,7 @@ def _decoded(head: bytes, name: str) -> str:
     text = head.decode("utf-8", "replace")
     strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text[:4096])
     if strange > 1 + min(len(text), 4096) // 100:
-        hint = f"known are {', '.join(FORMATS)}, also in gzip or zstd; text must be UTF-8"
+        hint = f"known are {', '.join(FORMATS)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
         raise DataError("the format is not recognised", where=name, hint=hint)
     return text.removeprefix("\ufeff")
 

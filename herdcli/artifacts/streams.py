@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import gzip
 import os
 import re
 import select
@@ -275,3 +276,24 @@ def _room_hint(number: int | None) -> str | None:
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error)
+
+
+def pack(path: Path, packing: str) -> None:
+    """A file compressed in its place; the same bytes give the same bytes."""
+    packed = path.with_name(f"{path.name}.packed")
+    try:
+        with open(path, "rb") as source, open(packed, "wb") as out:
+            if packing == "gzip":
+                with gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=0) as stream:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+            else:
+                import pyarrow as pa
+
+                with pa.CompressedOutputStream(pa.PythonFile(out, mode="w"), "zstd") as stream:
+                    while piece := source.read(1 << 20):
+                        stream.write(piece)
+        with open(packed, "rb") as source, open(path, "r+b") as out:
+            out.truncate(0)
+            shutil.copyfileobj(source, out, 1 << 20)
+    finally:
+        packed.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from typing import Any
 from herdcli import __version__
 from herdcli.artifacts import hdf5, header, memory, tabular
 from herdcli.artifacts.columns import from_table
+from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.kinds import Kind, lookup, upgrade
 from herdcli.errors import DataError, HerdError
 from herdcli.schema import check
@@ -125,6 +126,21 @@ def read(
     if not sealed:
         return "dataset", from_table(table, _declared(metadata), where=where, note=note, label=label, keep=keep), []
     return _decode(table, metadata[KEY], where)
+
+
+def read_arrow(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
+    """The data set of an Arrow IPC (Feather 2) file."""
+    import pyarrow as pa
+
+    try:
+        memory.require(os.path.getsize(path), limit, where=where)
+        with pa.OSFile(path) as file:
+            table = pa.ipc.open_file(file).read_all()
+            table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the Arrow file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+    return from_table(table, _declared(dict(table.schema.metadata or {})), where=where, note=note, label=label, keep=keep)
 
 
 def _require_memory(file: Any, limit: int, where: str) -> None:

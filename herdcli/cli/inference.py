@@ -80,7 +80,7 @@ def gibbs_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Sweeps of the burn-in over which gibbs cools to the network's own temperature.",
         ),
         click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
-        click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are."),
+        click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are averaged."),
     ):
         command = option(command)
     return command

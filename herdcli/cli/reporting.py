@@ -44,6 +44,8 @@ class Reporter:
         self._parts: list[Part] = []
         if path == "-":
             raise BadUsage("--report needs the name of a file", hint="--report report.html")
+        if path and not path.lower().endswith((".html", ".htm")):
+            raise BadUsage("--report writes HTML", where=path, hint="--report report.html; a browser prints it as PDF")
         if path:
             check_destination(path, clobber=session.clobber, binary=False)
 

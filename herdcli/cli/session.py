@@ -183,5 +183,5 @@ class Session:
             state = step(state)
         seconds = (time.monotonic() - started) * (steps - first) / max(1, state.step - first)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        write_stdout(f"{label}: {steps} steps, about {seconds:.3g} s and {readable(peak)} of memory\n")
+        write_stdout(f"{label}: {steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {readable(peak)} of memory\n")
         raise click.exceptions.Exit(0)

@@ -26,6 +26,7 @@ from herdcli.online.source import DENSE_ROWS, Memory, Text, gathered
 VALID, TEST = 1, 2
 MANY_STEPS = 1 << 62
 STRAINED = 30.0
+TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
 TAKEN_FROM_MODEL = (
     "algorithm covariance form loss C confidence multiclass normalize bias always_update kernel width degree budget bits zero_based classes"
 )
@@ -149,7 +150,7 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifi
         passes=settings.passes,
         shuffle=settings.shuffle,
         seed=settings.seed,
-        rows=_block_rows(settings),
+        rows=min(TRIAL_ROWS, _block_rows(settings)) if session.dry_run else _block_rows(settings),
     )
     problem = learner.Problem(settings, source, len(rows.names), columns + 1)
     _require_memory(session, problem, columns)

@@ -179,14 +179,19 @@ def comma_separated(rows: Sequence[Row]) -> str:
     return target.getvalue()
 
 
+TRUTHS = {"converged"}  # columns of yes or no, which are 1 and 0 in tables of numbers
+
+
 def json_list(rows: Sequence[Row]) -> str:
     """A list of objects with every column; null for missing and non-finite values."""
     columns = columns_of(rows)
 
-    def plain(value: Value) -> Value:
+    def plain(column: str, value: Value) -> Value:
+        if column in TRUTHS and value is not None:
+            return bool(value)
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    objects = [{column: plain(row.get(column)) for column in columns} for row in rows]
+    objects = [{column: plain(column, row.get(column)) for column in columns} for row in rows]
     return json.dumps(objects, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -243,9 +243,6 @@ def test_every_byte_of_an_npz_counts(tmp_path: Path, dataset: Dataset) -> None:
     ("head", "what"),
     [
         (pickle.dumps({"a": 1}), "a Python pickle"),
-        (b"\x93NUMPY\x01\x00", "a single NumPy array"),
-        (b"\xfd7zXZ\x00", "xz-compressed"),
-        (b"BZh91AY", "bzip2-compressed"),
         (b"MATLAB 5.0 MAT-file", "a MATLAB 5 file"),
     ],
 )

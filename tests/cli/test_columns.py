@@ -218,3 +218,17 @@ def test_networks_match_variables(run, files):
         assert run("ups-infer", "-q", f"{name}.h5", "-o", f"{name}.beliefs.h5").code == 0
     told = json.loads(run("eval", "-q", "new.beliefs.h5", "--reference", "permuted.beliefs.h5", "--format", "json").out)
     assert told[0]["marginal_error_max"] < 1e-9
+
+
+@pytest.mark.parametrize("line", [("-o", "rep.html"), ("--report", "report.pdf")])
+def test_eval_refuses_suffixes_it_does_not_write(run, files, line):
+    run("nherd-train", "-q", "train.csv", "-o", "model.h5")
+    done = run("eval", "-q", "model.h5", *line)
+    assert done.code == 2
+    assert not (files / line[1]).exists()
+
+
+def test_converged_is_a_truth_in_json(run, files):
+    run("network", "grid", "--rows", "2", "--columns", "2", "-q", "-o", "n.h5")
+    run("ups-infer", "-q", "n.h5", "-o", "b.h5")
+    assert json.loads(run("eval", "-q", "b.h5", "--format", "json").out)[0]["converged"] is True

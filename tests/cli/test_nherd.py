@@ -306,3 +306,10 @@ def test_memory_stays_constant_over_a_long_stream(tmp_path, herd_command, herd_e
         done = subprocess.run(command, cwd=tmp_path, env=herd_environment(), capture_output=True, check=True)
         sizes.append(int(done.stdout))
     assert sizes[1] < sizes[0] + 8_000
+
+
+def test_a_dry_run_tries_some_rows_in_several_steps(run, tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((950, 3)), np.arange(950) % 2
+    np.savez(tmp_path / "x.npz", X=X, y=y)
+    done = run("nherd-train", "x.npz", "--split", "1,0,0", "--dry-run")
+    assert done.out.startswith("learning: 10 steps, about ")

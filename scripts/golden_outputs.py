@@ -144,9 +144,10 @@ def command_of(base: str) -> click.Command:
     return found
 
 
-def runs() -> list[str]:
-    """Every run of the bases and their variants."""
-    return [f"{line} {variant}".strip() for base, line in BASES.items() for variant in ("", *variants(command_of(base)))]
+def runs(only: str) -> list[str]:
+    """Every run of the bases and their variants that begins so."""
+    found = [f"{line} {variant}".strip() for base, line in BASES.items() for variant in ("", *variants(command_of(base)))]
+    return [line for line in found if line.startswith(only)]
 
 
 def alone(forker: Forker, line: str, shared: Path) -> dict[str, object]:
@@ -165,7 +166,7 @@ def alone(forker: Forker, line: str, shared: Path) -> dict[str, object]:
         return outcome(subprocess.CompletedProcess(arguments, code, *texts), folder, before)
 
 
-def options() -> dict[str, object]:
+def options(only: str) -> dict[str, object]:
     """The base runs and their variants, each on files made once."""
     with tempfile.TemporaryDirectory() as name:
         shared = Path(name)
@@ -175,7 +176,7 @@ def options() -> dict[str, object]:
 
         forker = Forker(environment())
         try:
-            return {line: alone(forker, line, shared) for line in runs()}
+            return {line: alone(forker, line, shared) for line in runs(only)}
         finally:
             forker.close()
 
@@ -195,14 +196,15 @@ def main() -> int:
     parser.add_argument("action", choices=["record", "compare"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--without-pages", action="store_true", help="leave out README and manual")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="only runs that begin so, as 'herd kernel-herd'")
     arguments = parser.parse_args()
-    found = options() | ({} if arguments.without_pages else pages())
+    found = options(arguments.only) | ({} if arguments.without_pages else pages())
     if arguments.action == "record":
         arguments.file.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
         print(f"{len(found)} runs recorded")
         return 0
     before = json.loads(arguments.file.read_text(encoding="utf-8"))
-    changed = differences({run: before[run] for run in before if run in found or not arguments.without_pages}, found)
+    changed = differences({run: before[run] for run in before if run in found or not (arguments.without_pages or arguments.only)}, found)
     print("\n".join([*changed, f"{len(found)} runs, {len(changed)} differ"]))
     return 1 if changed else 0
 

@@ -35,15 +35,29 @@ class ArraySpec:
     kinds: str
     doc: str
     sparse: bool = False
+    finite: bool = False
+    low: float | None = None
+    high: float | None = None
 
 
-def array(dims: str, doc: str, *, kind: str = "fiub", optional: bool = False, sparse: bool = False) -> Any:
+def array(
+    dims: str,
+    doc: str,
+    *,
+    kind: str = "fiub",
+    optional: bool = False,
+    sparse: bool = False,
+    finite: bool = False,
+    low: float | None = None,
+    high: float | None = None,
+) -> Any:
     """A dataclass field holding an array.
 
-    dims  names separated by blanks, "C D K"; a digit is a fixed length, "2".
-    kind  NumPy dtype kinds allowed.  sparse  a scipy CSR matrix is accepted in its place.
+    dims    names separated by blanks, "C D K"; a digit is a fixed length, "2".
+    kind    NumPy dtype kinds allowed.  sparse  a scipy CSR matrix is accepted in its place.
+    finite  no NaN, no infinity.        low, high  least and largest value allowed, which NaN is neither.
     """
-    metadata = {"array": ArraySpec(tuple(dims.split()), kind, doc, sparse)}
+    metadata = {"array": ArraySpec(tuple(dims.split()), kind, doc, sparse, finite, low, high)}
     return field(default=None, metadata=metadata) if optional else field(metadata=metadata)
 
 
@@ -68,8 +82,8 @@ def joined(parts: Sequence[T], *dims: str) -> T:
     return result
 
 
-def check(value: Any, *, where: str | None = None) -> None:
-    """Raise DataError unless every declared array has its rank, dtype kind and agreeing lengths.
+def check(value: Any, *, where: str | None = None, path: str = "") -> None:
+    """Raise DataError unless every declared array has its rank, dtype kind, agreeing lengths, and values as declared.
 
     Dimension names are shared inside one dataclass, not with those nested in it.  What else must hold of the values
     of a dataclass, it says itself by a method `validate`.
@@ -84,12 +98,13 @@ def check(value: Any, *, where: str | None = None) -> None:
             continue
         if spec:
             _check_array(declared.name, item, spec, lengths, where)
+            _check_values(f"{path}/{declared.name}", item, spec, where)
         elif is_dataclass(item):
-            check(item, where=where)
+            check(item, where=where, path=f"{path}/{declared.name}")
         elif isinstance(item, (list, tuple)):
-            for part in item:
+            for index, part in enumerate(item):
                 if is_dataclass(part):
-                    check(part, where=where)
+                    check(part, where=where, path=f"{path}/{declared.name}/{index}")
     if hasattr(value, "validate"):
         try:
             value.validate()
@@ -110,3 +125,63 @@ def _check_array(name: str, item: Any, spec: ArraySpec, lengths: dict[str, tuple
         expected, source = (int(dim), "the format") if dim.isdigit() else lengths.setdefault(dim, (length, name))
         if length != expected:
             raise DataError(f"dataset '{name}' has {length:,} along {dim}, '{source}' has {expected:,}".replace(",", " "), where=where)
+
+
+def _check_values(name: str, item: Any, spec: ArraySpec, where: str | None) -> None:
+    values = item.data if hasattr(item, "indptr") else item
+    if not values.size or (not spec.finite and spec.low is None and spec.high is None):
+        return
+    if spec.finite and values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise DataError(f"{name} has values that are not finite", where=where)
+    low, high = values.min(), values.max()
+    if not ((spec.low is None or low >= spec.low) and (spec.high is None or high <= spec.high)):
+        lowest, highest = (f"{end:g}" if end is not None else "" for end in (spec.low, spec.high))
+        allowed = f"{lowest} … {highest}" if lowest and highest else f"≥ {lowest}" if lowest else f"≤ {highest}"
+        raise DataError(f"{name} has {low if spec.low is not None and not low >= spec.low else high}, allowed is {allowed}", where=where)
+
+
+def require_place(name: str, values: Array | None, count: int, of: str, *, low: int = 0) -> None:
+    """Raise DataError unless integers lie in `low` … count − 1, the places of `of`."""
+    if values is not None and values.size and not low <= values.min() <= values.max() < count:
+        raise DataError(f"{name} must hold {low} … {count - 1}, {of}")
+
+
+def require_picture(shape: Array | None, count: int, name: str = "image_shape", of: str = "columns") -> None:
+    """Raise DataError unless an image, or a lattice, of this height and width has so many places."""
+    if shape is not None and int(shape[0]) * int(shape[1]) != count:
+        raise DataError(f"{name} {shape[0]}×{shape[1]} does not match the {count} {of}")
+
+
+def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
+    """Raise DataError unless offsets rise from 0 to `count`, the length of the array they divide."""
+    ends = offset.astype(np.int64)  # differences of unsigned numbers would wrap
+    if not ends.size or ends[0] != 0 or ends[-1] != count or (ends[1:] < ends[:-1]).any():
+        raise DataError(f"dataset '{name}' does not divide '{what}'")
+
+
+def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
+    """Raise DataError unless the arrays, lists and dataclasses of `value` have the types and shapes of those of `model`.
+
+    What is empty in `model` may have grown, so may the fields that its class names in `grows`; what is None in one may be there in
+    the other.
+    """
+    for declared in fields(model):
+        ours, theirs, name = getattr(model, declared.name), getattr(value, declared.name), f"{path}/{declared.name}"
+        if ours is None or theirs is None or declared.name in getattr(model, "grows", ()):
+            continue
+        if isinstance(ours, np.ndarray):
+            _check_same(name, theirs, ours, where)
+        elif is_dataclass(ours):
+            check_like(theirs, ours, where=where, path=name)
+        elif isinstance(ours, (list, tuple)) and ours:
+            if len(ours) != len(theirs):
+                raise DataError(f"{name} has {len(theirs)} parts, this run has {len(ours)}", where=where)
+            for index, (part, other) in enumerate(zip(ours, theirs, strict=True)):
+                if is_dataclass(part):
+                    check_like(other, part, where=where, path=f"{name}/{index}")
+
+
+def _check_same(name: str, item: Array, model: Array, where: str | None) -> None:
+    fits = item.ndim == model.ndim and all(a == b or b == 0 for a, b in zip(item.shape, model.shape, strict=True))
+    if not fits or item.dtype.kind != model.dtype.kind:
+        raise DataError(f"{name} is {item.dtype} {item.shape}, this run has {model.dtype} {model.shape}", where=where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, TypeVar
 
+from herdcli import schema
 from herdcli.artifacts import codec, guard, hdf5, header, memory
 from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.kinds import CHECKPOINT
@@ -30,8 +31,10 @@ def save_checkpoint(path: str, state: Any, digest: str) -> None:
         hdf5.write(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
 
 
-def load_checkpoint(path: str, state_type: type[State], digest: str) -> State | None:
+def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: State | None = None) -> State | None:
     """The state saved at `path`, None if there is no file.
+
+    like  a state of the same run, mostly its first: what is loaded must have its types and shapes.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
     or no checkpoint.
@@ -52,7 +55,10 @@ def load_checkpoint(path: str, state_type: type[State], digest: str) -> State | 
                 _refuse_other(str(attributes.get("configuration")), digest, path)
                 guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
                 state: State = codec.read(file, state_type, where=path)
-                return state
+        schema.check(state, where=path)
+        if like is not None:
+            schema.check_like(state, like, where=path)
+        return state
 
 
 def _refuse_other(saved: str, wanted: str, path: str) -> None:

@@ -161,11 +161,14 @@ class Session:
         digest += f" {self.shard}" if self.shard else ""
         state = init()
         if path and self.resume:
-            saved = artifacts.load_checkpoint(path, type(state), digest)
+            saved = artifacts.load_checkpoint(path, type(state), digest, like=state)
             if saved is None:
                 self.console.note(f"no checkpoint at {path} yet: starting afresh")
             else:
                 state, self._saved = saved, True
+                if not 0 <= state.step <= steps:
+                    raise DataError(f"is at step {state.step} of {steps}", where=path)
+                step = _fitting(step, state, path)
                 self.console.note(f"going on from step {state.step}" + ("" if until else f" of {steps}"))
 
         def keep(now: S) -> None:
@@ -185,3 +188,19 @@ class Session:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         write_stdout(f"{label}: {steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {readable(peak)} of memory\n")
         raise click.exceptions.Exit(0)
+
+
+def _fitting(step: Callable[[S], S], resumed: S, path: str) -> Callable[[S], S]:
+    """`step`, whose first call tells whether what a checkpoint holds, in the right types and shapes, can be gone on from."""
+
+    def guarded(state: S) -> S:
+        if state is not resumed:
+            return step(state)
+        try:
+            return step(state)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise DataError(
+                f"holds no state that this run can go on from ({error})", where=path, hint="start afresh without --resume"
+            ) from error
+
+    return guarded

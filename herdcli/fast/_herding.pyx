@@ -43,10 +43,17 @@ cdef _hidden_pass(const uint64_t[:, ::1] rows, const int32_t[:, ::1] weights, co
     cdef uint64_t *sign_words = NULL
     cdef int64_t count = rows.shape[0], stride = 0
     cdef int words = <int>rows.shape[1], visible = <int>weights.shape[0], hidden = <int>weights.shape[1]
+    _check(words, (visible + 63) // 64)
+    _check(b.shape[0], visible)
+    _check(c.shape[0], hidden)
+    _check(energy.shape[0], count)
+    _room(scratch, max(c_hidden_scratch(words), 8 * (4 * hidden + visible)), visible, hidden)
     if count == 0:
         return
     if signs is not None:
         out = signs
+        _check(out.shape[0], (count + 63) // 64)
+        _check(out.shape[1], (hidden + 31) // 32 * 32)
         sign_words = &out[0, 0]
         stride = out.shape[1]
     with nogil:
@@ -60,6 +67,19 @@ def herding_update(int32_t[:, ::1] weights, int32_t[:, ::1] sample, const uint64
     """See the twin."""
     cdef int64_t norm
     cdef int words = <int>columns.shape[1], visible = <int>weights.shape[0], hidden = <int>weights.shape[1]
+    _check(sample.shape[0], visible)
+    _check(sample.shape[1], hidden)
+    _check(columns.shape[0], visible)
+    _check(words, (n + 63) // 64)
+    _check(signs.shape[0], words)
+    _check(signs.shape[1], (hidden + 31) // 32 * 32)
+    _check(x.shape[0], visible)
+    _check(z.shape[0], hidden)
+    _check(hidden_sum.shape[0], hidden)
+    _check(column_size.shape[0], hidden)
+    _check(row_size.shape[0], visible)
+    if n < 1 or visible < 1 or hidden < 1:
+        raise ValueError("there is nothing to update")
     with nogil:
         norm = c_update_pass(&weights[0, 0], &sample[0, 0], &columns[0, 0], &signs[0, 0], signs.shape[1], n, words, visible, hidden, spin, step,
                              &x[0], &z[0], &hidden_sum[0], &column_size[0], &row_size[0])
@@ -73,6 +93,11 @@ def ascend(weights, const int64_t[::1] b, const int64_t[::1] c, int8_t[::1] x, i
     cdef const int64_t[:, ::1] wide
     cdef int64_t sweeps
     cdef int visible = <int>b.shape[0], hidden = <int>c.shape[0], low = -1 if spin else 0
+    _check(weights.shape[0], visible)
+    _check(weights.shape[1], hidden)
+    _check(x.shape[0], visible)
+    _check(z.shape[0], hidden)
+    _room(scratch, 8 * (4 * hidden + visible), visible, hidden)
     if weights.dtype == np.int32:
         narrow = weights
         with nogil:
@@ -82,3 +107,15 @@ def ascend(weights, const int64_t[::1] b, const int64_t[::1] c, int8_t[::1] x, i
         with nogil:
             sweeps = c_ascend_wide(&wide[0, 0], &b[0], &c[0], visible, hidden, &x[0], &z[0], low, flip, limit, <int64_t *>&scratch[0])
     return sweeps
+
+
+cdef int _check(Py_ssize_t length, Py_ssize_t expected) except -1:
+    if length != expected:
+        raise ValueError(f"an array has length {length} where {expected} is expected")
+    return 0
+
+
+cdef int _room(unsigned char[::1] scratch, int64_t size, int visible, int hidden) except -1:
+    if visible < 1 or hidden < 1 or scratch.shape[0] < size:
+        raise ValueError("too little scratch, or no units")
+    return 0

@@ -154,15 +154,15 @@ class Run:
     M: Array = array("D K", "pair weights times n", kind="i")
     b: Array = array("D", "visible weights times n", kind="i")
     c: Array = array("K", "hidden weights times n", kind="i")
-    x: Array = array("D", "visible units of the last pseudo-sample", kind="i")
-    z: Array = array("K", "its hidden units", kind="i")
+    x: Array = array("D", "visible units of the last pseudo-sample", kind="i", low=-1, high=1)
+    z: Array = array("K", "its hidden units", kind="i", low=-1, high=1)
     pair_sum: Array = array("D K", "Σ_t x z' over pseudo-samples", kind="i")
     visible_sum: Array = array("D", "Σ_t x over pseudo-samples", kind="i")
     hidden_sum: Array = array("K", "Σ_t z over pseudo-samples", kind="i")
     hidden_data: Array = array("K", "Σ_t Σ_n z_n over rows", kind="i")
     weight_norm: Array = array("T", "‖w‖ after each iteration", kind="f")
     visible_norm: Array = array("T", "‖b‖ after each iteration, times 1/n", kind="f")
-    energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f")
+    energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f", finite=True)
     states: Array = array("S P", "kept pseudo-samples: bits of x, then of z, each padded to bytes", kind="u")
     averaged: int = 0  # iterations summed in `energy`
     sweeps: int = 0  # of block ascent, in all
@@ -176,6 +176,11 @@ class State:
     step: int
     iteration: int
     runs: list[Run]
+
+    def validate(self) -> None:
+        """Raise DataError for an iteration that there is not."""
+        if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
+            raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
 
 
 def total_steps(problem: Problem) -> int:

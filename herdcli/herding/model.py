@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.herding.features import values
 from herdcli.numerics.scores import Scores
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_picture, require_place
 
+FEATURES = ("xz", "x", "x,xx", "rows")
 GROWTH = 1.5  # ‖w‖ at T over ‖w‖ at T/2 beyond which the weights count as running away
 
 
@@ -17,10 +19,10 @@ GROWTH = 1.5  # ‖w‖ at T over ‖w‖ at T/2 beyond which the weights count 
 class Moments:
     """Sums over the iterations of what the pseudo-samples' features were; divide by the iterations for averages."""
 
-    visible: Array = array("C D", "Σ_t x_t, or of the features of real rows", kind="if")
+    visible: Array = array("C D", "Σ_t x_t, or of the features of real rows", kind="if", finite=True)
     pair: Array | None = array("C D K", "Σ_t x_t z_t', with hidden units", kind="i", optional=True)
     hidden: Array | None = array("C K", "Σ_t z_t", kind="i", optional=True)
-    visible_pair: Array | None = array("C P", "Σ_t x_i x_j for i < j, without hidden units", kind="i", optional=True)
+    visible_pair: Array | None = array("C P", "Σ_t x_i x_j for i < j, without hidden units", kind="i", optional=True, finite=True)
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ class Rates:
     Source: Welling (2009), eq. 22 (without its stray Σ w).
     """
 
-    visible: Array = array("C D", "Σ_t Σ_n x_n", kind="if")
-    scale: Array = array("C", "iterations times rows", kind="if")
+    visible: Array = array("C D", "Σ_t Σ_n x_n", kind="if", finite=True)
+    scale: Array = array("C", "iterations times rows", kind="if", finite=True, low=1)
     pair: Array | None = array("C D K", "Σ_t Σ_n x_n z_n'", kind="i", optional=True)
     hidden: Array | None = array("C K", "Σ_t Σ_n z_n", kind="i", optional=True)
-    visible_pair: Array | None = array("C P", "Σ_t Σ_n x_i x_j for i < j", kind="if", optional=True)
+    visible_pair: Array | None = array("C P", "Σ_t Σ_n x_i x_j for i < j", kind="if", optional=True, finite=True)
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ class Gap:
 class Herding:
     """C runs (one, or one per class).  Weights of run c are M[c]/n[c], b[c]/n[c], c[c]/n[c]."""
 
-    n: Array = array("C", "unit of the weights: they are the stored numbers over n", kind="i")
-    b: Array = array("C D", "visible weights times n", kind="if")
-    x: Array = array("C D", "last pseudo-sample (for real rows the row's features)", kind="if")
+    n: Array = array("C", "unit of the weights: they are the stored numbers over n", kind="i", low=1)
+    b: Array = array("C D", "visible weights times n", kind="if", finite=True)
+    x: Array = array("C D", "last pseudo-sample (for real rows the row's features)", kind="if", finite=True)
     weight_norm: Array = array("T C", "‖w‖ after each iteration", kind="f")
     states: Array = array(
         "C S B", "kept pseudo-samples, oldest first: bits of x, then of z, each padded to bytes; or the row's index", kind="u"
@@ -73,8 +75,8 @@ class Herding:
     seed: int
     M: Array | None = array("C D K", "pair weights times n", kind="i", optional=True)
     c: Array | None = array("C K", "hidden weights times n", kind="i", optional=True)
-    z: Array | None = array("C K", "hidden units of the last pseudo-sample", kind="i", optional=True)
-    J: Array | None = array("C P", "weights of x_i x_j, i < j, times n", kind="if", optional=True)
+    z: Array | None = array("C K", "hidden units of the last pseudo-sample", kind="i", optional=True, low=-1, high=1)
+    J: Array | None = array("C P", "weights of x_i x_j, i < j, times n", kind="if", optional=True, finite=True)
     visible_norm: Array | None = array("T C", "‖b‖ after each iteration", kind="f", optional=True)
     wide_from: Array | None = array(
         "C",
@@ -83,16 +85,48 @@ class Herding:
         optional=True,
     )
     ascent_sweeps: Array | None = array("C", "sweeps of block ascent per iteration", kind="f", optional=True)
-    units: Array | None = array("D", "indices of the units kept; constant ones are pruned", kind="i", optional=True)
+    units: Array | None = array("D", "indices of the units kept; constant ones are pruned", kind="i", optional=True, low=0)
     all_units: int = 0  # units before pruning
     decoupled: bool = False  # driven by rates, without data
     step_sizes: list[int] | None = None  # pair, visible, hidden
     scores: Scores | None = None
     classes: list[str] | None = None
-    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None
     value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
     feature_names: list[str] | None = None  # of all columns, before pruning
+
+    def validate(self) -> None:
+        """Raise DataError unless features, kept states, moments, rates, units and scores belong to these runs."""
+        D, K = self.b.shape[1], 0 if self.z is None else self.z.shape[1]
+        if self.features not in FEATURES or not self.b.size:
+            raise DataError(f"features are '{self.features}' of {D} units, expected one of {', '.join(FEATURES)}")
+        if (self.features == "xz") != all(part is not None for part in (self.M, self.c, self.z)):
+            raise DataError(f"features are '{self.features}' and hidden units {'there' if K else 'missing'}")
+        if self.representation not in ("spin", "binary", "real"):
+            raise DataError(f"representation is '{self.representation}', expected spin, binary or real")
+        if self.features != "rows" and (self.x.min() < -1 or self.x.max() > 1):
+            raise DataError("/x has values beyond 1")
+        width = 4 if self.features == "rows" else -(-D // 8) - (-K // 8)
+        if self.states.shape[2] != width or self.states.dtype != np.uint8:
+            raise DataError(f"/states has {self.states.shape[2]} bytes of type {self.states.dtype} a sample, expected {width} of uint8")
+        for name, part in (("moments", self.moments), ("rates", self.rates)):
+            self._require_same(f"/{name}/visible", part.visible, self.b)
+            self._require_same(f"/{name}/pair", part.pair, self.M)
+            self._require_same(f"/{name}/hidden", part.hidden, self.c)
+        if len(self.gap.largest_visible) != self.count:
+            raise DataError(f"/gap has {len(self.gap.largest_visible)} runs, there are {self.count}")
+        if self.units is not None:
+            require_place("/units", self.units, self.all_units, "a unit")
+        require_picture(self.image_shape, self.all_units if self.units is not None else D)
+        if self.classes is not None and len(self.classes) != self.count:
+            raise DataError(f"/classes has {len(self.classes)} names for {self.count} runs")
+        if self.scores is not None and self.classes is not None:
+            self.scores.require_classes(self.count)
+
+    def _require_same(self, name: str, part: Array | None, weights: Array | None) -> None:
+        if part is not None and (weights is None or part.shape != weights.shape):
+            raise DataError(f"{name} has shape {part.shape}, its weights {None if weights is None else weights.shape}")
 
     @property
     def count(self) -> int:

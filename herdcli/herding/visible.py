@@ -155,7 +155,7 @@ class Run:
     x: Array = array("D", "the last state", kind="i")
     chosen: int = 0  # index of the last row chosen
     weight_norm: Array = array("T", "‖w‖ after each iteration", kind="f")
-    energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f")
+    energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f", finite=True)
     states: Array = array("S P", "kept pseudo-samples: bits of x padded to bytes, or the row's index in 4 bytes", kind="u")
     averaged: int = 0
 
@@ -167,6 +167,11 @@ class State:
     step: int
     iteration: int
     runs: list[Run]
+
+    def validate(self) -> None:
+        """Raise DataError for an iteration that there is not."""
+        if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
+            raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
 
 
 def total_steps(problem: Problem) -> int:

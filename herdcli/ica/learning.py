@@ -110,10 +110,10 @@ class State:
 
     step: int
     epsilon: float  # leapfrog step size
-    J: Array = array("M D", "filters", kind="f")
-    gamma: Array = array("M", "weights of the experts", kind="f")
-    J_velocity: Array = array("M D", "last update of J", kind="f")
-    gamma_velocity: Array = array("M", "last update of γ", kind="f")
+    J: Array = array("M D", "filters", kind="f", finite=True)
+    gamma: Array = array("M", "weights of the experts", kind="f", finite=True)
+    J_velocity: Array = array("M D", "last update of J", kind="f", finite=True)
+    gamma_velocity: Array = array("M", "last update of γ", kind="f", finite=True)
     good_J: Array = array("M D", "filters when the acceptance was last as wanted", kind="f")
     good_gamma: Array = array("M", "γ at that time", kind="f")
     J_sum: Array = array("M D", "of the last updates, where they are averaged", kind="f")

@@ -33,7 +33,7 @@ class State:
     step: int
     iterations: int
     converged: bool
-    J: Array = array("D D", "filters", kind="f")
+    J: Array = array("D D", "filters", kind="f", finite=True)
     experts: list[str] | None = None  # the density of each output, at the end
 
 

@@ -80,11 +80,11 @@ class State:
     stage: int
     done: bool
     loss: float
-    J: Array = array("M D", "filters", kind="f")
-    G: Array = array("M M", "relative gradient", kind="f")
-    h: Array = array("M M", "curvature h_ij", kind="f")
-    moves: Array = array("m M M", "last steps P", kind="f")
-    changes: Array = array("m M M", "changes of G along them", kind="f")
+    J: Array = array("M D", "filters", kind="f", finite=True)
+    G: Array = array("M M", "relative gradient", kind="f", finite=True)
+    h: Array = array("M M", "curvature h_ij", kind="f", finite=True)
+    moves: Array = array("m M M", "last steps P", kind="f", finite=True)
+    changes: Array = array("m M M", "changes of G along them", kind="f", finite=True)
     trace: Array = array("T", "mean log-likelihood after each step", kind="f")
     signs: Array | None = array("M", "of auto: 1 for sech, -1 for the bimodal density", kind="i", optional=True)
     switched: Array | None = array("M", "of auto: how often an output's density has changed", kind="i", optional=True)

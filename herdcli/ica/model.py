@@ -9,7 +9,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.ica.experts import EXPERTS
 from herdcli.numerics.whitening import Whitening
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_picture
 
 ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding")
 
@@ -37,32 +37,31 @@ class Filters:
 
     algorithm: str
     objective: str  # what trace.objective is: "log_likelihood", "entropy", "contrast", "bound" or "negentropy"
-    J: Array = array("M D", "filters, acting on whitened rows", kind="f")
-    gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f")
-    power: Array = array("M", "variance that an output puts into the raw rows", kind="f")
-    kurtosis: Array = array("M", "excess kurtosis of each output over the training rows", kind="f")
+    J: Array = array("M D", "filters, acting on whitened rows", kind="f", finite=True)
+    gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f", finite=True)
+    power: Array = array("M", "variance that an output puts into the raw rows", kind="f", finite=True)
+    kurtosis: Array = array("M", "excess kurtosis of each output over the training rows", kind="f", finite=True)
     whitening: Whitening
     trace: Trace
     rows: int  # training rows
     iterations: int  # updates done
     seed: int
-    dictionary: Array | None = array("D M", "sparse coding: z ≈ dictionary @ s", kind="f", optional=True)
+    dictionary: Array | None = array("D M", "sparse coding: z ≈ dictionary @ s", kind="f", optional=True, finite=True)
     noise: float = 0.0  # sparse coding: standard deviation of z given s
     posterior: str | None = None  # sparse coding: map, laplace or variational
     density: str | None = None  # infomax: the density whose distribution function squashes the outputs
-    topography: Array | None = array("K M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True)
-    grid: Array | None = array("2", "height and width of the topographic map", kind="iu", optional=True)
-    mixing: Array | None = array("C S", "known mixing x = A s of C raw columns, for the Amari distance", kind="f", optional=True)
-    holdout: Array | None = array("h D", "whitened rows of split 2", kind="f", optional=True)
-    image_shape: Array | None = array("2", "height and width of a raw row seen as a picture", kind="iu", optional=True)
+    topography: Array | None = array("K M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True, finite=True)
+    grid: Array | None = array("2", "height and width of the topographic map", kind="iu", optional=True, low=1)
+    mixing: Array | None = array(
+        "C S", "known mixing x = A s of C raw columns, for the Amari distance", kind="f", optional=True, finite=True
+    )
+    holdout: Array | None = array("h D", "whitened rows of split 2", kind="f", optional=True, finite=True)
+    image_shape: Array | None = array("2", "height and width of a raw row seen as a picture", kind="iu", optional=True, low=1)
     feature_names: list[str] | None = None  # of the raw columns, which other rows are matched by
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and belong together."""
-        for name in ("J", "gamma", "dictionary", "topography", "mixing"):
-            item = getattr(self, name)
-            if item is not None and not np.isfinite(item).all():
-                raise DataError(f"/{name} has values that are not finite")
+        require_picture(self.image_shape, self.whitening.mean.size)
         if self.algorithm not in ALGORITHMS:
             raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
         if self.J.shape[1] != len(self.whitening.forward):

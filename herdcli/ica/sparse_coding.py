@@ -184,7 +184,7 @@ class State:
     """The dictionary and the trace."""
 
     step: int
-    A: Array = array("D M", "dictionary, columns of length 1", kind="f")
+    A: Array = array("D M", "dictionary, columns of length 1", kind="f", finite=True)
     objective: Array = array("U", "mean of each update's rows", kind="f")
 
 

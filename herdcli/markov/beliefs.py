@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.network import Factor, Network
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_offsets, require_place
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Beliefs:
     covariance  (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
     """
 
-    node: Array = array("P", "marginals of all variables", kind="f")
+    node: Array = array("P", "marginals of all variables", kind="f", low=0, high=1 + 1e-9)
     node_offset: Array = array("N", "where each variable's marginal begins, and the end", kind="iu")
     clique_scope: Array = array("S", "variables of all cliques", kind="iu")
     clique_scope_offset: Array = array("C", "where each clique's variables begin, and the end", kind="iu")
-    clique: Array = array("Q", "marginals of all cliques, last variable fastest", kind="f")
+    clique: Array = array("Q", "marginals of all cliques, last variable fastest", kind="f", low=0, high=1 + 1e-9)
     clique_offset: Array = array("C", "where each clique's marginal begins, and the end", kind="iu")
     algorithm: str = ""
     converged: bool = True
@@ -54,9 +54,18 @@ class Beliefs:
     fixed_point_energy: Array | None = array("K", "free energies of the fixed points found by restarts", kind="f", optional=True)
     fixed_point_runs: Array | None = array("K", "how many runs ended in each", kind="iu", optional=True)
     trace: Trace = field(default_factory=no_trace)
-    covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True)
+    covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     names: list[str] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts are divided as they are long."""
+        require_offsets("node_offset", self.node_offset, len(self.node), "node")
+        require_offsets("clique_scope_offset", self.clique_scope_offset, len(self.clique_scope), "clique_scope")
+        require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
+        require_place("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
+        if self.names is not None and len(self.names) != len(self.node_offset) - 1:
+            raise DataError(f"/names has {len(self.names)} names for {len(self.node_offset) - 1} variables")
 
     def marginals(self) -> list[Array]:
         """The marginal of each variable."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.fit import Fit
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_offsets, require_picture, require_place
 
 Factor = tuple[tuple[int, ...], Array]
 MOST_AXES = 60  # NumPy arrays have at most 64
@@ -39,6 +39,10 @@ class Network:
     states: list[str] | None = None  # names of all states, variable by variable
     directed: bool = False
     fit: Fit | None = None  # how it was learned
+
+    def validate(self) -> None:
+        """Raise DataError for whatever no network can have."""
+        validate(self)
 
     @property
     def count(self) -> int:
@@ -112,17 +116,33 @@ def validate(network: Network) -> Network:
     if (bad := np.flatnonzero(cardinality < 1)).size:
         raise DataError(f"variable {bad[0]} has cardinality {cardinality[bad[0]]}, expected 1 or more")
     for what, flat, offset in (("scope", network.scope, network.scope_offset), ("table", network.table, network.table_offset)):
-        if not len(offset) or offset[0] != 0 or offset[-1] != len(flat) or (np.diff(offset) < 0).any():
-            raise DataError(f"dataset '{what}_offset' does not divide '{what}'")
+        require_offsets(f"{what}_offset", offset, len(flat), what)
     if len(network.scope) and (network.scope.min() < 0 or network.scope.max() >= n):
         at = int(np.flatnonzero((network.scope < 0) | (network.scope >= n))[0])
         a = int(np.searchsorted(network.scope_offset, at, side="right")) - 1
         raise DataError(f"factor {a} names variable {network.scope[at]}, there are {n} (0 to {n - 1})")
     for a in np.flatnonzero(_suspects(network)).tolist():
         _check_factor(network, a)
+    _check_extras(network)
     for i, marginal in network.observations().items():
         check_marginal(network, i, marginal)
     return network
+
+
+def _check_extras(network: Network) -> None:
+    """Names, lattice and observed variables belong to the variables there are."""
+    if network.names is not None and len(network.names) != network.count:
+        raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
+    if network.states is not None and len(network.states) != int(network.cardinality.sum()):
+        raise DataError(f"/states has {len(network.states)} names for {int(network.cardinality.sum())} states")
+    require_picture(network.shape, network.count, "shape", "variables")
+    if (network.observed is None) != (network.observed_marginal is None):
+        raise DataError("/observed and /observed_marginal are there both or not at all")
+    if network.observed is None or network.observed_marginal is None:
+        return
+    require_place("/observed", network.observed, network.count, "a variable")
+    if int(network.cardinality[network.observed].sum()) != len(network.observed_marginal):
+        raise DataError(f"/observed_marginal has {len(network.observed_marginal)} values, the observed variables have other states")
 
 
 def _suspects(network: Network) -> Array:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from herdcli.schema import Array, array
+from herdcli.errors import DataError
+from herdcli.schema import Array, array, require_place
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,20 @@ class Scores:
     training rows: of rbm scored by models that did not see them (cross-fitting), of herding by the runs they drove.
     """
 
-    energy: Array = array("n C", "energy of each row under each class's model", kind="f")
+    energy: Array = array("n C", "energy of each row under each class's model", kind="f", finite=True)
     y: Array = array("n", "index of the row's class in `classes`", kind="iu")
-    split: Array = array("n", "0 train, 1 valid, 2 test", kind="iu")
+    split: Array = array("n", "0 train, 1 valid, 2 test", kind="iu", low=0, high=2)
     nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
     majority: int = 0  # the class most frequent among the training rows
+
+    def require_classes(self, count: int) -> None:
+        """Raise DataError unless there is a column for each of so many models, and the classes are theirs."""
+        if self.energy.shape[1] != count:
+            raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {count} models")
+        require_place("/scores/y", self.y, count, "one of the models")
+        require_place("/scores/nearest", self.nearest, count, "one of the models", low=-1)
+        if not 0 <= self.majority < count:
+            raise DataError(f"/scores/majority is {self.majority}, there are {count} models")
 
 
 def standardise(energy: Array, training: Array) -> Array:

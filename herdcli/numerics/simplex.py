@@ -32,7 +32,7 @@ class Hull:
     gram: Array = array("capacity capacity", "k between points of the support", kind="f")
     factor: Array = array("capacity capacity", "lower Cholesky factor of gram + shift", kind="f")
     linear: Array = array("capacity", "z at the support", kind="f")
-    weight: Array = array("capacity", "weights, positive, of sum 1", kind="f")
+    weight: Array = array("capacity", "weights, positive, of sum 1", kind="f", finite=True)
 
 
 def empty(capacity: int, shift: float) -> Hull:

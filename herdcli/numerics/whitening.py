@@ -32,10 +32,10 @@ class Whitening:
     forward @ backward is the identity of n dimensions; backward @ forward projects on the components kept.
     """
 
-    mean: Array = array("D", "mean of the rows", kind="f")
-    forward: Array = array("n D", "acts on centred rows", kind="f")
-    backward: Array = array("D n", "undoes `forward`", kind="f")
-    variance: Array = array("R", "variance of the rows along each component kept, descending", kind="f")
+    mean: Array = array("D", "mean of the rows", kind="f", finite=True)
+    forward: Array = array("n D", "acts on centred rows", kind="f", finite=True)
+    backward: Array = array("D n", "undoes `forward`", kind="f", finite=True)
+    variance: Array = array("R", "variance of the rows along each component kept, descending", kind="f", finite=True)
     total: float = 0.0  # variance of the rows over all directions
     method: str = "pca"  # what was done: pca, zca, centre or fa
     dropped: int = 0  # directions of no variance, left out
@@ -47,7 +47,9 @@ class Whitening:
         return float(self.variance.sum()) / self.total
 
     def validate(self) -> None:
-        """Raise DataError for a method that there is not."""
+        """Raise DataError for a method that there is not, or nothing that is kept."""
+        if not self.mean.size or not len(self.forward):
+            raise DataError("the whitening keeps nothing")
         if self.method not in ("pca", "zca", "centre", "fa"):
             raise DataError(f"whitening is '{self.method}', expected one of pca, zca, centre, fa")
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.quadrature.space import TIE, Space
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_place
 
 RULES = ("away", "pairwise", "bpcg")
 PER_ATOM = 50  # iterations allowed for each atom wanted
@@ -31,10 +32,16 @@ class State:
     size: int
     ended: str  # "" while running, else why it ended
     index: Array = array("m", "candidates in use", kind="i")
-    weight: Array = array("m", "their weights, of sum 1", kind="f")
+    weight: Array = array("m", "their weights, of sum 1", kind="f", finite=True)
     mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
     gap: Array = array("m", "duality gap then", kind="f")
-    running: Array = array("N", "g at the candidates", kind="f")
+    running: Array = array("N", "g at the candidates", kind="f", finite=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless the atoms in use are candidates."""
+        if not 1 <= self.size <= len(self.index):
+            raise DataError(f"has {self.size} atoms in use and room for {len(self.index)}")
+        require_place("/index", self.index[: self.size], len(self.running), "a candidate")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.numerics import simplex
 from herdcli.numerics.simplex import Hull
 from herdcli.quadrature.space import TIE, Space
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_place
 
 PER_ATOM = 10  # major cycles allowed for each atom wanted
 PATIENCE = 5  # refused or useless atoms in a row that mean the limit of rounding
@@ -28,8 +29,15 @@ class State:
     stalled: int
     mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
     gap: Array = array("m", "duality gap then", kind="f")
-    running: Array = array("N", "g at the candidates", kind="f")
+    running: Array = array("N", "g at the candidates", kind="f", finite=True)
     refused: Array = array("r", "candidates that lie in the affine hull of the atoms to rounding", kind="i")
+
+    def validate(self) -> None:
+        """Raise DataError unless the atoms in use are candidates."""
+        if not 1 <= self.hull.size <= min(len(self.hull.ids), len(self.mmd)):
+            raise DataError(f"has {self.hull.size} atoms in use and room for {min(len(self.hull.ids), len(self.mmd))}")
+        for name, places in (("/hull/ids", self.hull.ids[: self.hull.size]), ("/refused", self.refused)):
+            require_place(name, places, len(self.running), "a candidate")
 
 
 @dataclass(frozen=True)

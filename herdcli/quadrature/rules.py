@@ -27,7 +27,7 @@ from herdcli.quadrature.polish import Polish, polished
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_place
 
 RULES = ("herding", "line-search", "open-loop", "step", "random", "sobol")
 EQUAL = ("herding", "random", "sobol")  # rules whose weights are equal
@@ -59,12 +59,18 @@ class State:
     linear: float  # w'z; of equal-weight rules Σ_u z
     best: int  # the candidate that is next, −1 if none
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
-    atoms: Array = array("m d", "the points", kind="f")
-    embedding: Array = array("m", "μ at the points", kind="f")
-    rate: Array = array("m", "ρ with which each atom came in", kind="f")
+    atoms: Array = array("m d", "the points", kind="f", finite=True)
+    embedding: Array = array("m", "μ at the points", kind="f", finite=True)
+    rate: Array = array("m", "ρ with which each atom came in", kind="f", finite=True)
     mmd: Array = array("m", "‖g_t − μ‖ of t = 1 … m atoms", kind="f")
     gap: Array = array("m", "duality gap of g_t, NaN without candidates", kind="f")
-    running: Array = array("N", "g at the candidates; of equal-weight rules Σ_u k", kind="f")
+    running: Array = array("N", "g at the candidates; of equal-weight rules Σ_u k", kind="f", finite=True)
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are candidates, and no more than there is room for."""
+        require_place("/index", self.index, len(self.running), "a candidate", low=-1)
+        if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
+            raise DataError(f"has {self.step} atoms and candidate {self.best} next, of {len(self.index)} and {len(self.running)}")
 
 
 @dataclass(frozen=True)

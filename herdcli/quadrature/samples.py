@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.quadrature import active_set, min_norm_point, rules
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_place
 
 
 @dataclass(frozen=True)
@@ -38,37 +39,58 @@ class Projected:
 class Continuation:
     """What a longer run of one group goes on from: the state of its rule, and the embedding."""
 
-    embedding: Array = array("N", "μ at the candidates", kind="f")
+    embedding: Array = array("N", "μ at the candidates", kind="f", finite=True)
     norm: float = 0.0
     sequence: rules.State | None = None
     active: active_set.State | None = None
     hull: min_norm_point.State | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the state is of the embedding's candidates."""
+        for state in (self.sequence, self.active, self.hull):
+            if state is not None and len(state.running) != len(self.embedding):
+                raise DataError(f"/state has {len(state.running)} candidates, the embedding {len(self.embedding)}")
 
 
 @dataclass(frozen=True)
 class Samples:
     """m atoms in d columns.  Entry t of a trace belongs to the first t atoms of its group."""
 
-    x: Array = array("m d", "the atoms, in the units of the input", kind="f")
-    index: Array = array("m", "row of the input (or candidate), −1 for a point that is none", kind="i")
-    weight: Array = array("m", "weights, of sum 1 in each group unless they are free", kind="f")
+    x: Array = array("m d", "the atoms, in the units of the input", kind="f", finite=True)
+    index: Array = array("m", "row of the input (or candidate), −1 for a point that is none", kind="i", low=-1)
+    weight: Array = array("m", "weights, of sum 1 in each group unless they are free", kind="f", finite=True)
     mmd: Array = array("m", "MMD of t atoms under the rule's own weights", kind="f")
     gap: Array = array("m", "duality gap of t atoms, NaN where there is none", kind="f")
     rate: Array | None = array("m", "step size with which each atom came in", kind="f", optional=True)
     group: Array | None = array("m", "group of each atom, an index into group_names", kind="i", optional=True)
     summary: Summary | None = None
     projected: Projected | None = None
-    moment: Array | None = array("F", "E Φ under the target, of feature kernels on few ±1 units", kind="f", optional=True)
+    moment: Array | None = array("F", "E Φ under the target, of feature kernels on few ±1 units", kind="f", optional=True, finite=True)
     passes: Array | None = array("q", "MMD at the start and after each swap pass of the first group", kind="f", optional=True)
     rule: str = "herding"
     weights: str = "rule"
     kernel: str = ""
-    scale: Array | None = array("d", "what the columns were divided by", kind="f", optional=True)
+    scale: Array | None = array("d", "what the columns were divided by", kind="f", optional=True, finite=True)
     target: str = "rows"
     ended: str = ""  # why fewer atoms than asked for
     group_names: list[str] | None = None
     feature_names: list[str] | None = None
     state: list[Continuation] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless groups, figures and what a longer run goes on from belong to these atoms."""
+        require_place("/group", self.group, self.groups, "a group")
+        if not self.x.size:
+            raise DataError("/x holds no atoms")
+        if self.scale is not None and not (self.scale != 0).all():
+            raise DataError("/scale has a 0")
+        if self.feature_names is not None and len(self.feature_names) != self.x.shape[1]:
+            raise DataError(f"/feature_names has {len(self.feature_names)} names, /x has {self.x.shape[1]} columns")
+        for name, count in (("summary", self.summary and len(self.summary.mmd)), ("state", self.state and len(self.state))):
+            if count and count != self.groups:
+                raise DataError(f"/{name} has {count} groups, there are {self.groups}")
+        if self.projected is not None:
+            require_place("/projected/group", self.projected.group, self.groups, "a group")
 
     @property
     def groups(self) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import active_set, closed_form, embedding, min_norm_point, rules, swap
 from herdcli.quadrature.embedding import EmbeddingState
@@ -120,6 +120,12 @@ class State:
     hull: min_norm_point.State | None
     swap: swap.State | None
     done: list[Result]
+    grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done")  # differ from group to group
+
+    def validate(self) -> None:
+        """Raise DataError for a phase that there is not."""
+        if self.phase not in PHASES or self.group < 0 or not 0 <= self.begun <= self.step:
+            raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
 
 
 def group_of(problem: Problem, state: State) -> Group:

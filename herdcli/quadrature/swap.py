@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.quadrature.space import TIE, Space
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_place
 
 
 @dataclass
@@ -24,10 +24,14 @@ class State:
     quadratic: float  # Σ_uv k
     linear: float  # Σ_u μ
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
-    atoms: Array = array("m d", "the points", kind="f")
-    embedding: Array = array("m", "μ at the points", kind="f")
-    running: Array = array("N", "Σ_u k at the candidates", kind="f")
+    atoms: Array = array("m d", "the points", kind="f", finite=True)
+    embedding: Array = array("m", "μ at the points", kind="f", finite=True)
+    running: Array = array("N", "Σ_u k at the candidates", kind="f", finite=True)
     mmd: Array = array("p", "MMD at the start and after each pass", kind="f")
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are candidates."""
+        require_place("/index", self.index, len(self.running), "a candidate", low=-1)
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,14 @@ class State:
     """M models and all that their future depends on.  Float32 but for the trace."""
 
     step: int
-    W: Array = array("M D K", "pair weights", kind="f")
-    b: Array = array("M D", "visible biases", kind="f")
-    c: Array = array("M K", "hidden biases", kind="f")
-    W_velocity: Array = array("M D K", "last update of W", kind="f")
-    b_velocity: Array = array("M D", "last update of b", kind="f")
-    c_velocity: Array = array("M K", "last update of c", kind="f")
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
+    W_velocity: Array = array("M D K", "last update of W", kind="f", finite=True)
+    b_velocity: Array = array("M D", "last update of b", kind="f", finite=True)
+    c_velocity: Array = array("M K", "last update of c", kind="f", finite=True)
     trace: Array = array("E M", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
-    chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True)
+    chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True, finite=True)
     W_fast: Array | None = array("M D K", "what fast weights add to W in the chains", kind="f", optional=True)
     b_fast: Array | None = array("M D", "the same of b", kind="f", optional=True)
     c_fast: Array | None = array("M K", "the same of c", kind="f", optional=True)

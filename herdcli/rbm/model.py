@@ -13,7 +13,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.units import Family, TwoState, family
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_picture, require_place
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Rows:
     """Rows kept for evaluation, as the model sees them (units' values); split 1 valid, 2 test."""
 
     X: Array = array("n D", "rows in the visible units' values", kind="iuf")
-    split: Array = array("n", "1 valid, 2 test", kind="iu")
+    split: Array = array("n", "1 valid, 2 test", kind="iu", low=0, high=2)
     y: Array | None = array("n", "index of the row's class in `classes`", kind="iu", optional=True)
 
 
@@ -61,18 +61,13 @@ class Trace:
     reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit", kind="f")
 
 
-def _validate_labels(name: str, y: Array, count: int) -> None:
-    if len(y) and (y.min() < 0 or y.max() >= count):
-        raise DataError(f"{name} must hold 0 … {count - 1}, one of the models")
-
-
 @dataclass(frozen=True, kw_only=True)
 class RBM1:
     """The `rbm` artifact as version 1 wrote it: two-state units, CD or PCD."""
 
-    W: Array = array("C D K", "pair weights", kind="f")
-    b: Array = array("C D", "visible biases", kind="f")
-    c: Array = array("C K", "hidden biases", kind="f")
+    W: Array = array("C D K", "pair weights", kind="f", finite=True)
+    b: Array = array("C D", "visible biases", kind="f", finite=True)
+    c: Array = array("C K", "hidden biases", kind="f", finite=True)
     visible_units: str
     hidden_units: str
     algorithm: str
@@ -90,9 +85,11 @@ class RBM1:
     holdout: Rows | None = None
     scores: Scores | None = None
     classes: list[str] | None = None
-    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a pixel is on
-    value_range: Array | None = array("2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True)
+    value_range: Array | None = array(
+        "2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True, finite=True
+    )
 
     def upgrade(self) -> RBM:
         """The same model as the present version has it."""
@@ -120,9 +117,9 @@ class RBM(RBM1):
     sparsity_cost: float = 0.1
     fast_rate: float = 0.0  # of fast weights; 0: the learning rate
     fast_decay: float = 0.95
-    column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
-    column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
-    training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True)
+    column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True, finite=True)
+    column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True, finite=True)
+    training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True, finite=True)
     feature_names: list[str] | None = None  # of the columns, which other rows are matched by
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
@@ -130,9 +127,9 @@ class RBM(RBM1):
 
     def validate(self) -> None:
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
-        for name in ("W", "b", "c"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise DataError(f"/{name} has values that are not finite")
+        if self.W.size == 0:
+            raise DataError("/W is empty")
+        require_picture(self.image_shape, self.W.shape[1])
         for name in ("visible_units", "hidden_units"):
             try:
                 units = family(getattr(self, name))
@@ -148,10 +145,7 @@ class RBM(RBM1):
         if self.holdout is not None:
             self._validate_rows(self.holdout)
         if self.scores is not None:
-            if self.scores.energy.shape[1] != self.count or not np.isfinite(self.scores.energy).all():
-                raise DataError(f"/scores/energy must be finite and have {self.count} columns, one for each model")
-            for name in ("y", "nearest"):
-                _validate_labels(f"/scores/{name}", getattr(self.scores, name), self.count)
+            self.scores.require_classes(self.count)
 
     def _validate_rows(self, rows: Rows) -> None:
         if rows.X.shape[1] != self.W.shape[1]:
@@ -161,7 +155,7 @@ class RBM(RBM1):
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
         if rows.y is not None:
-            _validate_labels("/holdout/y", rows.y, self.count)
+            require_place("/holdout/y", rows.y, self.count, "one of the models")
 
     @property
     def count(self) -> int:

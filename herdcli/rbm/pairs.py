@@ -18,7 +18,7 @@ from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import family
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_picture
 
 ITERATIONS = 2000  # minibatches, which is how the thesis' "iterations" are read
 DEFAULTS = Settings(
@@ -57,27 +57,30 @@ class PairRBM:
     Images are in unit values; of rate units those are counts, not proportions.
     """
 
-    W1: Array = array("D K", "weights of the first image", kind="f")
-    W2: Array = array("D K", "weights of the second image", kind="f")
-    b1: Array = array("D", "biases of the first image's pixels", kind="f")
-    b2: Array = array("D", "biases of the second image's pixels", kind="f")
-    c: Array = array("K", "hidden biases", kind="f")
+    W1: Array = array("D K", "weights of the first image", kind="f", finite=True)
+    W2: Array = array("D K", "weights of the second image", kind="f", finite=True)
+    b1: Array = array("D", "biases of the first image's pixels", kind="f", finite=True)
+    b2: Array = array("D", "biases of the second image's pixels", kind="f", finite=True)
+    c: Array = array("K", "hidden biases", kind="f", finite=True)
     settings: Settings
     pairs: int  # ordered pairs that were learned from
     trace: Array = array("E", "mean squared reconstruction error per visible unit, by epoch", kind="f")
-    split: Array = array("n", "part of each row of the data set: 0 train, 1 valid, 2 test, 3 none", kind="iu")
-    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    split: Array = array("n", "part of each row of the data set: 0 train, 1 valid, 2 test, 3 none", kind="iu", low=0, high=3)
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
-    value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True)
+    value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True, finite=True)
     feature_names: list[str] | None = None  # of the columns, which other rows are matched by
 
     def validate(self) -> None:
-        """Raise DataError unless parameters are finite and the families are known."""
-        for name in ("W1", "W2", "b1", "b2", "c"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise DataError(f"/{name} has values that are not finite")
-        if len(self.split) and not 0 <= self.split.min() <= self.split.max() <= 3:
-            raise DataError("/split may hold 0 train, 1 valid, 2 test, 3 none")
+        """Raise DataError unless there are pixels, and the families are known."""
+        if self.W1.size == 0:
+            raise DataError("/W1 is empty")
+        require_picture(self.image_shape, len(self.b1))
+        for name in (self.settings.visible_units, self.settings.hidden_units):
+            try:
+                family(name)
+            except BadUsage as error:
+                raise DataError(error.message) from error
 
     def harmonium(self) -> Harmonium:
         """The model of rows (v¹, v²) in float64."""

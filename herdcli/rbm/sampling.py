@@ -57,7 +57,7 @@ class Problem:
 class State:
     """Where the chains are, and the rows kept so far, those of the first round first.  Float32."""
 
-    hidden: Array = array("M chains K", "hidden states", kind="f")
+    hidden: Array = array("M chains K", "hidden states", kind="f", finite=True)
     rows: Array = array("M rounds chains D", "rows kept, 0 where none are yet", kind="f")
     step: int = 0
 

@@ -56,9 +56,9 @@ class DBN:
 class Finished:
     """A layer that has been learned."""
 
-    W: Array = array("D K", "pair weights", kind="f")
-    b: Array = array("D", "visible biases", kind="f")
-    c: Array = array("K", "hidden biases", kind="f")
+    W: Array = array("D K", "pair weights", kind="f", finite=True)
+    b: Array = array("D", "visible biases", kind="f", finite=True)
+    c: Array = array("K", "hidden biases", kind="f", finite=True)
     trace: Array = array("E", "reconstruction error of each epoch", kind="f")
 
 

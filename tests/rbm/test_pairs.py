@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from herdcli import schema
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import learning, matching, pairs
 from herdcli.rbm.settings import Settings
@@ -129,18 +130,18 @@ def test_what_pairs_cannot_be_made_of_is_refused(faces):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "says"), [("W2", np.nan, "/W2 has values that are not finite"), ("split", 4, "/split may hold 0")]
+    ("field", "value", "says"), [("W2", np.nan, "/W2 has values that are not finite"), ("split", 4, "/split has 4, allowed is 0 … 3")]
 )
 def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, says):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, varies = pairs.problem(images, index, QUICK)
     model = pairs.assemble(problem, learning.init(problem), varies, images, index, np.zeros(9, dtype=np.uint8))
-    model.validate()
+    schema.check(model)
     edited = getattr(model, field).copy()
     edited[0] = value
     with pytest.raises(DataError, match=f"^{says}"):
-        replace(model, **{field: edited}).validate()
+        schema.check(replace(model, **{field: edited}))
 
 
 def test_the_defaults_are_those_of_the_thesis():

@@ -1,0 +1,112 @@
+"""Artifacts and checkpoints that anybody could have edited and sealed again: refused in one line, never a crash, never believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from herdcli.artifacts import header
+
+
+def edited(source: Path, target: Path, name: str, value: Any) -> Path:
+    """A copy of an artifact with one dataset or attribute in the place of another, sealed again."""
+    target.write_bytes(source.read_bytes())
+    with h5py.File(target, "r+") as file:
+        group, _, last = name.rpartition("/")
+        parent = file[group or "/"]
+        if last in parent.attrs:
+            parent.attrs[last] = value
+        else:
+            if last in parent:
+                del parent[last]
+            parent[last] = value
+        kind = str(file.attrs["kind"])
+    header.seal_file(target, kind)
+    return target
+
+
+@pytest.fixture(scope="module")
+def digits() -> bytes:
+    """Forty rows of 0 and 1, two classes."""
+    rows = np.random.default_rng(0).integers(0, 2, (40, 6))
+    lines = ["a,b,c,d,e,f,label,split"] + [
+        ",".join(map(str, row)) + f",{i % 2},{'train' if i < 30 else 'test'}" for i, row in enumerate(rows)
+    ]
+    return "\n".join(lines).encode()
+
+
+@pytest.fixture
+def halted(herd: Callable[..., Any], tmp_path: Path, digits: bytes) -> tuple[Path, tuple[str, ...]]:
+    """A checkpoint of `herd herd` that was stopped by a full disk, and the line that goes on from it."""
+    (tmp_path / "rows.csv").write_bytes(digits)
+    line = ("herd", "rows.csv", "--hidden", "5", "--iterations", "2000", "--burn-in", "10", "--checkpoint", "run.ck", "--every", "1")
+    assert herd(*line, "-o", "/dev/full").code == 74
+    assert herd(*line, "-o", "whole.h5").code == 0
+    assert herd(*line, "-o", "/dev/full").code == 74
+    return tmp_path / "run.ck", (*line, "--resume", "-o", "resumed.h5")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("runs/0/x", np.ones(2, dtype=np.int8)),
+        ("runs/0/M", np.zeros((3, 2), dtype=np.int32)),
+        ("runs/0/z", np.full(5, 7, dtype=np.int8)),
+        ("runs/0/weight_norm", np.zeros(3)),
+        ("runs/0/states", np.zeros((5, 1), dtype=np.uint8)),
+        ("step", np.int64(-4)),
+        ("iteration", np.int64(5000)),
+    ],
+)
+def test_a_crafted_checkpoint_is_refused(herd: Callable[..., Any], halted: Any, name: str, value: Any) -> None:
+    checkpoint, line = halted
+    edited(checkpoint, checkpoint.with_name("evil.ck"), name, value)
+    checkpoint.with_name("evil.ck").replace(checkpoint)
+    ended = herd(*line)
+    assert ended.code == 65, ended.err
+    assert "run.ck" in ended.err
+
+
+ARTIFACTS: dict[str, tuple[str, ...]] = {
+    "herding": ("herd", "rows.csv", "--hidden", "3", "--iterations", "30", "--burn-in", "10"),
+    "rbm": ("fit-rbm", "rows.csv", "--hidden", "3", "--epochs", "1", "--per-class"),
+    "samples": ("kernel-herd", "rows.csv", "-m", "4"),
+    "network": ("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border"),
+    "beliefs": ("ups-infer", "network.h5", "--algorithm", "ups"),
+    "ica": ("ica", "rows.csv", "--algorithm", "ml"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "told"),
+    [
+        ("herding", "states", np.zeros((1, 3, 9), dtype=np.uint8), "/states"),
+        ("herding", "n", np.zeros(1, dtype=np.int64), "/n"),
+        ("rbm", "W", np.full((2, 6, 3), np.nan), "/W has values that are not finite"),
+        ("rbm", "scores/y", np.full(10, 10**6), "/scores/y must hold 0 … 1"),
+        ("rbm", "image_shape", np.array([2**40, 2**40]), "image_shape"),
+        ("samples", "weight", np.full(4, np.nan), "/weight has values that are not finite"),
+        ("network", "observed", np.full(8, 99), "/observed must hold 0 … 8"),
+        ("network", "shape", np.array([2**40, 2**40]), "shape 1099511627776×1099511627776"),
+        ("beliefs", "node", np.full(18, 7.0), "/node has 7.0, allowed is 0 … 1"),
+        ("ica", "whitening/mean", np.full(6, np.nan), "/whitening/mean has values that are not finite"),
+        ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
+    ],
+)
+def test_crafted_artifacts_are_refused(
+    herd: Callable[..., Any], tmp_path: Path, digits: bytes, kind: str, name: str, value: Any, told: str
+) -> None:
+    (tmp_path / "rows.csv").write_bytes(digits)
+    for needed in ("network", kind) if kind == "beliefs" else (kind,):
+        made = herd(*ARTIFACTS[needed], "-o", f"{needed}.h5")
+        assert made.code == 0, made.err
+    edited(tmp_path / f"{kind}.h5", tmp_path / "evil.h5", name, value)
+    for command in ("info", "eval"):
+        ended = herd(command, "evil.h5")
+        assert (ended.code, "evil.h5" in ended.err) == (65, True), ended.err
+        assert told in ended.err

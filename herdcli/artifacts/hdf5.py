@@ -58,18 +58,23 @@ def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any
         raise DataError(
             "the root attributes do not say what the seal says", where=where, hint="was it edited? herd seal FILE writes a new seal"
         )
-    if int(attributes.get("format-version", 1)) > FORMAT_VERSION:
-        hint = "update with: pip install --upgrade herdcli"
-        raise DataError(f"is written in format {attributes['format-version']}, this herd reads {FORMAT_VERSION}", where=where, hint=hint)
+    require_format(attributes.get("format-version", 1), where=where)
     attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)
     return attributes
+
+
+def require_format(version: Any, *, where: str) -> None:
+    """Raise DataError for files of a format newer than this program."""
+    if int(version) > FORMAT_VERSION:
+        hint = "update with: pip install --upgrade herdcli"
+        raise DataError(f"is written in format {version}, this herd reads {FORMAT_VERSION}", where=where, hint=hint)
 
 
 def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
     """The provenance list of an artifact from its JSON text."""
     try:
         history = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         history = None
     if not isinstance(history, list) or not all(isinstance(stage, dict) for stage in history):
         raise DataError("the provenance is not a JSON list of records", where=where)

@@ -23,6 +23,7 @@ from herdcli.schema import check
 
 KEY, DIGEST_KEY = b"herd", b"herd.sha256"
 ZEROS = b"0" * 64
+FORMAT_MARK = b'"format": "herd"'
 ROW_GROUP_BYTES = 1 << 26
 
 
@@ -66,12 +67,17 @@ def digest_place(descriptor: int) -> int | None:
 
     The footer is Thrift: the key, then 0x18 (a string follows), 0x40 (64 bytes).
     """
+    footer, start = _footer(descriptor)
+    found = footer.rfind(DIGEST_KEY + b"\x18\x40")
+    return None if found < 0 else start + found + len(DIGEST_KEY) + 2
+
+
+def _footer(descriptor: int) -> tuple[bytes, int]:
+    """The bytes of the metadata, and where they begin."""
     size = os.fstat(descriptor).st_size
     length = int.from_bytes(os.pread(descriptor, 4, size - 8), "little") if size >= 12 else 0
     start = max(4, size - 8 - length)
-    footer = os.pread(descriptor, size - 8 - start, start)
-    found = footer.rfind(DIGEST_KEY + b"\x18\x40")
-    return None if found < 0 else start + found + len(DIGEST_KEY) + 2
+    return os.pread(descriptor, size - 8 - start, start), start
 
 
 def digest_of(descriptor: int, place: int) -> str:
@@ -95,6 +101,8 @@ def verify(path: str, *, where: str) -> str | None:
             raise DataError("the Parquet file is cut short", where=where, hint=header.DAMAGED_HINT)
         place = digest_place(descriptor)
         if place is None:
+            if FORMAT_MARK in _footer(descriptor)[0]:  # an artifact whose digest's own key was hit
+                raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
             return None
         stated = os.pread(descriptor, 64, place).decode("ascii", "replace")
         if digest_of(descriptor, place) != stated:
@@ -175,9 +183,10 @@ def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:
 def _decode(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]]]:
     try:
         attributes = json.loads(text)
-        history, kind = attributes["provenance"], lookup(attributes["kind"], where=where)
+        hdf5.require_format(attributes["format-version"], where=where)
+        history, kind = hdf5.parse_history(json.dumps(attributes["provenance"]), where=where), lookup(attributes["kind"], where=where)
         version, fields = int(attributes["kind-version"]), attributes["fields"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
     value = tabular.from_table(table, fields, kind.type_of(version, where=where), where=where)
     check(value, where=where)

@@ -87,7 +87,7 @@ def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str
             if item is not None:
                 values[declared.name] = item
         return cls(**values)
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise DataError(f"the table is no {cls.__name__} ({error})", where=where) from error
 
 

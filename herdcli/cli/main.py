@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -164,7 +165,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     _limit_blas()
     name = next((arg for arg in args if not arg.startswith("-")), "")
     label = f"herd {name}" if name in COMMANDS else "herd"
-    previous = {number: signal.signal(number, _on_signal) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    own = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
+    previous = {number: signal.signal(number, _on_signal) for number in (signal.SIGTERM, signal.SIGUSR1) if own}
     try:
         code = _invoke(args)
     except BaseException as error:

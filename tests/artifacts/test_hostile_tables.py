@@ -1,0 +1,59 @@
+"""Parquet whose seal's own key was hit, or whose JSON nobody would have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from herdcli.artifacts import Dataset, load, save, seal, tables
+from herdcli.errors import DataError
+
+
+@pytest.fixture
+def table(tmp_path: Path, dataset: Dataset) -> Path:
+    """A sealed data set."""
+    path = tmp_path / "rows.parquet"
+    save(str(path), dataset, [])
+    return path
+
+
+def test_a_hit_in_the_key_of_the_digest_is_a_lost_seal(table: Path) -> None:
+    data = table.read_bytes()
+    first = data.rindex(tables.DIGEST_KEY)
+    for at in range(first, first + len(tables.DIGEST_KEY) + 2):
+        table.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert seal.check_file(str(table)).code == 65, at
+        with pytest.raises(DataError):
+            load(str(table))
+
+
+def rewritten(path: Path, change: dict[str, Any] | str) -> None:
+    """The same table with other metadata, sealed."""
+    whole = pq.read_table(path)
+    text = dict(pq.ParquetFile(path).metadata.metadata)[tables.KEY].decode()
+    text = json.dumps(json.loads(text) | change) if isinstance(change, dict) else change
+    with pq.ParquetWriter(path, whole.schema.remove_metadata(), compression="none") as writer:
+        writer.write_table(whole)
+        writer.add_key_value_metadata({tables.KEY.decode(): text, tables.DIGEST_KEY.decode(): tables.ZEROS.decode()})
+    tables.seal_file(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format-version": 99}, "is written in format 99, this herd reads 1"),
+        ({"kind-version": float("inf")}, "is no|cannot be read"),
+        ({"provenance": 7}, "the provenance is not a JSON list of records"),
+        ({"provenance": ["text"]}, "the provenance is not a JSON list of records"),
+        ("[" * 100_000, "the herd metadata cannot be read"),
+        ("[]", "the herd metadata cannot be read"),
+    ],
+)
+def test_metadata_of_other_types_are_refused(table: Path, change: dict[str, Any] | str, told: str) -> None:
+    rewritten(table, change)
+    with pytest.raises(DataError, match=told):
+        load(str(table))

@@ -149,14 +149,22 @@ class Session:
         return self._pool.map(function, *iterables)
 
     def iterate(
-        self, step: Callable[[S], S], init: Callable[[], S], *, steps: int, label: str, until: Callable[[S], bool] | None = None
+        self,
+        step: Callable[[S], S],
+        init: Callable[[], S],
+        *,
+        steps: int,
+        label: str,
+        until: Callable[[S], bool] | None = None,
+        after: Callable[[S], tuple[float, int]] | None = None,
     ) -> S:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress.
 
         until  says when a stream of unknown length has ended; `steps` is then a bound, and there is no bar.
+        after  for --dry-run, from a state: the seconds and bytes of what follows the steps.
         """
         if self.dry_run:
-            self._print_plan(step, init(), steps, label)
+            self._print_plan(step, init(), steps, label, after)
         path, digest = self.checkpoint, provenance.digest(self.record())
         digest += f" {self.shard}" if self.shard else ""
         state = init()
@@ -179,13 +187,17 @@ class Session:
             shown = None if until else progress
             return iterate.run(step, state, steps=steps, until=until, checkpoint=keep if path else None, every=self.every, progress=shown)
 
-    def _print_plan(self, step: Callable[[S], S], state: S, steps: int, label: str) -> NoReturn:
+    def _print_plan(
+        self, step: Callable[[S], S], state: S, steps: int, label: str, after: Callable[[S], tuple[float, int]] | None
+    ) -> NoReturn:
         """Try the first steps, say what the whole would take, and end the command."""
         started, first = time.monotonic(), state.step
         while state.step < steps and time.monotonic() - started < TRIAL_SECONDS:
             state = step(state)
         seconds = (time.monotonic() - started) * (steps - first) / max(1, state.step - first)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        more, size = after(state) if after else (0.0, 0)
+        seconds, peak = seconds + more, peak + size
         write_stdout(f"{label}: {steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {readable(peak)} of memory\n")
         raise click.exceptions.Exit(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cli import shards
@@ -50,9 +51,8 @@ def finish(session: Session, whole: BeliefsShard, history: Artifact, options: Ma
         made = best(whole.parts)
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
         session.console.note(f"{len(whole.parts)} starts: distinct fixed points of free energy {told or '(none converged)'}")
-    summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + (
-        "" if made.algorithm == "gibbs" else f", log Z {made.log_z:.10g}"
-    )
+    summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + ("" if made.converged else ", not converged")
+    summary += "" if made.algorithm == "gibbs" else f", log Z {made.log_z:.10g}"
     if not made.converged:
         _not_converged(session, made, options["on_nonconvergence"])
     if form == "hdf5":
@@ -97,25 +97,29 @@ def _run(session: Session, network: Network, settings: Settings, first: bool = T
     method = algorithms.method(network, settings)
     if method.note and first:
         session.console.note(method.note)
+    init = method.init if begun is None else lambda: begun
     state = session.iterate(
-        method.step, method.init if begun is None else lambda: begun, steps=method.steps, until=method.done, label=settings.algorithm
+        method.step, init, steps=method.steps, until=method.done, label=settings.algorithm, after=partial(algorithms.remaining, method)
     )
     size, what = method.bytes_needed(state)
     session.require_memory(size, what)
     if settings.algorithm == "junction-tree":
         session.console.note(what.rstrip(","))
-    return method.result(state)
+    found = method.result(state)
+    if found.warning:
+        session.console.warn(f"{found.warning}; --algorithm bp or ups")
+    return found
 
 
 def _not_converged(session: Session, made: Any, wanted: str) -> None:
     message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
     if made.algorithm == "gibbs":
         message = f"the chains of gibbs disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
-    hint = "ups converges on every network: --algorithm ups"
+    hint = "--algorithm ups, whose free energy falls in every iteration"
     if made.algorithm in ("ups", "double-loop"):
         hint = "raise --iterations"
     elif made.algorithm == "gbp":
         hint = "--damping 0.5, or --algorithm double-loop, which converges"
     if wanted == "error":
         raise NotConverged(message, hint=hint)
-    session.console.warn(f"{message}; {hint}")
+    session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")

@@ -20,7 +20,7 @@ from herdcli.cli.inference import (
 from herdcli.cli.network_input import check_text_output, load_network, network_format_option, output_format
 from herdcli.cli.options import checkpoint_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.session import Session
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.markov.network import Network
@@ -71,4 +71,8 @@ def command(session: Session, source: str, format: str | None, input_format: str
     settings = replace(settings, clamp_sets=clamp_sets(session, full, options["clamp"]))
     if form == "pr" and settings.algorithm == "gibbs":
         raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")
-    starts.infer(session, loaded, (network, evidence), settings, options | {"format": form})
+    try:
+        starts.infer(session, loaded, (network, evidence), settings, options | {"format": form})
+    except DataError as error:  # of the network, not of the evidence that was read last
+        error.where = error.where or loaded.name
+        raise

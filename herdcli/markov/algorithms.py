@@ -67,11 +67,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Result:
-    """Marginals over the conditioned network, and the attributes of a `Beliefs`."""
+    """Marginals over the conditioned network, the attributes of a `Beliefs`, and what the user is warned of."""
 
     nodes: list[Array]
     cliques: list[Factor]
     attributes: dict[str, Any] = field(default_factory=dict)
+    warning: str = ""
 
 
 class Method(Protocol):
@@ -91,6 +92,15 @@ class Method(Protocol):
         ...
 
     def result(self, state: Any) -> Result: ...
+
+
+def remaining(method: Method, state: Any) -> tuple[float, int]:
+    """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached."""
+    from herdcli.markov.exact import JunctionTree
+
+    if isinstance(method, JunctionTree):
+        return method.remaining(run(method.step, state, steps=method.steps, until=method.done))
+    return 0.0, method.bytes_needed(state)[0]
 
 
 def method(network: Network, settings: Settings) -> Method:

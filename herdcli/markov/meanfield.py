@@ -87,9 +87,29 @@ class MeanField:
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in self.network.factors()}
         cliques: list[Factor] = [(pair, np.outer(nodes[pair[0]], nodes[pair[1]])) for pair in sorted(pairs) if len(pair) == 2]
         energy = self.free_energy(m)
+        warning = self._outside(m) if self.settings.algorithm == "tap" else ""
         covariance = self.covariance(m) if self.settings.linear_response else None
         attributes = certificate(energy, self.done(state), state.step, state.residual, state.free_energy, covariance=covariance)
-        return Result(nodes, cliques, attributes)
+        return Result(nodes, cliques, attributes, warning)
+
+    def _outside(self, m: Array) -> str:
+        """What is wrong with TAP here, "" for nothing.
+
+        Plefka's expansion in the couplings converges for the model of Sherrington & Kirkpatrick while Σ_j J_ij² (1 − s_j²)² < 1
+        with s = 2m − 1 and J = W/4 (spins of ±1), that is Σ_j W_ij² (m_j(1 − m_j))² < 1.  And on any network TAP's terms are
+        corrections only while the free energy stays above the least energy and the logarithm of all states, which bound it.
+        Source: Plefka (1982), eq. 12.
+        """
+        variance = m * (1 - m)
+        largest = float((self.squares @ variance**2).max(initial=0.0))
+        if largest >= 1:
+            return f"tap is outside Plefka's range: the largest Σ_j W_ij² (m_j(1 − m_j))² is {largest:.3g}, its expansion needs less than 1"
+        W, b, held = self.machine.W, self.machine.b, self.machine.held
+        most = float(np.maximum(b[~held], 0.0).sum() + 0.5 * np.maximum(W.data, 0.0).sum()) + self.machine.constant
+        most += float((~held).sum()) * np.log(2.0)
+        if -self.free_energy(m) > most + 1e-9 * abs(most):
+            return f"tap is outside Plefka's range: its log Z of {-self.free_energy(m):.6g} is above {most:.6g}, which no log Z can be"
+        return ""
 
     def covariance(self, m: Array) -> Array:
         """(N, N) covariances of x_i and x_j; zero where evidence holds one."""

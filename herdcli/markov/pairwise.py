@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import NegativeResult
+from herdcli.markov import support
 from herdcli.markov.network import Network
 from herdcli.schema import Array
 
@@ -93,8 +94,14 @@ class Pairwise:
 
 
 def reduce(network: Network) -> Pairwise:
-    """The nodes and edges of a network.  Raises NegativeResult if its factors leave a variable no state."""
+    """The nodes and edges of a network, without the states and cells that zeros forbid.
+
+    Raises NegativeResult if the factors leave a variable no state.
+    """
+    kept = None if network.table.all() else support.domains(network)
     units: list[Array] = [np.zeros(count) for count in network.cardinality.tolist()]
+    for unit, stays in zip(units, kept or (), strict=kept is not None):
+        unit[~stays] = -np.inf
     pairs: dict[tuple[int, int], Array] = {}
     auxiliary: dict[int, tuple[tuple[int, ...], Array]] = {}
     log_scale = 0.0
@@ -103,6 +110,8 @@ def reduce(network: Network) -> Pairwise:
         wide = [i for i in scope if states[i] > 1]
         with np.errstate(divide="ignore"):
             logs = np.log(table.reshape([states[i] for i in wide]))
+        if kept is not None:
+            logs = np.where(support.within(np.isfinite(logs), [kept[i] for i in wide]), logs, -np.inf)
         if not wide:
             log_scale += float(logs)
         elif len(wide) == 1:

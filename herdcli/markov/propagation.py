@@ -180,11 +180,13 @@ def reduction_note(graph: Pairwise) -> str:
 
 
 def refuse_zero_message(network: Network, graph: Pairwise, bad: int) -> None:
-    """Raise Diverged where an update left no state, which contradictory zeros and marginals do."""
+    """Raise Diverged where an update left no state.  Zeros alone never do (support.py), but values that a float64 does not hold, and
+    given marginals that zeros contradict."""
     if bad < 0:
         return
     i, j = int(graph.tail[bad]), int(graph.head[bad])
     names = [network.name(k) if k < graph.variables else "a larger factor" for k in (i, j)]
-    raise Diverged(
-        f"the message from {names[0]} to {names[1]} is zero everywhere", hint="evidence, observed marginals and zeros contradict each other"
-    )
+    hint = "zeros and small values of the factors are too much for its messages: --algorithm junction-tree, double-loop or gibbs"
+    if network.observations():
+        hint = "the observed marginals contradict each other or the zeros of the factors: --ignore-observed leaves the stored ones out"
+    raise Diverged(f"the message from {names[0]} to {names[1]} is zero everywhere", hint=hint)

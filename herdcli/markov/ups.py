@@ -18,7 +18,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage
-from herdcli.markov import bethe, clamp, newton, starts, two_state
+from herdcli.markov import bethe, clamp, feasible, newton, starts, two_state
 from herdcli.markov.network import Network
 from herdcli.markov.pairwise import reduce
 from herdcli.markov.propagation import State, bethe_result, forward_and_back, memory_of_result, reduction_note, refuse_zero_message
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 INNER_SWEEPS = 10_000
 FIRST = 200  # sweeps of propagation to start from where factors have zeros
+AGREED = 1e-3  # change of messages up to which their marginals can be held together
 LOOSEST = 1e-5  # tolerance on trees; from then on it falls with the free energy's distance from its minimum,
 INNER_SHARE = 0.1  # the square of the residual, to the square of this share
 PLAIN = 3  # iterations before the first Newton step
@@ -70,16 +71,20 @@ class UPS:
     def init(self) -> UPSState:
         """Uniform messages, or random ones; where factors have zeros, those of a few sweeps of propagation.
 
-        Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree.
+        Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree; where it does
+        not converge, the first marginals come from a convex problem.
         """
         first = starts.messages(self.settings, self.graph)
         state = UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if not self.graph.table.all():
             sweeps, whole, arrays = np.zeros(1, dtype=np.int64), np.array([0, len(self.order)], dtype=np.int64), self.graph.arrays
             inner = 0.1 * self.settings.tolerance
-            _, bad = fast.settle(self.order, whole, state.messages, arrays, self.fixed, self.target, inner, FIRST, sweeps, self.scratch)
-            refuse_zero_message(self.network, self.graph, bad)
+            far, bad = fast.settle(self.order, whole, state.messages, arrays, self.fixed, self.target, inner, FIRST, sweeps, self.scratch)
             state.updates[1] = int(sweeps[0]) * len(self.order)
+            if (bad >= 0 or not far <= AGREED) and not self.fixed.any():
+                held = feasible.marginals(self.network, self.graph, self.settings)
+                return replace(state, messages=self.graph.uniform_messages(), pending=held, clamped=self.hidden)
+            refuse_zero_message(self.network, self.graph, bad)
         return state
 
     def step(self, state: UPSState) -> UPSState:

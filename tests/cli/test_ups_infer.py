@@ -92,10 +92,11 @@ def test_propagation_that_fails_names_ups(shell):
     warned = shell(f"{made} --format pr")
     assert warned.code == 0
     assert "ups-infer: warning: bp did not converge in 40 iterations: the residual is " in warned.err
-    assert "ups converges on every network: --algorithm ups" in warned.err
+    assert "--algorithm ups, whose free energy falls in every iteration; --on-nonconvergence error ends with 1" in warned.err
+    assert "100 variables, bp, not converged, log Z " in warned.err
     refused = shell(f"{made} --on-nonconvergence error")
     assert (refused.code, refused.out) == (1, b"")
-    assert "hint: ups converges on every network: --algorithm ups" in refused.err
+    assert "hint: --algorithm ups, whose free energy falls in every iteration\n" in refused.err
 
 
 def test_observed_marginals_travel_with_the_network(shell):
@@ -226,3 +227,31 @@ def test_saving_checkpoints_changes_nothing(shell, tmp_path):
     done = shell(f"herd network grid -o g.h5 && {run} -o a.h5 && {run} --checkpoint c --every 100 -o b.h5")
     assert done.code == 0, done.err
     assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_tap_outside_plefkas_range_is_told(shell):
+    made = "herd network grid --rows 6 --columns 6 --seed 1 --sigma-w"
+    far = shell(f"{made} 6 | herd ups-infer --algorithm tap --damping 0.5 --format pr")
+    assert far.code == 0
+    assert "warning: tap is outside Plefka's range: the largest Σ_j W_ij² (m_j(1 − m_j))² is " in far.err
+    assert "warning: tap" not in shell(f"{made} 0.3 | herd ups-infer --algorithm tap --format pr").err
+
+
+def test_a_refusal_under_evidence_names_the_network(shell, tmp_path):
+    (tmp_path / "e").write_text("1 0 1")
+    made = "herd network grid --rows 29 --columns 29 -o g.h5 && herd ups-infer g.h5 --evidence e --algorithm"
+    for algorithm in ("junction-tree --max-memory 1G", "frontier", "enumerate"):
+        ended = shell(f"{made} {algorithm}")
+        assert ended.code == 65
+        assert "ups-infer: g.h5: " in ended.err, ended.err
+    (tmp_path / "e").write_text("1 0 2")
+    ended = shell(f"{made} junction-tree")
+    assert (ended.code, "ups-infer: e: the evidence gives x0 the state 2, it has 2" in ended.err) == (65, True), ended.err
+
+
+def test_a_dry_run_tells_the_memory_of_the_junction_tree(shell):
+    """2^47 cells are told without being made, and nothing is written."""
+    told = shell("herd network grid --rows 40 --columns 40 | herd ups-infer --algorithm junction-tree --dry-run")
+    assert (told.code, told.err.count("warning")) == (0, 0)
+    assert told.out.decode().startswith("junction-tree: 8 steps, about ")
+    assert told.out.decode().endswith(" PB of memory\n"), told.out

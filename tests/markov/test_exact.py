@@ -247,3 +247,18 @@ def test_factors_under_evidence_have_the_marginals_of_enumeration(seed):
     found, known = infer(held, "junction-tree"), infer(held, "enumerate")
     assert [scope for scope, _ in found.cliques] == [scope for scope, _ in known.cliques]
     assert max(np.abs(p - q).max() for (_, p), (_, q) in zip(found.cliques, known.cliques, strict=True)) < 1e-13
+
+
+def test_the_memory_that_is_told_is_the_memory_it_takes():
+    import tracemalloc
+
+    given = generate.make("grid", rows=13, columns=13, seed=1)
+    method = algorithms.method(given, Settings(algorithm="junction-tree", orders=2))
+    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    told, _ = method.bytes_needed(state)
+    tracemalloc.start()
+    method.result(state)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert told / 1.5 < peak < 1.5 * told
+    assert method.remaining(state)[1] == told

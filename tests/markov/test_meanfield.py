@@ -125,7 +125,21 @@ def test_networks_that_are_no_boltzmann_machines_are_refused():
 
 def test_auto_is_exact_where_it_fits_and_ends_with_ups():
     small = generate.make("grid", rows=4, columns=4)
-    assert [name for name, _ in algorithms.candidates(small, Settings(), 10**9)] == ["junction-tree"]
-    assert [name for name, _ in algorithms.candidates(small, Settings(), 100)] == ["bp", "ups"]
+    assert [each.name for each in algorithms.candidates(small, Settings(), 10**9)] == ["junction-tree"]
+    assert [each.name for each in algorithms.candidates(small, Settings(), 100)] == ["bp", "ups"]
     observed = network.observe(small, {0: np.array([0.5, 0.5])})
-    assert [name for name, _ in algorithms.candidates(observed, Settings(), 10**9)] == ["ups"]
+    assert [each.name for each in algorithms.candidates(observed, Settings(), 10**9)] == ["ups"]
+
+
+def test_tap_says_where_its_expansion_does_not_hold():
+    weak, strong = (algorithms.method(generate.make("grid", rows=6, columns=6, sigma_w=w, seed=2), Settings(algorithm="tap", damping=0.5))
+                    for w in (0.3, 8.0))  # fmt: skip
+    told = [each.result(iterate.run(each.step, each.init(), steps=each.steps, until=each.done)).warning for each in (weak, strong)]
+    assert told[0] == ""
+    assert told[1].startswith("tap is outside Plefka's range: ")
+    state = strong.init()
+    m = np.full(36, 0.3)
+    W = strong.machine.W.toarray()
+    largest = max(sum(W[i, j] ** 2 * (0.3 * 0.7) ** 2 for j in range(36)) for i in range(36))
+    state.mean = m
+    assert f"Σ_j W_ij² (m_j(1 − m_j))² is {largest:.3g}," in strong.result(state).warning

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdcli import fast
 from herdcli.cli import kernel_herd_tables, shards
 from herdcli.cli.kernel_herd_input import Inputs
 from herdcli.cli.session import Session
@@ -19,6 +20,8 @@ def run(session: Session, inputs: Inputs, options: Mapping[str, Any]) -> None:
     """Choose atoms, and save `samples` or a shard of them."""
     from herdcli.quadrature.assemble import SamplesShard
 
+    if fast.instruction_set() == "avx2+fma":  # whose sums differ in their last bits
+        session.parameters["simd"] = "avx2+fma"
     count = len(inputs.group_names or "1")
     units = shards.units(session, count, "groups")
     made = SamplesShard(place=session.place, units=count, parts=_chosen(session, inputs, units, options) if units else [])

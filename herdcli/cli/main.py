@@ -81,15 +81,15 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     if value and not ctx.resilient_parsing:
         from herdcli import fast
 
-        click.echo(f"herd {__version__} ({fast.kernels()} kernels)")
+        instructions = fast.instruction_set() if ctx.params.get("more") else ""
+        click.echo(f"herd {__version__} ({fast.kernels()} kernels{', ' if instructions else ''}{instructions})")
         ctx.exit()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use."
-)
-def cli() -> None:
+@click.option("-v", "more", is_flag=True, is_eager=True, help="With --version: the instruction set of the loops too.")
+@click.option("--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
+def cli(more: bool) -> None:
     """Learning and inference by herding, contrastive divergence and Bethe free energies.
 
     \b

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
-    from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values
+    from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values, kernel_tile, kernel_values
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
     from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
 TWINS = {  # what the twin names in `__all__`
-    "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values",
+    "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values",
     "gibbs": "add_sparse_product logistic momentum_step sparse_scratch two_state_means two_state_sample",
     "herding": "ascend herding_scratch herding_update hidden_pass",
     "hmc": "expert_energy expert_slope leapfrog leapfrog_scratch",
@@ -49,6 +49,9 @@ __all__ = [
     "herding_scratch",
     "herding_update",
     "hidden_pass",
+    "instruction_set",
+    "kernel_tile",
+    "kernel_values",
     "kernels",
     "lattice_sweep",
     "leapfrog",
@@ -81,6 +84,25 @@ def kernels() -> str:
     return _used
 
 
+def instruction_set() -> str:
+    """Which instructions the loops over tiles use: avx512, avx2, sse2 or avx2+fma; "" of the NumPy loops.  HERD_SIMD decides."""
+    if _used != "cython":
+        return ""
+    return str(_compiled("embedding").instruction_set())
+
+
+def _compiled(topic: str) -> Any:
+    """The compiled loops of a topic, with the instruction set that HERD_SIMD asks for."""
+    module = import_module(f"herdcli.fast._{topic}")
+    wanted = os.environ.get("HERD_SIMD")
+    if wanted and topic == "embedding" and wanted != module.instruction_set():
+        try:
+            module.use_instruction_set(wanted)
+        except ValueError as error:
+            raise BadUsage(str(error), where="HERD_SIMD") from None
+    return module
+
+
 def use(name: str) -> None:
     """Switch every loop to "cython" or "python".  Raises BadUsage if the loops of that name are not there."""
     global _used
@@ -98,9 +120,10 @@ def __getattr__(function: str) -> Any:
     """A loop, looked up once: from then on it is an attribute like any other."""
     if function not in _TOPIC:
         raise AttributeError(f"module 'herdcli.fast' has no attribute '{function}'")
-    module = ("_" if _used == "cython" else "numpy_") + _TOPIC[function]
+    topic = _TOPIC[function]
     try:
-        found = globals()[function] = getattr(import_module(f"herdcli.fast.{module}"), function)
+        module = _compiled(topic) if _used == "cython" else import_module(f"herdcli.fast.numpy_{topic}")
+        found = globals()[function] = getattr(module, function)
     except ImportError as error:
         raise BadUsage(f"the compiled loops cannot be loaded ({error})", where="HERD_KERNELS", hint="use python") from None
     return found

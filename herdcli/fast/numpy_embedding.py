@@ -1,70 +1,192 @@
-"""Sums of Gaussian kernels over tiles of rows, in NumPy.
+"""Sums of radial kernels over tiles of rows, in NumPy.
 
-The twin of `_embedding.pyx`.  Points are columns, scaled so that the kernel is 2^(−|a − b|²/2).  The compiled loops
-take 2^u by range reduction and a polynomial (relative error 8.2e-16 in float64, 1.7e-7 in float32) and sum in 8 or 16
-lanes; here `np.exp` and BLAS do it, faster than the same polynomial in NumPy would.  So this twin agrees with the
-compiled loops to rounding (1e-14 relative, 1e-5 in float32) and not to the bit.
+The twin of `_embedding.pyx`, bit for bit: 2^u by the same range reduction and polynomial (relative error 8.2e-16 in float64, 1.7e-7 in
+float32), sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a − b|²/2).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["exp2_each", "gaussian_finish", "gaussian_tile", "gaussian_values"]
+__all__ = ["exp2_each", "gaussian_finish", "gaussian_tile", "gaussian_values", "kernel_tile", "kernel_values"]
 
-COLUMNS = 1024  # of a tile at once, so that its products stay in the cache
-LN2 = math.log(2.0)
+COLUMNS = 512  # of a tile at once, so that its values stay in the cache
+
+# What is computed from the terms of two points, by number.  With t = |a − b|² (Laplace: |a − b|₁, unequal: columns that are):
+# 2^(a·b), 2^(−t/2), 2^−t, 2^−√t, (1 + s) 2^−√t, (1 + s + s²/3) 2^−√t with s = √t log 2, (1 + t)^−½, (1 + t)^−1, √t, t
+# and Π (1 + k(a_j, b_j)) − 1 of the Bernoulli kernels.
+KINDS = (
+    *("product", "gaussian", "laplace", "matern12", "matern32", "matern52", "inverse-multiquadric", "rational-quadratic"),
+    *("distance", "unequal", "bernoulli1", "bernoulli2", "bernoulli3"),
+)
+
+EVEN = {
+    8: (7.070977711584016e-09, 1.3215451632925122e-06, 0.00015403530424779803, 0.00961812910761866, 0.24022650695910075),
+    4: (0.00015453163359779865, 0.009618083015084267, 0.24022650718688965),
+}
+ODD = {
+    8: (1.0205905398548696e-07, 1.5252672924951426e-05, 0.0013333558200794376, 0.05550410866465167, 0.6931471805599462),
+    4: (0.0013390863314270973, 0.055503569543361664, 0.6931471824645996),
+}
+MAGIC = {8: 6755399441055744.0, 4: 12582912.0}  # 1.5·2^52, 1.5·2^23: adding it rounds to a whole number, which stands in the low bits
+WORD = {8: (np.int64, 52), 4: (np.int32, 23)}
+LOWEST = {8: -1021.0, 4: -125.0}
+BERNOULLI = {  # 1 + (−1)^(ν−1) B_2ν(u)/(2ν)!, highest power first
+    "bernoulli1": (1 / 2, -1 / 2, 1 + 1 / 12),
+    "bernoulli2": (-1 / 24, 2 / 24, -1 / 24, 0.0, 1 + 1 / 720),
+    "bernoulli3": (1 / 720, -3 / 720, 5 / 1440, 0.0, -1 / 1440, 0.0, 1 + 1 / 30240),
+}
 
 
 def exp2_each(x: Array) -> None:
     """x ← 2^x in place, x (n,) float64 or float32, n a multiple of 16.  Below 2^−1021 (2^−125) it is 0."""
-    lowest = -1021.0 if x.dtype == np.float64 else -125.0
-    clipped = x > lowest
-    np.exp2(x, out=x)
-    x *= clipped
+    with np.errstate(over="ignore", invalid="ignore"):
+        _exponential(x, clip=True)
 
 
 def gaussian_tile(a: Array, wa: Array, b: Array, wb: Array, differences: bool, rows: Array, columns: Array | None) -> None:
+    """`kernel_tile` of the Gaussian kernel 2^(−|a_i − b_j|²/2), or without `differences` of 2^(a_i·b_j), which is cheaper: weights
+    2^(−|a|²/2) complete it where no |a|² exceeds the exponent's range."""
+    kernel_tile(1 if differences else 0, a, wa, b, wb, rows, columns)
+
+
+def kernel_tile(kind: int, a: Array, wa: Array, b: Array, wb: Array, rows: Array, columns: Array | None) -> None:
     """Sums of k_ij over columns, rows_i = Σ_j k_ij wb_j, and unless `columns` is None columns_j += Σ_i wa_i k_ij.
 
+    kind  a number of KINDS; in float32 the first two alone.
     a (d, na), b (d, nb)   points as columns, nb a multiple of 16, float64 or float32.
     wa (na), wb (nb)       weights.      rows (na) float64, overwritten.      columns (nb) of the points' type, added to.
-    differences            k_ij = 2^(−|a_i − b_j|²/2); else 2^(a_i·b_j), which is cheaper: weights 2^(−|a|²/2) complete it
-                           where no |a|² exceeds the exponent's range.
     """
-    rows[:] = 0.0
+    lanes = np.zeros((len(rows), 64 // b.itemsize), b.dtype)
     for start in range(0, b.shape[1], COLUMNS):
         part = slice(start, start + COLUMNS)
-        exponents = _negative_halved_squares(a, b[:, part]) if differences else (a * a.dtype.type(LN2)).T @ b[:, part]
-        np.exp(exponents, out=exponents)
-        rows += exponents @ wb[part]
+        values = _values(KINDS[kind], a, b[:, part])
+        lanes = _add_lanes(lanes, values, wb[part])
         if columns is not None:
-            columns[part] += wa @ exponents
+            _add_columns(values, wa, columns[part])
+    rows[:] = _total(lanes)
 
 
 def gaussian_finish(products: Array, wa: Array, wb: Array, rows: Array, columns: Array) -> None:
     """`gaussian_tile` where the products a_i·b_j (na, nb), C-contiguous, are there already; both sums."""
-    values = np.exp(products * products.dtype.type(LN2))
-    rows[:] = values @ wb
-    columns += wa @ values
+    lanes = np.zeros((len(rows), 64 // products.itemsize), products.dtype)
+    for start in range(0, products.shape[1], COLUMNS):
+        part = slice(start, start + COLUMNS)
+        values = products[:, part].copy()
+        _exponential(values, clip=False)
+        lanes = _add_lanes(lanes, values, wb[part])
+        _add_columns(values, wa, columns[part])
+    rows[:] = _total(lanes)
 
 
 def gaussian_values(a: Array, b: Array, out: Array) -> None:
     """out_j = 2^(−|a − b_j|²/2).  a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
-    out[:] = _negative_halved_squares(a[:, None], b)[0]
-    np.exp(out, out=out)
+    kernel_values(1, a, b, out)
 
 
-def _negative_halved_squares(a: Array, b: Array) -> Array:
-    """−|a_i − b_j|²/2 · log 2, from the differences themselves."""
-    total = np.zeros((a.shape[1], b.shape[1]), dtype=b.dtype)
-    for x, y in zip(a, b, strict=True):
-        difference = y - x[:, None]
-        difference *= difference
-        total += difference
-    total *= b.dtype.type(-0.5 * LN2)
+def kernel_values(kind: int, a: Array, b: Array, out: Array) -> None:
+    """out_j = k(a, b_j).  kind a number of KINDS above 0, a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
+    out[:] = _values(KINDS[kind], a[:, None], b)[0]
+
+
+def _exponential(u: Array, *, clip: bool) -> None:
+    """u ← 2^u = 2^n 2^f, n = round(u), |f| ≤ ½, 2^f = 1 + s E(s) + f O(s), s = f²."""
+    size, kind = u.itemsize, u.dtype.type
+    word, mantissa = WORD[size]
+    shifted = u + kind(MAGIC[size])
+    f = u - (shifted - kind(MAGIC[size]))
+    s = f * f
+    even, odd = _horner(s, EVEN[size]), _horner(s, ODD[size])
+    even *= s
+    even += kind(1)
+    odd *= f
+    even += odd
+    bits = shifted.view(word)
+    bits <<= mantissa
+    bits += even.view(word)
+    if clip:
+        bits *= u > LOWEST[size]
+    u[...] = bits.view(u.dtype)
+
+
+def _horner(u: Array, coefficients: tuple[float, ...]) -> Array:
+    kind = u.dtype.type
+    found = u * kind(coefficients[0])
+    found += kind(coefficients[1])
+    for coefficient in coefficients[2:]:
+        found *= u
+        found += kind(coefficient)
+    return np.asarray(found)
+
+
+def _values(kind: str, a: Array, b: Array) -> Array:
+    """(na, nb) kernel values of points as columns."""
+    u = _term(kind, b[0], a[0, :, None])
+    for x, y in zip(a[1:], b[1:], strict=True):
+        if kind in BERNOULLI:
+            u *= _term(kind, y, x[:, None])
+        else:
+            u += _term(kind, y, x[:, None])
+    return _finished(kind, u)
+
+
+def _term(kind: str, y: Array, x: Array) -> Array:
+    """(na, nb) what one column gives."""
+    if kind == "product":
+        return np.asarray(y * x)
+    gap = y - x
+    if kind in BERNOULLI:
+        return _horner(np.abs(gap, out=gap), BERNOULLI[kind])
+    if kind == "laplace":
+        return np.asarray(np.abs(gap, out=gap))
+    if kind == "unequal":
+        return np.asarray((gap != 0).astype(gap.dtype))
+    gap *= gap
+    return np.asarray(gap)
+
+
+def _finished(kind: str, u: Array) -> Array:
+    """(na, nb) the kernel from the terms' sum or product."""
+    factor = None
+    if kind in BERNOULLI:
+        u -= 1.0
+        return u
+    if kind == "gaussian":
+        u *= u.dtype.type(-0.5)
+    if kind.startswith("matern") or kind == "distance":
+        np.sqrt(u, out=u)
+    if kind in ("matern32", "matern52"):
+        s = u * 0.6931471805599453
+        factor = s + 1.0 if kind == "matern32" else s * (s * (1.0 / 3.0) + 1.0) + 1.0
+    if kind == "laplace" or kind.startswith("matern"):
+        np.negative(u, out=u)
+    if kind in ("inverse-multiquadric", "rational-quadratic"):
+        u += 1.0
+        return np.asarray(1.0 / (np.sqrt(u, out=u) if kind == "inverse-multiquadric" else u))
+    if kind not in ("distance", "unequal"):
+        _exponential(u, clip=kind != "product")
+    return u if factor is None else np.asarray(u * factor)
+
+
+def _add_lanes(lanes: Array, values: Array, weights: Array) -> Array:
+    """(na, V) sums of values·weights over the columns of each lane, one after the other."""
+    weighted = (values * weights).reshape(len(values), -1, lanes.shape[1])
+    for block in range(weighted.shape[1]):
+        lanes = lanes + weighted[:, block]
+    return lanes
+
+
+def _add_columns(values: Array, weights: Array, columns: Array) -> None:
+    """columns += Σ_i weights_i values_i, one row after the other."""
+    for weight, row in zip(weights, values, strict=True):
+        columns += row * weight
+
+
+def _total(lanes: Array) -> Array:
+    """(na,) float64 sums of the lanes in their order."""
+    total = np.zeros(len(lanes))
+    for lane in lanes.T:
+        total += lane
     return total

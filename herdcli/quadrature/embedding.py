@@ -1,6 +1,7 @@
 """Kernel sums over points: a point against all candidates, weighted atoms, and the n² mean embedding.
 
-The Gaussian kernel goes through compiled tiles (`fast.gaussian_*`), explicit features through their moments, every
+The Gaussian kernel goes through compiled tiles (`fast.gaussian_*`), as do other radial kernels and Bernoulli's
+(`fast.kernel_*`), explicit features through their moments, every
 other kernel through `kernel.matrix` in blocks.  Tiles and the order of their sums depend on the number of points
 alone, so any number of workers gives the same bits.
 Source: Chen, Welling & Smola (2010), the embedding μ(x) = E k(x, X); the tiling is ours.
@@ -16,7 +17,23 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli import fast
-from herdcli.numerics.kernels import Composite, Constant, Features, Gaussian, Kernel, Polynomial, length
+from herdcli.fast.numpy_embedding import KINDS
+from herdcli.numerics.kernels import (
+    Bernoulli,
+    Composite,
+    Constant,
+    Energy,
+    Features,
+    Gaussian,
+    Hamming,
+    InverseMultiquadric,
+    Kernel,
+    Laplace,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+    length,
+)
 from herdcli.schema import Array, array
 
 LANES = 16
@@ -41,7 +58,9 @@ def evaluator(kernel: Kernel, points: Array) -> Evaluator:
     """The fastest evaluator of a kernel on points (n, d) float64."""
     if isinstance(kernel, Features):
         return FeaturePoints(kernel, points)
-    return GaussianPoints(kernel, points) if isinstance(kernel, Gaussian) else GenericPoints(kernel, points)
+    if isinstance(kernel, Gaussian):
+        return GaussianPoints(kernel, points)
+    return GenericPoints(kernel, points) if profile(kernel, points.shape[1]) is None else RadialPoints(kernel, points)
 
 
 class GenericPoints:
@@ -98,6 +117,83 @@ class GaussianPoints:
         return out[: self.count]
 
 
+@dataclass(frozen=True)
+class Profile:
+    """A kernel as factor·u + offset + ½(|x| + |y|)·norms, u one of fast's KINDS on columns times `scale`."""
+
+    kind: int
+    scale: float = 1.0
+    factor: float = 1.0
+    offset: float = 0.0
+    norms: float = 0.0
+
+
+def profile(kernel: Kernel, dimension: int) -> Profile | None:
+    """The kernel as compiled tiles compute it, None where they do not.
+
+    2^−u with u = s log₂ e is e^−s, so columns carry the kernel's rate and log₂ e.
+    """
+    binary = math.log2(math.e)
+    if isinstance(kernel, Laplace):
+        return Profile(KINDS.index("laplace"), binary / length(kernel.bandwidth))
+    if isinstance(kernel, Matern):
+        return Profile(KINDS.index(f"matern{kernel.twice}2"), binary * kernel.rate())
+    if isinstance(kernel, InverseMultiquadric):
+        return Profile(KINDS.index("inverse-multiquadric"), 1.0 / length(kernel.bandwidth))
+    if isinstance(kernel, RationalQuadratic) and kernel.alpha == 1:
+        return Profile(KINDS.index("rational-quadratic"), math.sqrt(0.5) / length(kernel.bandwidth))
+    if isinstance(kernel, Energy):
+        return Profile(KINDS.index("distance"), factor=-0.5, norms=1.0)
+    if isinstance(kernel, Hamming) and kernel.scale is None:
+        return Profile(KINDS.index("unequal"), factor=-1.0 / dimension, offset=1.0)
+    return Profile(KINDS.index(f"bernoulli{kernel.order}")) if isinstance(kernel, Bernoulli) else None
+
+
+class RadialPoints:
+    """A kernel with a `Profile` on points as columns, padded to LANES."""
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        found = profile(kernel, points.shape[1])
+        if found is None:
+            raise TypeError(kernel.text())
+        self.kernel, self.profile, self.count = kernel, found, len(points)
+        self.shifted = found.kind not in (KINDS.index("unequal"), *(i for i, name in enumerate(KINDS) if "bernoulli" in name))
+        self.centre = points.mean(axis=0) if self.shifted and len(points) else np.zeros(points.shape[1])
+        self.columns = self.packed(points)
+        self.norms = self.norms_of(points)
+
+    def packed(self, rows: Array) -> Array:
+        """(d, n) columns of rows (n, d), n padded with zeros."""
+        columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES))
+        moved = rows - self.centre if self.shifted else rows
+        if isinstance(self.kernel, Bernoulli):  # the circle: {x}, and 1 stays 1
+            moved = np.where((rows < 0) | (rows > 1), rows - np.floor(rows), rows)
+        np.multiply(moved.T, self.profile.scale, out=columns[:, : len(rows)])
+        return columns
+
+    def norms_of(self, rows: Array) -> Array:
+        """(n,) ½|x| where the kernel has it, else 0."""
+        return 0.5 * self.kernel.norms(rows) if isinstance(self.kernel, Energy) else np.zeros(len(rows))
+
+    def values(self, row: Array) -> Array:
+        out = np.empty(self.columns.shape[1])
+        fast.kernel_values(self.profile.kind, np.ascontiguousarray(self.packed(row[None])[:, 0]), self.columns, out)
+        return np.asarray(out[: self.count] * self.profile.factor + (self.profile.offset + self.norms_of(row[None])[0]) + self.norms)
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        atoms = self.packed(rows)
+        padded = np.zeros(atoms.shape[1])
+        padded[: len(weights)] = weights
+        out = np.empty(self.columns.shape[1])
+        fast.kernel_tile(self.profile.kind, self.columns, np.ones(len(out)), atoms, padded, out, None)
+        return self.completed(out[: self.count], self.norms, weights, self.norms_of(rows))
+
+    def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
+        """(n,) Σ_j w_j k(x_i, y_j) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
+        total = float(weights.sum())
+        return np.asarray(sums * self.profile.factor + (self.profile.offset * total + float(weights @ other)) + norms * total)
+
+
 @dataclass
 class EmbeddingState:
     """Sums so far.  `step` counts strips of rows."""
@@ -135,6 +231,8 @@ def problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, preci
     plan: Plan
     if isinstance(kernel, Gaussian):
         plan = GaussianPlan(kernel, points, rows, weights, np.float32 if precision == "float32" else np.float64)
+    elif profile(kernel, points.shape[1]) is not None:
+        plan = RadialPlan(kernel, points, rows, weights)
     else:
         plan = GenericPlan(kernel, points, rows, weights)
     return Problem(kernel, points, rows, weights, points is rows, plan)
@@ -152,7 +250,8 @@ def strips_per_step(size: tuple[int, int], rows: int) -> int:
 
 def count_steps(kernel: Kernel, points: int, rows: int) -> int:
     """Steps of the embedding of so many rows at so many points."""
-    size = GaussianPlan.size if isinstance(kernel, Gaussian) else GenericPlan.size
+    compiled = isinstance(kernel, Gaussian) or profile(kernel, 1) is not None
+    size = GaussianPlan.size if compiled else GenericPlan.size
     strips = math.ceil(points / size[0])
     return math.ceil(strips / strips_per_step(size, rows))
 
@@ -200,6 +299,33 @@ class GenericPlan:
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         values = self.kernel.matrix(self.points[rows], self.rows[columns])
         return values @ self.weights[columns], self.weights[rows] @ values if both else None
+
+
+class RadialPlan:
+    """Compiled tiles of a kernel with a `Profile`."""
+
+    size = (ROWS, COLUMNS)
+
+    def __init__(self, kernel: Kernel, points: Array, rows: Array, weights: Array) -> None:
+        self.right = RadialPoints(kernel, rows)
+        self.left = self.right
+        if points is not rows:
+            self.left = RadialPoints(kernel, points)
+            self.left.centre = self.right.centre
+            self.left.columns = self.left.packed(points)
+        self.weights = weights
+
+    def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
+        a, b = self.left.columns[:, rows], self.right.columns[:, wide]
+        weights, own = self.weights[columns], self.weights[rows] if both else np.ones(rows.stop - rows.start)
+        padded = np.zeros(b.shape[1])
+        padded[: len(weights)] = weights
+        down, across = np.empty(a.shape[1]), np.zeros(b.shape[1])
+        fast.kernel_tile(self.left.profile.kind, a, np.ascontiguousarray(own), b, padded, down, across if both else None)
+        here, there = self.left.norms[rows], self.right.norms[columns]
+        other = self.right.completed(across[: len(weights)], there, own, here) if both else None
+        return self.left.completed(down, here, weights, there), other
 
 
 class GaussianPlan:

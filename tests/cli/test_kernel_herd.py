@@ -144,6 +144,24 @@ def test_the_norm_of_many_rows_is_estimated_and_told(herd, tmp_path, table):
     assert f"MMD {figures['mmd']:.4g} ± {figures['mmd_error']:.2g}" in ended.err
 
 
+def test_instruction_sets_give_the_same_bytes_and_fma_is_recorded(shell, tmp_path, table):
+    """Whatever the machine has; with the NumPy loops the same bytes too."""
+    loops = pytest.importorskip("herdcli.fast._embedding")
+    made = {}
+    for name in [*loops.instruction_sets(), "python"]:
+        chosen = "HERD_KERNELS=python" if name == "python" else f"HERD_KERNELS=cython HERD_SIMD={name}"
+        ended = shell(f"{chosen} herd kernel-herd rows.csv -m 9 -o {name}.h5 && {chosen} herd --version -v")
+        assert ended.code == 0
+        assert ("(python kernels)" if name == "python" else f"(cython kernels, {name})") in str(ended.out)
+        made[name] = (tmp_path / f"{name}.h5").read_bytes()
+    fused = made.pop("avx2+fma", None)
+    assert len(set(made.values())) == 1
+    assert fused is None or (b"avx2+fma" in fused and fused not in made.values())
+    refused = shell("HERD_KERNELS=cython HERD_SIMD=mmx herd kernel-herd rows.csv -m 9 -o x.h5")
+    assert refused.code == 2
+    assert "HERD_SIMD: this machine runs" in refused.err
+
+
 REFUSED = {
     "one row": (("one.csv", "-m", 2), 65, "one.csv: has 1 row, which stands for itself"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),

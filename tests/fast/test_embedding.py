@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -66,6 +70,66 @@ def test_values_of_one_row(loops):
     loops.gaussian_values(np.ascontiguousarray(b[:, 3]), b, out)
     np.testing.assert_allclose(out, np.exp2(-0.5 * np.square(b - b[:, 3:4]).sum(axis=0)), rtol=1e-14)
     assert out[3] == 1.0
+
+
+@pytest.fixture
+def compiled():
+    """The compiled loops, with the instruction set they had before."""
+    loops = pytest.importorskip("herdcli.fast._embedding")
+    before = loops.instruction_set()
+    yield loops
+    loops.use_instruction_set(before)
+
+
+def tile_sums(loops, kind, dtype, d=5, na=7, nb=1040):
+    """Everything a kind of kernel gives: both sums, values of one row, sums of products that are there."""
+    a, b = (np.random.default_rng(seed).integers(0, 9, (d, n)).astype(dtype) / dtype(8) for seed, n in ((1, na), (2, nb)))
+    if kind != 9:  # of unequal columns: in general position
+        a, b = (np.random.default_rng(seed).random((d, n)).astype(dtype) for seed, n in ((1, na), (2, nb)))
+    wa, wb = np.random.default_rng(3).random(na).astype(dtype), np.random.default_rng(4).random(nb).astype(dtype)
+    rows, columns, alone, out = np.empty(na), np.ones(nb, dtype), np.empty(na), np.zeros(nb, dtype)
+    loops.kernel_tile(kind, a, wa, b, wb, rows, columns)
+    loops.kernel_tile(kind, a, wa, b, wb, alone, None)
+    if kind:
+        loops.kernel_values(kind, np.ascontiguousarray(a[:, 0]), b, out)
+    else:
+        products = np.ascontiguousarray((np.random.default_rng(5).random((na, nb)) * 9 - 4).astype(dtype))
+        loops.gaussian_finish(products, wa, wb, alone, columns)
+    return np.concatenate([rows, columns, alone, out])
+
+
+CASES = [(kind, np.float64) for kind in range(len(numpy_embedding.KINDS))] + [(0, np.float32), (1, np.float32)]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_every_instruction_set_gives_the_bits_of_the_twin(compiled, kind, dtype):
+    expected = tile_sums(numpy_embedding, kind, dtype)
+    for name in compiled.instruction_sets():
+        compiled.use_instruction_set(name)
+        found = tile_sums(compiled, kind, dtype)
+        if name == "avx2+fma":
+            np.testing.assert_allclose(found, expected, rtol=2e-14 if dtype is np.float64 else 2e-6, atol=1e-15)
+        else:
+            np.testing.assert_array_equal(found, expected, err_msg=name)
+
+
+def test_what_rounds_differently_is_never_taken_unasked(compiled):
+    assert "+" not in compiled.instruction_sets()[0]
+    with pytest.raises(ValueError, match=r"this machine runs .*, not mmx"):
+        compiled.use_instruction_set("mmx")
+    with pytest.raises(ValueError, match="no kernel of this precision"):
+        tile_sums(compiled, 2, np.float32)
+
+
+@pytest.mark.parametrize("name", ["sse2", "avx2", "mmx"])
+def test_the_environment_decides(compiled, name):
+    script = "from herdcli import fast; fast.kernel_tile; print(fast.instruction_set())"
+    environment = os.environ | {"HERD_SIMD": name, "HERD_KERNELS": "cython"}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    if name in compiled.instruction_sets():
+        assert ended.stdout.strip() == name
+    else:
+        assert "HERD_SIMD" in ended.stderr or f"not {name}" in ended.stderr
 
 
 def test_tile_does_not_depend_on_where_its_rows_begin():

@@ -30,6 +30,57 @@ def test_gaussian_sums_are_those_of_the_matrix(d, scale):
     np.testing.assert_allclose(sums(Gaussian(scale), X, X, w, precision="float32"), K @ w, rtol=3e-5)
 
 
+@pytest.fixture
+def both_loops():
+    """Run something with the compiled and with the NumPy loops."""
+    before = fast.kernels()
+    if before != "cython":
+        pytest.skip("the compiled loops are not in use")
+
+    def run(something):
+        found = []
+        for name in ("cython", "python"):
+            fast.use(name)
+            found.append(something())
+        return found
+
+    yield run
+    fast.use(before)
+
+
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("text", ["gaussian:2", "gaussian:0.2", "matern52:1", "bernoulli:2"])
+def test_compiled_and_numpy_loops_give_the_same_bits(both_loops, text, precision, d):
+    X, w = np.random.default_rng(0).random((600, d)), np.random.default_rng(1).random(600)
+    kernel = kernel_names.parse(text)
+    np.testing.assert_array_equal(*both_loops(lambda: sums(kernel, X, X, w, precision=precision)))
+    np.testing.assert_array_equal(*both_loops(lambda: embedding.evaluator(kernel, X).values(X[4])))
+    np.testing.assert_array_equal(*both_loops(lambda: embedding.evaluator(kernel, X).combine(X[:9], w[:9])))
+
+
+RADIAL = ["laplace:1", "matern12:2", "matern32:1", "matern52:0.3", "inverse-multiquadric:2", "rational-quadratic:1", "energy", "hamming"]
+RADIAL += ["bernoulli:1", "bernoulli:2", "bernoulli:3"]
+
+
+@pytest.mark.parametrize("text", RADIAL)
+def test_radial_kernels_are_those_of_the_matrix(text):
+    random = np.random.default_rng(0)
+    X, w = random.random((8500, 3))[:900], random.random(900)
+    X[5], X[6, 0] = X[4], 1.0
+    if text == "hamming":
+        X = np.round(3 * X)
+    kernel = kernel_names.parse(text)
+    assert embedding.profile(kernel, 3) is not None
+    kernel = kernel_names.choose(kernel, X, "median", 0)
+    K = kernel.matrix(X, X)
+    np.testing.assert_allclose(sums(kernel, X, X, w), K @ w, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(sums(kernel, X[:70].copy(), X, w), K[:70] @ w, rtol=1e-11, atol=1e-11)
+    points = embedding.evaluator(kernel, X)
+    np.testing.assert_allclose(points.values(X[4]), K[4], rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(points.combine(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize("text", ["laplace:1", "matern32:1", "energy", "gaussian:1*laplace:2", "polynomial:3"])
 def test_other_kernels_take_the_same_tiles(text):
     random = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Rows:
         raise
     shape = None if options["mix"] or options["mixing"] else data.image_shape
     names = None if options["mix"] else data.feature_names  # columns that were mixed are no longer those of the names
-    return Rows(Z, holdout, fitted, A, shape, names, artifact)
+    return Rows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
 
 
 def _split(data: Any, options: dict[str, Any]) -> Array:

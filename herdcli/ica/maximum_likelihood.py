@@ -60,12 +60,12 @@ class Problem:
             raise DataError("there must be at least two rows")
 
     def columns(self, stage: int) -> Array:
-        """The rows of a stage as columns (D, n'), contiguous: every so many of them in stage 0, all in stage 1."""
-        if stage not in self._columns:
-            self._columns.clear()
-            every = len(self.Z) // THINNED if stage == 0 else 1
-            self._columns[stage] = np.ascontiguousarray(self.Z[:: max(1, every)].T)
-        return self._columns[stage]
+        """The rows of a stage as columns (D, n'): every so many of them in stage 0, contiguous; in stage 1 all, and no copy."""
+        if stage == 1:
+            return self.Z.T
+        if not self._columns:
+            self._columns[0] = np.ascontiguousarray(self.Z[:: max(1, len(self.Z) // THINNED)].T)
+        return self._columns[0]
 
     def experts(self, state: State) -> list[str]:
         """The name of each output's density."""

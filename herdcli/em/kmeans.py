@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
+from herdcli import fast
 from herdcli.algorithm import Progress
 from herdcli.em import starts
 from herdcli.em.blocks import BLOCK, Block, Map, Moments, Rows, Source, Sums, moments, sampled
@@ -74,15 +75,12 @@ class KMeans:
             Z = block.X - self.found.mean
             nearest = self._nearest(block.first, Z, centre, half) if self.bounded else closest(Z, centre)[0]
             w = np.ones(len(Z)) if block.weight is None else block.weight
-            apart = Z - centre[nearest]
             # one row of the matrix for each row of the block, its weight in the column of its cluster
             members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
-            return {
-                "count": np.bincount(nearest, w, minlength=len(centre)),
-                "first": np.asarray(members.T @ Z),
-                "mass": np.array([w.sum()]),
-                "log_likelihood": np.array([-float(w @ np.einsum("nd,nd->n", apart, apart))]),
-            }
+            count, first = np.bincount(nearest, w, minlength=len(centre)), np.asarray(members.T @ Z)
+            # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z): no row meets its centre again
+            squares = float(w @ np.einsum("nd,nd->n", Z, Z) + (centre * (count[:, None] * centre - 2.0 * first)).sum())
+            return {"count": count, "first": first, "mass": np.array([w.sum()]), "log_likelihood": np.array([min(0.0, -squares)])}
 
         return statistics
 
@@ -145,24 +143,21 @@ def closest(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
     |z − c|² = |z|² − 2 z·c + |c|² from one product; where its rounding could decide, from differences.
     """
     nearest, upper, lower = np.empty(len(Z), dtype=np.int64), np.empty(len(Z)), np.empty(len(Z))
-    squares = np.square(centre).sum(axis=1)
-    doubled = -2.0 * centre.T
-    for start in range(0, len(Z), SLAB):
-        part = slice(start, start + SLAB)
-        rows = Z[part]
-        scores = rows @ doubled
-        scores += squares
-        at = np.arange(len(rows))
-        best = scores.argmin(axis=1)
-        first = scores[at, best]
-        scores[at, best] = np.inf
-        second = scores.min(axis=1)
+    squares, doubled = np.square(centre).sum(axis=1), -2.0 * centre
+    size = min(SLAB, max(1, len(Z)))
+    scores, found = np.empty(len(centre) * size), np.empty((3, size))
+    for start in range(0, len(Z), size):
+        rows = Z[start : start + size]
+        part, n = slice(start, start + size), len(rows)
+        product = scores[: len(centre) * n].reshape(len(centre), n)
+        np.matmul(doubled, rows.T, out=product)
+        best, first, second = found[:, :n]
+        fast.nearest_two(product, squares, best, first, second)
         own = np.einsum("nd,nd->n", rows, rows)
         error = TIE * (own + squares.max())
         close = np.flatnonzero(second - first <= error)
         if len(close):
-            exact = cdist(rows[close], centre, "sqeuclidean")
-            best[close] = exact.argmin(axis=1)
+            best[close] = cdist(rows[close], centre, "sqeuclidean").argmin(axis=1)
         nearest[part] = best
         upper[part] = np.sqrt(np.maximum(own + first + error, 0.0))
         lower[part] = np.sqrt(np.maximum(own + second - error, 0.0))

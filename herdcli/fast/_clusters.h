@@ -1,0 +1,23 @@
+/* The two nearest of many centres.  The inner loops run along the rows and have no branches, so that they are vectorised. */
+#include <math.h>
+#include <stddef.h>
+
+static void clusters_nearest_two(const double *restrict scores, const double *restrict offsets, ptrdiff_t centres, ptrdiff_t rows,
+                                 double *restrict best, double *restrict first, double *restrict second)
+{
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        best[i] = 0.0;
+        first[i] = second[i] = INFINITY;
+    }
+    for (ptrdiff_t k = 0; k < centres; k++) {
+        const double *restrict row = scores + k * rows;
+        const double offset = offsets[k], place = (double)k;
+        for (ptrdiff_t i = 0; i < rows; i++) {
+            const double score = row[i] + offset, least = first[i], next = second[i];
+            const double larger = score < least ? least : score;
+            second[i] = larger < next ? larger : next;
+            best[i] = score < least ? place : best[i];
+            first[i] = score < least ? score : least;
+        }
+    }
+}

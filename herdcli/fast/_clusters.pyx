@@ -1,0 +1,13 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The two nearest of many centres, compiled: the twin of `numpy_clusters.py`.  The loop is in _clusters.h."""
+
+cdef extern from "_clusters.h" nogil:
+    void clusters_nearest_two(const double *scores, const double *offsets, ptrdiff_t centres, ptrdiff_t rows, double *best, double *first,
+                              double *second)
+
+
+def nearest_two(const double[:, ::1] scores, const double[::1] offsets, double[::1] best, double[::1] first, double[::1] second):
+    """See the twin."""
+    if best.shape[0] and offsets.shape[0]:
+        with nogil:
+            clusters_nearest_two(&scores[0, 0], &offsets[0], offsets.shape[0], best.shape[0], &best[0], &first[0], &second[0])

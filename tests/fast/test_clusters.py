@@ -1,0 +1,23 @@
+"""The two nearest centres: both loops against a sort, and against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import fast
+from herdcli.fast import numpy_clusters
+
+
+@pytest.mark.parametrize(("centres", "rows"), [(1, 5), (2, 1), (7, 33), (100, 1024)])
+def test_nearest_two_is_what_sorting_finds(centres: int, rows: int) -> None:
+    random = np.random.default_rng(centres)
+    scores, offsets = random.integers(20, size=(centres, rows)) * 0.1, random.integers(3, size=centres) * 0.1  # with ties
+    here, twin = np.full((3, rows), np.nan), np.full((3, rows), np.nan)
+    fast.nearest_two(scores, offsets, *here)
+    numpy_clusters.nearest_two(scores, offsets, *twin)
+    whole = scores + offsets[:, None]
+    ordered = np.vstack([np.sort(whole, axis=0), np.full(rows, np.inf)])
+    assert here.tobytes() == twin.tobytes()
+    assert np.array_equal(here[0], whole.argmin(axis=0))
+    assert np.array_equal(here[1:], ordered[:2])

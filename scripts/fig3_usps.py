@@ -29,7 +29,7 @@ COLOURS = {"M": "tab:gray", "1": "tab:gray", "H": "tab:blue", "S": "tab:green", 
 def cd(iterations: int) -> str:
     """(P)CD as the paper ran it: full batches, scores averaged over the second half."""
     schedule = f"--epochs {iterations} --average-scores {iterations // 2} --learning-rate 1e-3 --rate-decay none"
-    return f"--units spin --batch-size all {schedule} --weight-decay 0"
+    return f"--no-centering --units spin --batch-size all {schedule} --weight-decay 0"
 
 
 def commands(iterations: int) -> dict[str, str]:

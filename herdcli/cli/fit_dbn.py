@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from herdcli.cli.fit_rbm_options import warn_of_rows
+from herdcli.cli.fit_rbm_options import fitted_to, warn_of_rows
 from herdcli.cli.options import Parsed
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError
@@ -68,6 +68,7 @@ def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Se
     training = rows.split == 0
     if not training.any():
         raise DataError("the split has no training rows", where=data.name)
+    settings = fitted_to(session, settings, int(training.sum()))
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
     session.require_memory(learning.memory(problem.layer([])), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
     warn_of_rows(session, problem.layer([]))

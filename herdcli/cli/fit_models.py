@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from herdcli.cli import shards
-from herdcli.cli.fit_rbm_options import warn_of_edge, warn_of_rows, warn_of_worse
+from herdcli.cli.fit_rbm_options import fitted_to, warn_of_edge, warn_of_rows, warn_of_worse
 from herdcli.cli.session import Session
+from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -27,6 +30,8 @@ def fit_models(session: Session, source: str, options: dict[str, Any], settings:
     rows = in_units(session, data, family(settings.visible_units), options, default=default)
     data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
+    most = int(np.bincount(y[rows.split == TRAIN], minlength=1).max())
+    settings = fitted_to(session, settings, max(1, most))
     groups = classes.group(rows.X, y, rows.split, names, folds=options["folds"] or 0, seed=settings.seed)
     problem = learning.Problem(groups.training_rows(), settings, groups.X[groups.held] if settings.average_scores else None)
     count = len(problem.rows)

@@ -43,7 +43,12 @@ DEFAULT_THRESHOLD = 0.4
 @click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd and fpcd.  [default: the batch size]")
 @click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
-@click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Rate of the first update.")
+@click.option(
+    "--learning-rate",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    help="Rate of the first update.  [default: of two-state units by batch, updates and momentum, at most .05; of others .05]",
+)
 @click.option(
     "--rate-decay",
     type=click.Choice(["linear", "none"]),

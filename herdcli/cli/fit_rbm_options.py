@@ -14,6 +14,7 @@ from herdcli.errors import BadUsage
 if TYPE_CHECKING:
     from herdcli.rbm.learning import Problem
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.settings import Settings
 
 ALGORITHMS = ["cd", "pcd", "fpcd", "pseudo-likelihood", "exact"]
 # options that only some algorithms have: option -> those algorithms
@@ -91,7 +92,9 @@ def variant_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Mean that hidden units are drawn to, as a share of their range.",
         ),
         click.option("--non-negative", is_flag=True, help="Set negative weights to 0 after each update."),
-        click.option("--centering", is_flag=True, help="Learn with units centred at their means."),
+        click.option(
+            "--centering/--no-centering", default=None, help="Learn with units centred at their means.  [default: two-state units are]"
+        ),
         click.option(
             "--mean-field",
             type=click.Choice(["none", "visible", "both"]),
@@ -127,6 +130,15 @@ def warn_of_rows(session: Session, problem: Problem) -> None:
     fewest = min(map(len, problem.rows))
     if "batch_size" in session.given and fewest < problem.settings.batch_size:
         session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")
+
+
+def fitted_to(session: Session, settings: Settings, rows: int) -> Settings:
+    """The settings with what was not typed chosen for models of so many rows; both go into the record."""
+    from herdcli.rbm.settings import fitted
+
+    settings = fitted(settings, rows, rate="learning_rate" not in session.given, centering="centering" not in session.given)
+    session.parameters |= {"learning_rate": settings.learning_rate, "centering": settings.centering}
+    return settings
 
 
 def warn_of_worse(session: Session, model: RBM) -> None:

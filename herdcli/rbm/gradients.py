@@ -30,6 +30,7 @@ class Sums:
     b: Array
     c: Array
     error: float  # summed squared reconstruction error of the rows
+    hidden: Array  # (K,) mean of E[h | v] over the rows
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,12 @@ def _first_phase(h: Harmonium, rows: Array) -> tuple[Moments, float]:
 
 def _difference(first: Moments, second: Moments, error: float) -> Sums:
     W, b, c = first.pairs - second.pairs, first.visible - second.visible, first.hidden - second.hidden
-    return _sums(W, b, c, error)
+    return _sums(W, b, c, error, first.hidden)
 
 
-def _sums(W: Array, b: Array, c: Array, error: float) -> Sums:
-    W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (W, b, c))
-    return Sums(W, b, c, error)
+def _sums(W: Array, b: Array, c: Array, error: float, hidden: Array) -> Sums:
+    W, b, c, hidden = (np.ascontiguousarray(part, dtype=np.float32) for part in (W, b, c, hidden))
+    return Sums(W, b, c, error, hidden)
 
 
 def exact(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Sums:
@@ -111,7 +112,7 @@ def pseudo(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Su
         b[columns] = (v[:, columns] - p.T @ visible.support).mean(axis=0)
     W -= v.T @ hidden_sum / n
     c = units * first.hidden - hidden_sum.mean(axis=0)
-    return _sums(W, b, c, error)
+    return _sums(W, b, c, error, first.hidden)
 
 
 def _harmonium(sweeper: Sweeper, visible: Family, hidden: Family) -> Harmonium:
@@ -122,6 +123,14 @@ def _harmonium(sweeper: Sweeper, visible: Family, hidden: Family) -> Harmonium:
 EXACT_PHASES: dict[str, Callable[[Sweeper, Family, Family, Array], Sums]] = {"exact": exact, "pseudo-likelihood": pseudo}
 
 
+def subtract_outer(W: Array, left: Array, right: Array) -> None:
+    """W ← W − left right' for C-contiguous float32 W (D, K), in place and in one pass."""
+    from scipy.linalg.blas import sger
+
+    # BLAS sees the rows of W as columns: W' ← W' − right left'
+    sger(-1.0, right, left, a=W.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
+
+
 def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0, hidden_share: float = 1.0) -> None:
     """The gradient of a model whose units enter as v − μ and h − λ, carried back to this one, in place.
 
@@ -129,8 +138,8 @@ def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share
     visible_share, hidden_share  s and t, the weights' rate over that of the visible and of the hidden biases.
     Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
     """
-    sums.W -= np.outer(sums.b, hidden_mean)
-    sums.W -= np.outer(visible_mean, sums.c)
+    subtract_outer(sums.W, sums.b, hidden_mean)
+    subtract_outer(sums.W, visible_mean, sums.c)
     sums.b -= np.float32(visible_share) * (sums.W @ hidden_mean)
     sums.c -= np.float32(hidden_share) * (visible_mean @ sums.W)
 

@@ -162,9 +162,8 @@ def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) ->
     """Add to the gradient what penalties and centering ask for; move the running means of hidden units on."""
     settings = problem.settings
     if state.hidden_mean is not None:
-        rows, mean = problem.rows[m][order].astype(np.float32), state.hidden_mean[m]
-        hidden = problem.hidden.mean(rows @ state.W[m] + state.c[m]).mean(axis=0)
-        mean += np.float32(MEAN_SHARE) * (hidden - mean)
+        mean = state.hidden_mean[m]
+        mean += np.float32(MEAN_SHARE) * (sums.hidden - mean)
         if settings.centering:
             share = settings.learning_rate / (settings.bias_rate or settings.learning_rate)
             shares = {"visible_share": share / problem.hidden.scale, "hidden_share": share / problem.visible.scale}
@@ -172,7 +171,8 @@ def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) ->
         if settings.sparsity_target and problem.hidden.range is not None:
             low, high = problem.hidden.range
             excess = (mean - low) / (high - low) - settings.sparsity_target
-            make_sparse(sums, rows.mean(axis=0), excess.astype(np.float32) * np.float32(problem.hidden.scale), settings.sparsity_cost)
+            rows = problem.rows[m][order].mean(axis=0, dtype=np.float32)
+            make_sparse(sums, rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), settings.sparsity_cost)
     if settings.l1_decay:
         both = problem.visible.scale * problem.hidden.scale
         sums.W -= np.float32(settings.l1_decay * both) * np.sign(state.W[m])
@@ -230,7 +230,7 @@ def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconst
         driving = replace(sweeper, W=W_now, b=b_now, c=c_now)
     n = len(order)
     chains = n if state.chain is None else problem.chains
-    W, b, c, error = scratch.pairs, np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0
+    W, b, c, error, hidden = scratch.pairs, np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0, np.zeros_like(sweeper.c)
     for start in range(0, max(n, chains), BLOCK):
         rows = problem.rows[m][order[start : start + BLOCK]]
         if state.chain is None:
@@ -244,5 +244,7 @@ def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconst
         signs[: len(rows)] = 1.0 / n
         b += signs @ block.v
         c += block.h.sum(axis=0)
+        if state.hidden_mean is not None:
+            hidden += block.h[: len(rows)].sum(axis=0)
         error += block.error
-    return Sums(W, b, c, error)
+    return Sums(W, b, c, error, hidden)

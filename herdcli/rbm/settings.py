@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
-from herdcli.rbm.units import family
+from herdcli.rbm.units import TwoState, family
 
 ALGORITHMS = ("cd", "pcd", "fpcd", "pseudo-likelihood", "exact")
 MEAN_FIELDS = ("none", "visible", "both")
+
+
+RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
+LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,22 @@ class Settings:
     def persistent(self) -> bool:
         """Whether chains go on from step to step."""
         return self.algorithm in ("pcd", "fpcd")
+
+
+def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Settings:
+    """The settings with the learning rate and the centring that suit models of so many rows, each where it is asked for.
+
+    Two-state units are centred.  A sum of past gradients adds 1/(1 − μ) of a rate to the weights, so that the rate goes as 1 − μ;
+    noise falls with √batch, and what a rate leaves of it grows with the number T of updates: the rate falls as 1/√T.  Values
+    that are g apart turn weights W of {0, 1} units into W / (g_v g_h) and their gradient into g_v g_h times it, so that the
+    centred learner takes the same path at ε / (g_v g_h)².  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
+    """
+    layers = family(settings.visible_units), family(settings.hidden_units)
+    if not all(isinstance(units, TwoState) for units in layers):
+        return settings
+    batch = min(settings.batch_size or rows, rows)
+    updates = settings.epochs * -(-rows // batch)
+    gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None)
+    found = RATE * (1.0 - settings.momentum) / 0.1 * math.sqrt(min(max(batch / 20, 1.0), LARGEST_BATCH) * min(1.0, UPDATES / updates))
+    found = float(f"{min(found, RATE * 2.5) / gaps**2:.2g}")
+    return replace(settings, learning_rate=found if rate else settings.learning_rate, centering=centering or settings.centering)

@@ -129,10 +129,6 @@ class TwoState:
     def mean(self, natural: Array) -> Array:
         return logistic(natural) if self.values == (0, 1) else np.tanh(natural)
 
-    def on_probability(self, natural: Array) -> Array:
-        """P(x = high | a) elementwise."""
-        return logistic((self.values[1] - self.values[0]) * natural)
-
     def log_base(self, values: Array) -> Array | float:
         return 0.0
 

@@ -138,6 +138,7 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
         (v.mean(axis=0) - fv.mean(axis=0)).astype(np.float32),
         (h.mean(axis=0) - fh.mean(axis=0)).astype(np.float32),
         0.0,
+        h.mean(axis=0).astype(np.float32),
     )
     W = (v - mu).T @ (h - lam) / 9 - (fv - mu).T @ (fh - lam) / 11
     expected = (W, sums.b - W @ lam, sums.c - W.T @ mu)

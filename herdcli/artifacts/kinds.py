@@ -44,7 +44,7 @@ KINDS: dict[str, Kind] = {
         Kind("rbm-pairs", ("herdcli.rbm.pairs.PairRBM",)),
         Kind("dbn", ("herdcli.rbm.stack.DBN",)),
         Kind("herding", ("herdcli.herding.model.Herding",)),
-        Kind("classifier", ("herdcli.online.model.Classifier",)),
+        Kind("classifier", ("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier")),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),
         Kind("network", ("herdcli.markov.network.Network",)),
         Kind("beliefs", ("herdcli.markov.beliefs.Beliefs",)),

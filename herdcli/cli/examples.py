@@ -16,6 +16,7 @@ from herdcli.artifacts import Artifact, preparation
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.cli.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.online.labels import MOST, check_classes, listed
 from herdcli.schema import Array
 
 PIECE = 1 << 20
@@ -140,12 +141,16 @@ class Rows:
     feature_names: list[str] | None
 
 
-def classification(data: Artifact, *, split: str | None, seed: int, only: str | None, positive: str | None, classes: str | None) -> Rows:
+def classification(
+    data: Artifact, *, split: str | None, seed: int, only: str | None, positive: str | None, classes: str | None, max_classes: int = MOST
+) -> Rows:
     """The task that a data set and the options about classes make.  Raises DataError where labels are missing or of one class."""
     value = data.value
     if value.y is None:
         raise DataError("no labels 'y' to learn from", where=data.name, hint="--label COLUMN names the labels of a table")
     names, y = _named(value)
+    if not value.class_names and classes is None:
+        check_classes(np.unique(value.y).tolist(), data.name, max_classes)
     parts = _split(data, split, seed)
     if classes is not None:
         names, y = _declared(classes.split(","), names, y, data.name)
@@ -187,7 +192,7 @@ def _declared(wanted: list[str], names: list[str], y: Array, where: str) -> tupl
     present = [names[index] for index in np.unique(y)]
     strange = [name for name in present if name not in wanted]
     if strange:
-        raise DataError(f"label {strange[0]} is none of the classes {', '.join(wanted)}", where=where, hint="--classes declares them all")
+        raise DataError(f"label {strange[0]} is none of the classes {listed(wanted)}", where=where, hint="--classes declares them all")
     place = np.array([wanted.index(name) if name in wanted else -1 for name in names])
     return wanted, place[y]
 
@@ -195,5 +200,5 @@ def _declared(wanted: list[str], names: list[str], y: Array, where: str) -> tupl
 def _matching(pattern: str, names: list[str], option: str) -> list[int]:
     found = [index for index, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
     if not found:
-        raise BadUsage(f"no class is called '{pattern}'", where=option, hint=f"classes: {', '.join(names)}")
+        raise BadUsage(f"no class is called '{pattern}'", where=option, hint=f"classes: {listed(names)}")
     return found

@@ -13,20 +13,20 @@ from herdcli.cli.session import Session
 POSITIVE = click.FloatRange(0, min_open=True)
 
 
-def _c(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    """A number above 0, or `auto`, which is 0."""
-    if text == "auto":
-        return 0.0
+def _c(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    """A number above 0, or `auto` or `running`."""
+    if text in ("auto", "running"):
+        return text
     try:
         number = float(text)
     except ValueError:
-        raise click.BadParameter(f"'{text}' is neither a number nor 'auto'", ctx, param) from None
+        raise click.BadParameter(f"'{text}' is neither a number nor 'auto' or 'running'", ctx, param) from None
     if not 0 < number < float("inf"):
         raise click.BadParameter(f"{text} is not above 0", ctx, param)
     return number
 
 
-ALGORITHMS = click.Choice(["nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
+ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
 
 
 def _choice(name: str, values: list[str], help: str) -> Callable[[Any], Any]:
@@ -35,12 +35,24 @@ def _choice(name: str, values: list[str], help: str) -> Callable[[Any], Any]:
 
 @click.command("nherd-train")
 @input_argument
-@click.option("--algorithm", type=ALGORITHMS, default="nherd", show_default=True, help="Gaussian herding, or another of its family.")
+@click.option(
+    "--algorithm",
+    type=ALGORITHMS,
+    default="auto",
+    show_default=True,
+    help="Gaussian herding (nherd), or another of its family; auto: nherd or arow, by --C auto.",
+)
 @_choice("--covariance", ["diagonal", "full"], "Covariance of the weights; full takes d² numbers.")
 @_choice("--form", ["project", "exact", "drop"], "How a diagonal covariance is kept diagonal.")
 @_choice("--loss", ["squared-hinge", "log", "squared"], "Loss of nherd and arow; squared-hinge is ½ max(0, 1 − m)².")
 @click.option(
-    "--C", "C", callback=_c, default="auto", show_default=True, help="Weight of an example; auto: ¼ over the running mean of |x|²."
+    "--C",
+    "C",
+    callback=_c,
+    default="auto",
+    show_default=True,
+    help="Weight of an example.  auto: eight values race over the first 10 000 examples, and the lowest progressive error goes on; "
+    "running: ¼ over the running mean of |x|².",
 )
 @click.option(
     "--confidence", type=click.FloatRange(0.5, 1, min_open=True, max_open=True), default=0.9, show_default=True, help="η of cw and scw."
@@ -49,7 +61,14 @@ def _choice(name: str, values: list[str], help: str) -> Callable[[Any], Any]:
 @click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often the examples are gone through.")
 @click.option("--shuffle", is_flag=True, help="A new order in each pass, from the seed; text is then kept in memory.")
 @click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to length 1.")
-@click.option("--bias", is_flag=True, help="Add a feature that is always 1.")
+@click.option(
+    "--scale",
+    "scaling",
+    type=click.Choice(["online", "none"]),
+    default=None,
+    help="online: divide each feature by the mean size of its values ≠ 0 so far.  [default: online, with --kernel none]",
+)
+@click.option("--bias/--no-bias", default=None, help="Add a feature that is always 1.  [default: yes, with --kernel no]")
 @click.option("--always-update", is_flag=True, help="Shrink the covariance also where the margin is 1 or more (nherd, arow, sop).")
 @click.option("--label-noise", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of training labels made wrong.")
 @_choice("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn functions of a kernel (full form only).")
@@ -61,6 +80,14 @@ def _choice(name: str, values: list[str], help: str) -> Callable[[Any], Any]:
 @click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0.")
 @click.option("--skip-bad", type=click.IntRange(0), default=0, metavar="N", help="Pass over up to N wrong lines of text.")
 @click.option("--classes", metavar="A,B,…", default=None, help="All labels there can be; the last of two is the positive one.")
+@click.option(
+    "--max-classes",
+    type=click.IntRange(2),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="More different labels than this are refused: they are hardly classes.",
+)
 @click.option("--only", metavar="A,B,…", default=None, help="Use the rows of these classes alone (data sets; * and ? match).")
 @click.option("--positive", metavar="A,B,…", default=None, help="Two classes: these against the rest (data sets; * and ? match).")
 @click.option("--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows per class of a data set.  [default: its own, else .6,.2,.2]")

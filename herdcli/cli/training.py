@@ -16,19 +16,21 @@ from herdcli.cli.console import write_stdout
 from herdcli.cli.examples import Examples, Rows
 from herdcli.cli.session import TRIAL_SECONDS, Session
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
-from herdcli.online import learner, predict
+from herdcli.online import learner, predict, race
 from herdcli.online.blocks import Block, from_rows
 from herdcli.online.labels import Labels
-from herdcli.online.model import BY_CONFIDENCE, FIRST_ORDER, WITH_LOSS, Classifier, Holdout, Settings
+from herdcli.online.model import BY_CONFIDENCE, FIRST_ORDER, WITH_LOSS, Classifier, Holdout, Race, Settings
 from herdcli.online.parse import Reader
 from herdcli.online.source import DENSE_ROWS, Memory, Text, gathered
 
 VALID, TEST = 1, 2
+WITHOUT_C = ("pa", "perceptron", "cw")
 MANY_STEPS = 1 << 62
 STRAINED = 30.0
 TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
 TAKEN_FROM_MODEL = (
-    "algorithm covariance form loss C confidence multiclass normalize bias always_update kernel width degree budget bits zero_based classes"
+    "algorithm covariance form loss C confidence multiclass normalize scaling bias "
+    "always_update kernel width degree budget bits zero_based classes"
 )
 
 
@@ -82,20 +84,46 @@ def _settings(session: Session, options: dict[str, Any], model: Classifier | Non
     _warn_of_idle_options(session, options)
     chosen = {field.name: options[field.name] for field in fields(Settings) if options.get(field.name) is not None}
     chosen["normalize"] = options["normalize"] == "l2"
+    chosen["C"] = 0.0 if isinstance(options["C"], str) else options["C"]
+    chosen["algorithm"] = "nherd" if options["algorithm"] == "auto" else options["algorithm"]
+    linear = kernel == "none"
+    chosen["bias"] = linear if options["bias"] is None else options["bias"]
+    chosen["scaling"] = options["scaling"] or ("online" if linear else "none")
     if kernel != "none":
         chosen |= {"covariance": "full", "multiclass": "one-vs-rest"}
     return Settings(**chosen)
 
 
-def _warn_of_idle_options(session: Session, options: dict[str, Any]) -> None:
+def _racers(options: dict[str, Any], model: Classifier | None) -> tuple[str, ...]:
+    """The algorithms that race for the best C; none where C is given, or has no meaning."""
     algorithm = options["algorithm"]
+    if model is not None or options["C"] != "auto" or options["kernel"] != "none" or algorithm in WITHOUT_C:
+        return ()
+    return ("nherd", "arow") if algorithm == "auto" else (algorithm,)
+
+
+def _raced(session: Session, problem: learner.Problem, racers: tuple[str, ...]) -> tuple[learner.Problem, Race | None]:
+    """The problem with the algorithm and C that a race over its first examples chose, if there is to be one."""
+    if not racers:
+        return problem, None
+    replay = race.Replay(problem.source)
+    settings, table = race.race(problem.settings, replay.first(race.EXAMPLES), problem.classes, racers)
+    first, *others = race.told(settings, table)
+    session.console.note(first)
+    for line in others:
+        session.console.detail(line)
+    return replace(problem, settings=settings, source=replay), table
+
+
+def _warn_of_idle_options(session: Session, options: dict[str, Any]) -> None:
+    algorithm = "nherd" if options["algorithm"] == "auto" else options["algorithm"]
     if algorithm not in WITH_LOSS:
         session.ignored("loss", f"with --algorithm {algorithm}")
     if algorithm not in WITH_LOSS | {"sop"}:
         session.ignored("always_update", f"with --algorithm {algorithm}")
     if algorithm not in BY_CONFIDENCE:
         session.ignored("confidence", f"with --algorithm {algorithm}")
-    if algorithm in ("pa", "perceptron", "cw"):
+    if algorithm in WITHOUT_C:
         session.ignored("C", f"with --algorithm {algorithm}")
     if algorithm in FIRST_ORDER:
         session.ignored("form", f"with --algorithm {algorithm}, which has no covariance")
@@ -116,9 +144,11 @@ def _learn(session: Session, given: Examples, settings: Settings, options: dict[
         if model is not None and not model.bits and not model.text:
             known = by_name(session, known, model.feature_names, model.features)
         rows = examples.classification(
-            known, **{name: options[name] for name in ("split", "seed", "only", "positive")}, classes=_classes(options, model)
+            known,
+            **{name: options[name] for name in ("split", "seed", "only", "positive", "max_classes")},
+            classes=_classes(options, model),
         )
-        return _from_rows(session, rows, settings, model, given.name), given.data
+        return _from_rows(session, rows, settings, model, given.name, _racers(options, model)), given.data
     for name in ("only", "positive", "split", "label"):
         session.ignored(name, "with text, which is learned as it arrives")
     made = _from_text(session, given, settings, options, model)
@@ -130,7 +160,9 @@ def _classes(options: dict[str, Any], model: Classifier | None) -> str | None:
     return options["classes"] if model is None else ",".join(model.classes)
 
 
-def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifier | None, name: str) -> Classifier:
+def _from_rows(
+    session: Session, rows: Rows, settings: Settings, model: Classifier | None, name: str, racers: tuple[str, ...]
+) -> Classifier:
     for option in ("bits", "zero_based", "skip_bad", "inverse_map"):
         session.ignored(option, "with a data set")
     columns = rows.X.shape[1]
@@ -154,8 +186,10 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, model: Classifi
     )
     problem = learner.Problem(settings, source, len(rows.names), columns + 1)
     _require_memory(session, problem, columns)
+    problem, table = _raced(session, problem, racers)
     state = _run(session, problem, model, steps=source.steps)
-    made = replace(learner.classifier(problem, state, rows.names), feature_names=(model and model.feature_names) or rows.feature_names)
+    names = (model and model.feature_names) or rows.feature_names
+    made = replace(learner.classifier(problem, state, rows.names), feature_names=names, race=table)
     return _with_holdout(made, rows)
 
 
@@ -185,7 +219,7 @@ def _run(session: Session, problem: learner.Problem, model: Classifier | None, *
         state = learner.step(problem, state)
         if begin == 0 and state.tally[5] > STRAINED and problem.settings.algorithm == "nherd":
             strain = f"C·x'Σx reaches {state.tally[5]:.3g} on the first examples"
-            session.console.warn(f"{strain}: variances collapse at once; use --C auto or --normalize l2")
+            session.console.warn(f"{strain}: variances collapse at once; use --C auto, --scale online or --normalize l2")
         for examples_seen, error, loss in state.trace[:, told:].T.tolist():
             session.console.note(f"{int(examples_seen):>10} examples: error {error:.4f}, loss {loss:.4f}")
         return state
@@ -200,7 +234,8 @@ def _run(session: Session, problem: learner.Problem, model: Classifier | None, *
 
 def _from_text(session: Session, given: Examples, settings: Settings, options: dict[str, Any], model: Classifier | None) -> Classifier:
     reader = _reader(given, options, model)
-    labels = Labels(model.classes if model is not None else options["classes"].split(",") if options["classes"] else None)
+    declared = model.classes if model is not None else options["classes"].split(",") if options["classes"] else None
+    labels = Labels(declared, options["max_classes"])
     rows = _block_rows(settings)
     if settings.shuffle:
         X, y, weight = gathered(reader.blocks(given.pieces()))
@@ -214,11 +249,12 @@ def _from_text(session: Session, given: Examples, settings: Settings, options: d
         classes = len(labels.names) if labels.given else _peek(source, labels)
     problem = learner.Problem(settings, _Bounded(session, source, classes), classes, (1 << reader.bits) + 1 if reader.bits else 1)
     _require_memory(session, problem, 1 << reader.bits if reader.bits else 1)
+    problem, table = _raced(session, problem, _racers(options, model))
     if session.dry_run and steps is None:
         _print_plan(problem, given)
     state = _run(session, problem, model, steps=steps)
     made = learner.classifier(problem, state, labels.names, skipped=reader.skipped)
-    made = replace(made, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
+    made = replace(made, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
     if reader.names is not None:
         order = sorted(reader.names)
         index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)

@@ -306,6 +306,19 @@ ONLINE_CLONES static double online_scores(const double *restrict table, ptrdiff_
     return squares;
 }
 
+/* Entries over the mean size of their feature's values: sizes[2 i] counts those ≠ 0 so far, sizes[2 i + 1] adds up their |x|. */
+static void online_rescale(double *restrict sizes, const int32_t *restrict index, const double *restrict x, int64_t count,
+                           double *restrict out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double *const at = sizes + 2 * (ptrdiff_t)index[i];
+        const double size = fabs(x[i]);
+        at[0] += size > 0.0 ? 1.0 : 0.0;
+        at[1] += size;
+        out[i] = at[1] > 0.0 ? x[i] * at[0] / at[1] : 0.0;
+    }
+}
+
 static int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
                                  const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                                  double *running, double *score, double *variance, double *scratch)

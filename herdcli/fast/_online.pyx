@@ -22,6 +22,7 @@ cdef extern from "_online.h" nogil:
     int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
                               const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                               double *running, double *score, double *variance, double *scratch)
+    void online_rescale(double *sizes, const int32_t *index, const double *x, int64_t count, double *out)
 
 cdef extern from "online_text.h" nogil:
     ctypedef struct online_output:
@@ -65,6 +66,7 @@ def learn_binary(double[:, :, ::1] table, const int64_t[::1] pointer, const int3
     cdef int fetch = table.shape[0] * 16 > CACHED
     cdef int64_t updates
     cdef double[::1] scratch
+    _twin.check_examples(np.asarray(table), pointer, index, value, label, weight, margin, variance)
     if rows == 0 or value.shape[0] == 0:
         return _twin.learn_binary(np.asarray(table), np.asarray(pointer), np.asarray(index), np.asarray(value), np.asarray(label), weight, rule,
                                   np.asarray(running), np.asarray(margin), np.asarray(variance))
@@ -88,6 +90,7 @@ def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const 
     cdef ptrdiff_t rows = label.shape[0]
     cdef int64_t updates
     cdef double[::1] scratch
+    _twin.check_examples(np.asarray(table), pointer, index, value, label, weight, score, variance)
     if rows == 0 or value.shape[0] == 0:
         return _twin.learn_multiclass(np.asarray(table), np.asarray(pointer), np.asarray(index), np.asarray(value), np.asarray(label), weight,
                                       rule, top, np.asarray(running), np.asarray(score), np.asarray(variance))
@@ -101,11 +104,23 @@ def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const 
     return updates
 
 
+def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] value, double[::1] out):
+    """See the twin."""
+    cdef int64_t count = value.shape[0]
+    _twin.check_entries(sizes.shape[0], index, value)
+    if sizes.shape[1] != 2 or out.shape[0] != count:
+        raise ValueError("the arrays of an example do not fit each other")
+    if count:
+        with nogil:
+            online_rescale(&sizes[0, 0], &index[0], &value[0], count, &out[0])
+
+
 def linear_scores(const double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
                   double[:, ::1] score, double[:, ::1] variance):
     """See the twin."""
     cdef ptrdiff_t row, rows = score.shape[0], classes = table.shape[2]
     cdef int64_t begin
+    _twin.check_examples(np.asarray(table), pointer, index, value, None, None, score, variance)
     if value.shape[0] == 0:
         score[:, :] = 0.0
         variance[:, :] = 0.0

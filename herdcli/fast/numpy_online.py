@@ -17,7 +17,7 @@ import numpy as np
 from herdcli.fast.numpy_online_text import murmur3, parse_text
 from herdcli.schema import Array
 
-__all__ = ["learn_binary", "learn_multiclass", "linear_scores", "murmur3", "parse_text", "solve_step"]
+__all__ = ["learn_binary", "learn_multiclass", "linear_scores", "murmur3", "parse_text", "rescale", "solve_step"]
 
 NHERD, AROW, CW, SCW1, SCW2, PA, PA1, PA2, PERCEPTRON, SOP = range(10)
 EXACT, PROJECT, DROP = range(3)
@@ -118,6 +118,51 @@ def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
     return np.asarray(s / (1.0 + gamma * (s * (x * x))))
 
 
+def check_entries(width: int, index: Array, value: Array) -> None:
+    """Raise ValueError unless every entry names one of `width` features: one pass over the indices."""
+    at = np.asarray(index)
+    if len(at) != len(value) or (len(at) and int(at.view(np.uint32).max()) >= width):
+        raise ValueError("an index of an example is outside its table")
+
+
+def check_examples(
+    table: Array, pointer: Array, index: Array, value: Array, label: Array | None, weight: Array | None, score: Array, variance: Array
+) -> None:
+    """Raise ValueError unless CSR rows, their labels and the room for their scores fit a table (D, 2, C) and each other."""
+    check_entries(table.shape[0], index, value)
+    at, rows, classes = np.asarray(pointer), len(score), table.shape[2]
+    fits = table.shape[1] == 2 and len(at) == rows + 1 and len(variance) == rows and (weight is None or len(weight) == rows)
+    if not (fits and at[0] >= 0 and at[-1] <= len(index) and (at[1:] >= at[:-1]).all()):
+        raise ValueError("the arrays of the examples do not fit each other")
+    if label is not None:
+        classed = np.asarray(label)
+        if len(classed) != rows or (rows and not 0 <= classed.min() <= classed.max() < max(classes, 2)):
+            raise ValueError("a label of the examples is outside the classes")
+    if np.ndim(score) == 2 and not np.shape(score)[1] == np.shape(variance)[1] == classes:
+        raise ValueError("the room for scores does not fit the classes")
+
+
+def rescale(sizes: Array, index: Array, value: Array, out: Array) -> None:
+    """Entries of examples, one after the other, over the mean size of their feature's values so far, into `out` (nnz,).
+
+    sizes (D, 2), changed: how many values ≠ 0 each feature had, and the sum of their |x|, this entry included.
+    """
+    check_entries(len(sizes), index, value)
+    if sizes.shape[1] != 2 or len(out) != len(value):
+        raise ValueError("the arrays of an example do not fit each other")
+    order = np.argsort(index, kind="stable")  # entries of a feature side by side, in the order they came
+    at, x = index[order], value[order]
+    starts = np.flatnonzero(np.append(True, at[1:] != at[:-1])) if len(at) else np.zeros(0, dtype=np.intp)
+    made = np.empty(len(x))
+    for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(at)], strict=False):
+        feature, part = at[begin], np.abs(x[begin:end])
+        seen = np.cumsum(np.append(sizes[feature, 0], part > 0.0))[1:]
+        size = np.cumsum(np.append(sizes[feature, 1], part))[1:]
+        sizes[feature] = seen[-1], size[-1]
+        made[begin:end] = np.divide(x[begin:end] * seen, size, out=np.zeros(len(part)), where=size > 0.0)
+    out[order] = made
+
+
 def learn_binary(
     table: Array,
     pointer: Array,
@@ -134,6 +179,7 @@ def learn_binary(
 
     table (D, 2, 1), changed.  label (n,) int32, 1 or 0.  margin, variance (n,): y μ·x and x'Σx before the row is learned.
     """
+    check_examples(table, pointer, index, value, label, weight, margin, variance)
     pairs, so_far, updates = table.reshape(-1).view(np.complex128), running.tolist(), 0
     lengths, used = np.diff(pointer), slice(int(pointer[0]), int(pointer[-1]))
     value, places, bounds = value[used], index[used].astype(np.intp), (pointer - pointer[0]).tolist()
@@ -180,6 +226,7 @@ def learn_multiclass(
     table (D, 2, C), changed.  label (n,) int32 in 0…C−1.  score, variance (n, C) before the row is learned.
     Returns the number of rows that changed something.
     """
+    check_examples(table, pointer, index, value, label, weight, score, variance)
     bounds, updates = pointer.tolist(), 0
     for row, y in enumerate(label.tolist()):
         at, x = index[bounds[row] : bounds[row + 1]], value[bounds[row] : bounds[row + 1]]
@@ -223,6 +270,7 @@ def _scores(table: Array, at: Array, x: Array) -> tuple[Array, Array, float]:
 
 def linear_scores(table: Array, pointer: Array, index: Array, value: Array, score: Array, variance: Array) -> None:
     """Scores μ_z·x and variances x'Σ_z x of CSR rows, (n, C) each, into the arrays given."""
+    check_examples(table, pointer, index, value, None, None, score, variance)
     for row in range(len(score)):
         part = slice(int(pointer[row]), int(pointer[row + 1]))
         score[row], variance[row], _ = _scores(table, index[part], value[part])

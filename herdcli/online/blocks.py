@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.schema import Array
 
 ROWS = 10_000
@@ -70,6 +71,35 @@ def from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = 
         value=value.astype(np.float64),
         label=label[rows],
         weight=None if weight is None else weight[rows].astype(np.float64),
+    )
+
+
+def rescaled(block: Block, sizes: Array) -> Block:
+    """The block as a learner of --scale online sees it next, with `sizes` (D, 2) of its features moved on; see `fast.rescale`."""
+    out = np.empty(len(block.value))
+    fast.rescale(sizes, np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value), out)
+    return Block(block.pointer, block.index, out, block.label, block.weight)
+
+
+def as_scaled(block: Block, sizes: Array) -> Block:
+    """The block as a finished model of --scale online sees it: x_i · seen_i / size_i; of a feature it never met, the sign."""
+    known = block.index < len(sizes)
+    seen, size = sizes[np.where(known, block.index, 0)].T
+    met = known & (size > 0)
+    value = np.where(met, block.value * seen / np.where(met, size, 1.0), np.sign(block.value))
+    return Block(block.pointer, block.index, value, block.label, block.weight)
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Several blocks as one, with weights if any of them has."""
+    starts = np.cumsum([0, *(len(part.index) for part in blocks[:-1])])
+    weights = [np.ones(part.rows) if part.weight is None else part.weight for part in blocks]
+    return Block(
+        pointer=np.concatenate([[0], *(part.pointer[1:] + start for part, start in zip(blocks, starts, strict=True))]).astype(np.int64),
+        index=np.concatenate([part.index for part in blocks]),
+        value=np.concatenate([part.value for part in blocks]),
+        label=np.concatenate([part.label for part in blocks]),
+        weight=np.concatenate(weights) if any(part.weight is not None for part in blocks) else None,
     )
 
 

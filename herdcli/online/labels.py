@@ -10,6 +10,7 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
+MOST = 1000  # classes without --max-classes
 PAIR_HINT = "two-class labels are -1/+1, 0/1 or 1/2; others are declared with --classes"
 
 
@@ -20,6 +21,23 @@ def spelled(label: float) -> str:
     return str(int(label)) if label == int(label) else repr(float(label))
 
 
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Names for a line of text: all of a few, of many the first and how many there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+
+
+def check_classes(labels: Sequence[float], where: str, most: int) -> None:
+    """Raise DataError unless different numbers can be the numbers of classes: whole, and no more than `most`."""
+    fraction = next((label for label in labels if label != int(label)), None)
+    if fraction is not None:
+        hint = "classes are whole numbers or names; --classes A,B,… declares others"
+        raise DataError(f"label {spelled(fraction)} is no class", where=where, hint=hint)
+    if len(labels) > most:
+        hint = "--max-classes N allows more"
+        raise DataError(f"{len(labels)} different labels are more classes than the {most} allowed", where=where, hint=hint)
+
+
 class Labels:
     """Turns label numbers into class indices.
 
@@ -27,8 +45,9 @@ class Labels:
     labels of a usual pair mean two classes, more mean as many classes as there are; later blocks may bring no others.
     """
 
-    def __init__(self, classes: Sequence[str] | None = None) -> None:
+    def __init__(self, classes: Sequence[str] | None = None, most: int = MOST) -> None:
         self.numbers: list[float] | None = None
+        self.most = most
         self.given = classes is not None
         if classes is not None:
             self.numbers = [_number(name) for name in classes]
@@ -41,7 +60,7 @@ class Labels:
     def indices(self, labels: Array, where: str) -> Array:
         """Class indices (n,) int32.  Raises DataError for a label that is none of the classes."""
         if self.numbers is None:
-            self.numbers = _classes_of(sorted(set(labels.tolist())), where)
+            self.numbers = _classes_of(sorted(set(labels.tolist())), where, self.most)
         if len(self.numbers) == 2 and not self.given:
             self._settle(labels)
         if len(self.numbers) == 2:
@@ -70,16 +89,17 @@ class Labels:
         strange = labels[~np.isin(labels, self.numbers)][0]
         if self.given:
             return DataError(
-                f"label {spelled(strange)} is none of the classes {', '.join(self.names)}", where=where, hint="--classes declares them all"
+                f"label {spelled(strange)} is none of the classes {listed(self.names)}", where=where, hint="--classes declares them all"
             )
         return DataError(
-            f"label {spelled(strange)} did not occur among the first examples ({', '.join(name for name in self.names if name != '?')})",
+            f"label {spelled(strange)} did not occur among the first examples ({listed([name for name in self.names if name != '?'])})",
             where=where,
             hint="declare the classes: --classes A,B,…",
         )
 
 
-def _classes_of(found: list[float], where: str) -> list[float]:
+def _classes_of(found: list[float], where: str, most: int) -> list[float]:
+    check_classes(found, where, most)
     for pair in PAIRS:
         if set(found) == set(pair):
             return list(pair)

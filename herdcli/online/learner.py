@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError, Diverged
-from herdcli.online.blocks import Block, prepared
+from herdcli.online.blocks import Block, prepared, rescaled
 from herdcli.online.full import learn_full, symmetrised, widened
 from herdcli.online.kernel import Growing, learn_kernel
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
@@ -18,6 +18,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 KEPT = 2_000  # last progressive scores, for calibration
+SMALLER = "use a smaller --C, or --normalize l2"
 STRAIN_ROWS = 100  # first examples whose C·v is looked at
 
 
@@ -73,6 +74,7 @@ class State:
     mean: Array | None = None  # (C, D)
     sigma: Array | None = None  # (M, D', D'), upper triangle
     machines: list[Machine] = field(default_factory=list)
+    sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
 
 
 def init(problem: Problem, model: Classifier | None = None) -> State:
@@ -96,6 +98,8 @@ def init(problem: Problem, model: Classifier | None = None) -> State:
         state.sigma = np.zeros((1 if problem.top else count, 0, 0))
     else:
         state.table = np.zeros((0, 2, count))
+    if settings.scaling == "online":
+        state.sizes = np.zeros((0, 2))
     if model is not None:
         _take_over(state, model)
     if settings.kernel == "none":
@@ -110,6 +114,8 @@ def _take_over(state: State, model: Classifier) -> None:
     state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
     if model.holdout is not None and (model.holdout.split == 1).all():
         state.score, state.variance, state.label = model.holdout.score, model.holdout.variance, model.holdout.y
+    if model.seen is not None and model.size is not None:
+        state.sizes = np.pad(np.stack([model.seen, model.size], axis=1), ((0 if model.settings.bias else 1, 0), (0, 0)))
     if state.machines:
         state.machines = list(model.machines)
         return
@@ -140,6 +146,9 @@ def _with_bias_row(model: Classifier) -> Array:
 
 def _grow(state: State, problem: Problem, width: int) -> None:
     """Room for features up to `width`, with mean 0 and variance 1."""
+    if state.sizes is not None and len(state.sizes) < width:
+        room = max(width, min(2 * len(state.sizes), width + (1 << 20)))
+        state.sizes = np.pad(state.sizes, ((0, room - len(state.sizes)), (0, 0)))
     if state.table is not None and len(state.table) < width:
         room = max(width, min(2 * len(state.table), width + (1 << 20)))
         wide = np.zeros((room, 2, problem.count))
@@ -167,18 +176,21 @@ def step(problem: Problem, state: State) -> State:
     np.add(state.counts, np.bincount(block.label, minlength=problem.classes), out=state.counts)
     if settings.label_noise:
         block = replace(block, label=noisy(block.label, problem.classes, settings, batch.number))
-    score, variance = _learn(problem, state, block)
-    if not np.isfinite(score).all():
-        raise Diverged("the scores are no longer finite", hint="use a smaller --C, or --normalize l2")
+    if state.sizes is not None:
+        _grow(state, problem, block.width)
+        block = rescaled(block, state.sizes)
+    score, variance = learn(problem, state, block)
+    if not (np.isfinite(score).all() and np.isfinite(variance).all()):
+        raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:
         rows = slice(0, STRAIN_ROWS)
         largest = settings.C or 0.25 * state.running[0] / max(state.running[1], 1e-300)
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
         _judge(problem, state, score, block.label)
-        state.score = np.concatenate([state.score, score])[-KEPT:]
-        state.variance = np.concatenate([state.variance, variance])[-KEPT:]
-        state.label = np.concatenate([state.label, block.label])[-KEPT:].astype(np.int64)
+    state.score = np.concatenate([state.score, score])[-KEPT:]
+    state.variance = np.concatenate([state.variance, variance])[-KEPT:]
+    state.label = np.concatenate([state.label, block.label])[-KEPT:].astype(np.int64)
     state.step += 1
     return state
 
@@ -191,7 +203,7 @@ def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
     return np.where(flipped, (label + shift) % classes, label).astype(np.int32)
 
 
-def _learn(problem: Problem, state: State, block: Block) -> tuple[Array, Array]:
+def learn(problem: Problem, state: State, block: Block) -> tuple[Array, Array]:
     """The loops on one block; scores and variances (n, C) before each example was learned."""
     rule, count = rule_of(problem.settings), problem.count
     score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
@@ -256,12 +268,21 @@ def classifier(problem: Problem, state: State, names: list[str], *, skipped: int
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
         machines=state.machines,
     )
+    first = 0 if problem.settings.bias else 1
+    if state.sizes is not None:
+        base = _with_sizes(base, state, first)
     if len(state.label):
         base = replace(base, holdout=Holdout(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
-    first = 0 if problem.settings.bias else 1
+    if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma) if weights is not None):
+        raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
     if state.table is not None:
         used = max(_used(state.table), min(problem.columns, len(state.table)))
         weights = state.table[first:used]
+        base = (
+            base
+            if base.seen is None or base.size is None
+            else replace(base, seen=base.seen[: len(weights)], size=base.size[: len(weights)])
+        )
         return replace(base, mean=np.ascontiguousarray(weights[:, 0].T), variance=np.ascontiguousarray(weights[:, 1].T))
     if state.mean is not None and state.sigma is not None:
         sigma = symmetrised(state.sigma)
@@ -270,6 +291,14 @@ def classifier(problem: Problem, state: State, names: list[str], *, skipped: int
             sigma = np.delete(np.delete(sigma, place, axis=1), place, axis=2)
         return replace(base, mean=np.ascontiguousarray(state.mean[:, first:]), covariance=sigma)
     return base
+
+
+def _with_sizes(base: Classifier, state: State, first: int) -> Classifier:
+    """With the sizes of as many features as there are weights, or dimensions of support vectors."""
+    assert state.sizes is not None
+    width = len(state.table) if state.table is not None else state.mean.shape[1] if state.mean is not None else base.columns + first
+    sizes = np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:]
+    return replace(base, seen=sizes[:, 0].copy(), size=sizes[:, 1].copy())
 
 
 def _used(table: Array) -> int:

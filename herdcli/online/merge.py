@@ -2,7 +2,7 @@
 
 precision  Σ⁻¹ = I + Σ_k (Σ_k⁻¹ − I), μ = Σ Σ_k Σ_k⁻¹ μ_k: evidence adds up and the prior N(0, I) counts once.
 evidence   μ = (Σ_k E_k)⁻¹ Σ_k E_k μ_k with E_k = Σ_k⁻¹ − I, what shard k learned; same Σ.  No pull towards 0.
-mean       plain means of μ_k and Σ_k.
+mean       plain means of μ_k and Σ_k.  Models without variances (pa, perceptron) are averaged whatever the rule.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.online.model import Classifier, Progress, Running
+from herdcli.online.model import FIRST_ORDER, Classifier, Progress, Running
 from herdcli.schema import Array
 
 RULES = ("precision", "evidence", "mean")
@@ -22,6 +22,8 @@ RULES = ("precision", "evidence", "mean")
 def merge(models: Sequence[Classifier], rule: str) -> Classifier:
     """One model of several.  Raises DataError where classes, hashing or covariance differ, BadUsage for kernel models."""
     _check(models)
+    if models[0].settings.algorithm in FIRST_ORDER:
+        rule = "mean"
     wide = [_widened(model, max(other.columns for other in models)) for model in models]
     first = wide[0]
     means = [m.mean for m in wide if m.mean is not None]
@@ -35,6 +37,9 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         mean=mean,
         variance=variance,
         covariance=covariance,
+        seen=_total([m.seen for m in wide if m.seen is not None]),
+        size=_total([m.size for m in wide if m.size is not None]),
+        race=None,
         running=_running(wide),
         progress=_no_progress(),
         holdout=None,
@@ -45,6 +50,15 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
 def _check(models: Sequence[Classifier]) -> None:
     first = models[0]
     for number, other in enumerate(models[1:], start=2):
+        if (other.settings.algorithm in FIRST_ORDER) != (first.settings.algorithm in FIRST_ORDER):
+            learned, other_learned = first.settings.algorithm, other.settings.algorithm
+            hint = "one of them has no variances to weigh it by: train all shards with one --algorithm"
+            raise DataError(f"model {number} was learned by {other_learned}, model 1 by {learned}", hint=hint)
+        if other.zero_based != first.zero_based:
+            starts = [0 if model.zero_based else 1 for model in (other, first)]
+            raise DataError(
+                f"model {number} counts features from {starts[0]}, model 1 from {starts[1]}", hint="--zero-based for all or none"
+            )
         if other.classes != first.classes:
             raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
         if (other.bits, other.text == "vw") != (first.bits, first.text == "vw"):
@@ -53,6 +67,8 @@ def _check(models: Sequence[Classifier]) -> None:
             raise DataError(f"model {number} has another covariance or bias than model 1", hint="train all shards with the same options")
         if other.settings.normalize != first.settings.normalize or other.settings.multiclass != first.settings.multiclass:
             raise DataError(f"model {number} differs from model 1 in --normalize or --multiclass")
+        if other.settings.scaling != first.settings.scaling:
+            raise DataError(f"model {number} differs from model 1 in --scale", hint="train all shards with the same options")
         if not first.bits and first.text == "" and other.columns != first.columns:
             raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
         if not first.bits and _named_apart(first, other):
@@ -74,6 +90,8 @@ def _widened(model: Classifier, columns: int) -> Classifier:
         return model
     assert model.mean is not None
     mean = np.pad(model.mean, ((0, 0), (0, more)))
+    if model.seen is not None and model.size is not None:
+        model = replace(model, seen=np.pad(model.seen, (0, more)), size=np.pad(model.size, (0, more)))
     if model.variance is not None:
         return replace(model, mean=mean, variance=np.pad(model.variance, ((0, 0), (0, more)), constant_values=1.0))
     from herdcli.online.full import widened
@@ -129,6 +147,11 @@ def _running(models: Sequence[Classifier]) -> Running:
         refused=sum(p.refused for p in parts),
         skipped=sum(p.skipped for p in parts),
     )
+
+
+def _total(parts: list[Array]) -> Array | None:
+    """Sizes of features add up: the mean size of all shards' values is what one run over them would have found."""
+    return np.asarray(np.sum(parts, axis=0)) if parts else None
 
 
 def _no_progress() -> Progress:

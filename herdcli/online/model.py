@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from herdcli.schema import Array, array
 
+SCALINGS = ("none", "online")
+
 ALGORITHMS = ("nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop")
 FORMS = ("exact", "project", "drop")
 LOSSES = ("squared-hinge", "log", "squared")
@@ -15,8 +17,8 @@ WITH_LOSS = frozenset({"nherd", "arow"})
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a classifier is learned.
+class Settings1:
+    """How a classifier is learned, as version 1 of the artifact has it.
 
     C             weight of the loss of an example; 0 stands for ¼ over the running mean of |x|².
     loss          of nherd and arow; squared-hinge is ½ max(0, 1 − m)².
@@ -45,6 +47,16 @@ class Settings:
     degree: int = 2
     budget: int = 0
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Settings(Settings1):
+    """How a classifier is learned: what `Settings1` says, and
+
+    scaling       online: each feature is divided by the mean size |x_i| of its values ≠ 0 seen so far.
+    """
+
+    scaling: str = "none"
 
 
 @dataclass(frozen=True)
@@ -90,14 +102,22 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Classifier:
-    """A classifier over d features (d + 1 with a bias, which is then column 0).
+class Race:
+    """Learners that went side by side over the first examples; the one of the lowest progressive loss was chosen."""
 
-    Two classes have one row (C = 1), positive for classes[1].  Of the three variances one is present.
-    """
+    algorithm: list[str]
+    C: Array = array("K", "weight of an example", kind="f")
+    examples: Array = array("K", "examples until the learner was dropped, or the race was over", kind="i")
+    error: Array = array("K", "share of them classified wrongly before they were learned", kind="f")
+    loss: Array = array("K", "mean of ½ max(0, 1 − margin)² before they were learned", kind="f")
+
+
+@dataclass(frozen=True)
+class Classifier1:
+    """The `classifier` artifact as version 1 wrote it: features as they are."""
 
     classes: list[str]
-    settings: Settings
+    settings: Settings1
     running: Running
     progress: Progress
     mean: Array | None = array("C d", "means of the weights", kind="f", optional=True)
@@ -129,3 +149,31 @@ class Classifier:
     def features(self) -> int:
         """Numbers in a row of data: a kernel's support vectors always keep a column for the bias."""
         return self.columns - (1 if self.machines else int(self.settings.bias))
+
+    def upgrade(self) -> Classifier:
+        """The same model as the present version has it."""
+        return Classifier(**{**vars(self), "settings": Settings(**vars(self.settings))})
+
+    def validate(self) -> None:
+        """Raise DataError as the present version does."""
+        self.upgrade().validate()
+
+
+@dataclass(frozen=True)
+class Classifier(Classifier1):
+    """A classifier over d features (d + 1 with a bias, which is then column 0).
+
+    Two classes have one row (C = 1), positive for classes[1].  Of the three variances one is present.  With
+    --scale online weights are of x_i · seen_i / size_i.
+    """
+
+    settings: Settings
+    seen: Array | None = array("d", "values ≠ 0 that each feature had", kind="f", optional=True)
+    size: Array | None = array("d", "sum of their sizes |x_i|", kind="f", optional=True)
+    race: Race | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the arrays fit the classes and each other, and all numbers are possible."""
+        from herdcli.online.validate import validate
+
+        validate(self)

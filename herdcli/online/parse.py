@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.online.blocks import Block
+from herdcli.online.blocks import Block, joined
 
 Text = bytes | memoryview
 
@@ -59,7 +59,7 @@ class Reader:
         for text in whole_lines(pieces):
             found = list(self._parts(text, lend))
             if found:
-                yield found[0] if len(found) == 1 else _joined(found)
+                yield found[0] if len(found) == 1 else joined(found)
 
     def _parts(self, text: Text, lend: bool) -> Iterator[Block]:
         """The rows of a text, in as many parts as there are wrong lines between them."""
@@ -116,17 +116,3 @@ def whole_lines(pieces: Iterable[Text]) -> Iterator[Text]:
     last = b"".join(rest)
     if last.strip():
         yield last
-
-
-def _joined(parts: list[Block]) -> Block:
-    """Several blocks as one."""
-    starts = np.cumsum([0, *(len(part.index) for part in parts[:-1])])
-    weighted = any(part.weight is not None for part in parts)
-    weights = [np.ones(part.rows) if part.weight is None else part.weight for part in parts]
-    return Block(
-        pointer=np.concatenate([[0], *(part.pointer[1:] + start for part, start in zip(parts, starts, strict=True))]).astype(np.int64),
-        index=np.concatenate([part.index for part in parts]),
-        value=np.concatenate([part.value for part in parts]),
-        label=np.concatenate([part.label for part in parts]),
-        weight=np.concatenate(weights) if weighted else None,
-    )

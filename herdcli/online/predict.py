@@ -13,13 +13,13 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.numerics.normal import log_normal_cdf, normal_cdf
-from herdcli.online.blocks import Block, prepared
+from herdcli.online.blocks import Block, as_scaled, prepared
 from herdcli.online.full import full_scores
 from herdcli.online.kernel import kernel_scores
 from herdcli.online.model import Classifier
 from herdcli.schema import Array
 
-LOWEST, HIGHEST = 1e-4, 1e4  # of the scale g
+LOWEST, HIGHEST = 1e-4, 1e4  # of the scale g in units of the margins' size
 
 
 def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
@@ -28,10 +28,15 @@ def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
     settings = model.settings
     first = 0 if settings.bias else 1
     table = _table(model, first) if model.variance is not None else None
+    sizes = None
+    if model.seen is not None and model.size is not None:
+        sizes = np.pad(np.stack([model.seen, model.size], axis=1), ((first, 0), (0, 0)))
 
     def scores(block: Block) -> tuple[Array, Array]:
         nonlocal table
         block = prepared(block, normalize=settings.normalize, bias=settings.bias)
+        if sizes is not None:
+            block = as_scaled(block, sizes)
         score, variance = np.zeros((block.rows, model.count)), np.zeros((block.rows, model.count))
         if table is not None:
             if block.width > len(table):
@@ -95,6 +100,9 @@ def fit_scale(score: Array, variance: Array, y: Array) -> float:
     The likelihood of two classes is log-concave in g; golden-section search over log g.
     """
     margin = standard_margins(score, variance)
+    # g and the margins matter by their product alone: in units of the margins' size the search finds any g
+    unit = float(np.sqrt(np.mean(margin**2))) or 1.0
+    margin = margin / unit
     rows, smooth = np.arange(len(y)), 1.0 / (len(y) + 2.0)
 
     def loss(log_scale: float) -> float:
@@ -104,7 +112,7 @@ def fit_scale(score: Array, variance: Array, y: Array) -> float:
         own = log_p[rows, y]
         return float(-((1 - smooth) * own + smooth * np.maximum(log_p, -700.0).mean(axis=1)).sum())
 
-    return float(np.exp(_golden(loss, float(np.log(LOWEST)), float(np.log(HIGHEST)))))
+    return float(np.exp(_golden(loss, float(np.log(LOWEST)), float(np.log(HIGHEST))))) / unit
 
 
 def _golden(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:

@@ -123,8 +123,8 @@ def test_both_kernels_write_the_same_bytes(herd, text, tmp_path):
 
 def test_vowpal_wabbit_text_and_its_names(herd, text, tmp_path):
     (tmp_path / "train.vw").write_bytes(vw(text.read_bytes()))
-    assert herd("nherd-train", "-q", "train.vw", "--bits", "12", "--inverse-map", "-o", "v.h5").code == 0
-    assert herd("nherd-train", "-q", "train.svm", "-o", "s.h5").code == 0
+    assert herd("nherd-train", "-q", "train.vw", "--bits", "12", "--inverse-map", "--no-bias", "-o", "v.h5").code == 0
+    assert herd("nherd-train", "-q", "train.svm", "--no-bias", "-o", "s.h5").code == 0
     named, plain = load(str(tmp_path / "v.h5")).value, load(str(tmp_path / "s.h5")).value
     place = dict(zip(named.hash_names, named.hash_index.tolist(), strict=True))
     ours = [named.mean[0, place[f"f^x{i + 1}"]] for i in range(30)]
@@ -138,9 +138,9 @@ def test_vowpal_wabbit_text_and_its_names(herd, text, tmp_path):
 
 def test_continue_goes_on_where_the_model_stands(herd, text, tmp_path):
     lines = text.read_bytes().splitlines(keepends=True)
-    assert herd("nherd-train", "-q", "-o", "m.h5", stdin=b"".join(lines[:150])).code == 0
+    assert herd("nherd-train", "-q", "--C", "0.5", "-o", "m.h5", stdin=b"".join(lines[:150])).code == 0
     assert herd("nherd-train", "-q", "--continue", "m.h5", "-o", "m.h5", stdin=b"".join(lines[150:])).code == 0
-    assert herd("nherd-train", "-q", "train.svm", "-o", "whole.h5").code == 0
+    assert herd("nherd-train", "-q", "--C", "0.5", "train.svm", "-o", "whole.h5").code == 0
     assert same_weights(tmp_path / "m.h5", tmp_path / "whole.h5")
     parts, whole = (load(str(tmp_path / name)).value for name in ("m.h5", "whole.h5"))
     assert parts.running == whole.running
@@ -195,7 +195,7 @@ def test_rows_class_by_class_are_warned_of(herd, tmp_path, write):
 
 
 def test_strained_C_is_warned_of(herd, text):
-    assert "variances collapse at once" in herd("nherd-train", "train.svm", "--C", "100", "-o", "m.h5").err
+    assert "variances collapse at once" in herd("nherd-train", "train.svm", "--C", "100", "--scale", "none", "-o", "m.h5").err
 
 
 @pytest.mark.parametrize(
@@ -313,3 +313,117 @@ def test_a_dry_run_tries_some_rows_in_several_steps(run, tmp_path):
     np.savez(tmp_path / "x.npz", X=X, y=y)
     done = run("nherd-train", "x.npz", "--split", "1,0,0", "--dry-run")
     assert done.out.startswith("learning: 10 steps, about ")
+
+
+NUMBERS = b"".join(b"%d 1:%d\n" % (k, k % 7) for k in range(2000))
+
+
+@pytest.mark.parametrize(
+    ("stdin", "arguments", "code", "message"),
+    [
+        (b"0.37 1:1\n-1.5 2:1\n2.25 1:3\n", (), 65, "stdin: label -1.5 is no class"),
+        (NUMBERS, (), 65, "stdin: 2000 different labels are more classes than the 1000 allowed"),
+        (NUMBERS, ("--max-classes", "1999"), 65, "stdin: 2000 different labels are more classes than the 1999 allowed"),
+        (NUMBERS[: NUMBERS.index(b"31 1")] * 2 + b"99 1:1\n", ("--classes", ",".join(map(str, range(31)))), 65,
+         "stdin: label 99 is none of the classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (31 in all)"),
+        (svm(50), ("--C", "1e200"), 1, "the scores are no longer finite"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_learned_is_refused_in_one_line(herd, tmp_path, stdin, arguments, code, message):
+    ended = herd("nherd-train", "-q", *arguments, "-o", "m.h5", stdin=stdin)
+    assert ended.err.splitlines()[0] == f"herd nherd-train: {message}"
+    assert ended.code == code
+    assert len(ended.err) < 300
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_numbers_of_a_data_set_are_no_classes(herd, tmp_path, write):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((1500, 3))
+    write(tmp_path / "real.h5", {"X": X, "y": random.standard_normal(1500)})
+    write(tmp_path / "many.h5", {"X": X, "y": np.arange(1500)})
+    real, many = (herd("nherd-train", "-q", name, "-o", "m.h5") for name in ("real.h5", "many.h5"))
+    assert real.code == many.code == 65
+    assert real.err.splitlines()[0] == "herd nherd-train: real.h5: /y has 0.857746 in row 0; labels are whole numbers or text"
+    assert many.err.splitlines()[0] == "herd nherd-train: many.h5: 1500 different labels are more classes than the 1000 allowed"
+    assert herd("nherd-train", "-q", "many.h5", "--max-classes", "1500", "-o", "m.h5").code == 0
+
+
+def test_shards_of_different_kinds_are_not_merged(herd, text):
+    for name, options in (("nherd", ("--algorithm", "nherd")), ("pa", ("--algorithm", "pa")), ("zero", ("--zero-based",))):
+        assert herd("nherd-train", "-q", "train.svm", *options, "-o", f"{name}.h5").code == 0
+    mixed = herd("merge", "-q", "nherd.h5", "pa.h5", "-o", "x.h5")
+    assert (mixed.code, mixed.err.splitlines()[0]) == (65, "herd merge: pa.h5: model 2 was learned by pa, model 1 by nherd")
+    shifted = herd("merge", "-q", "nherd.h5", "zero.h5", "-o", "x.h5")
+    assert (shifted.code, shifted.err.splitlines()[0]) == (65, "herd merge: zero.h5: model 2 counts features from 0, model 1 from 1")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: {"classes": [str(k) for k in range(500)]}, "has weights of 1 scores, its 500 classes have 500"),
+        (lambda m: {"variance": np.full_like(m.variance, np.nan)}, "dataset 'variance' has values that are not finite"),
+        (lambda m: {"variance": -m.variance}, "dataset 'variance' has values below 0"),
+        (lambda m: {"mean": np.full_like(m.mean, np.inf)}, "dataset 'mean' has values that are not finite"),
+        (lambda m: {"holdout": replace(m.holdout, y=m.holdout.y + 7)}, "dataset 'holdout/y' has labels outside 0…1"),
+        (lambda m: {"holdout": replace(m.holdout, score=np.zeros((len(m.holdout.y), 3)), variance=np.zeros((len(m.holdout.y), 3)))},
+         "holdout has 3 scores for each example, 2 classes have 1"),
+        (lambda m: {"bits": 12}, "has 30 features, hashing into 2^12 columns makes another number"),
+        (lambda m: {"settings": replace(m.settings, algorithm="x")}, "settings/algorithm is 'x', expected nherd, arow"),
+        (lambda m: {"scale": float("nan")}, "the scale of its confidence is nan"),
+    ],
+)  # fmt: skip
+def test_a_crafted_classifier_is_refused_wherever_it_is_read(herd, text, tmp_path, monkeypatch, change, message):
+    assert herd("nherd-train", "-q", "--no-bias", "--scale", "none", "train.svm", "-o", "m.h5").code == 0
+    model = load(str(tmp_path / "m.h5"))
+    monkeypatch.setattr("herdcli.schema.check", lambda value, **more: None)
+    monkeypatch.setattr(type(model.value), "validate", lambda self: None)
+    save(str(tmp_path / "bad.h5"), replace(model.value, **change(model.value)), [])
+    for line in (
+        ("eval", "bad.h5"),
+        ("apply", "bad.h5", "test.svm", "-o", "p.csv"),
+        ("nherd-train", "--continue", "bad.h5", "train.svm", "-o", "n.h5"),
+    ):
+        ended = herd(*line)
+        assert ended.code == 65, line
+        assert ended.err.startswith(f"herd {line[0]}: bad.h5: {message}"), ended.err
+
+
+def test_weights_do_not_depend_on_the_units_of_features(herd, tmp_path, write):
+    """Features in other units, by powers of two so that nothing is rounded: the same scores, by each form and after going on."""
+    random = np.random.default_rng(0)
+    X, units = random.standard_normal((300, 5)), 2.0 ** np.array([0, 10, -8, 3, -20])
+    y = (X @ random.standard_normal(5) + 1.0 > 0).astype(np.int64)
+    for name, rows in (("a", X), ("b", X * units)):
+        write(tmp_path / f"{name}.h5", {"X": rows, "y": y})
+        for number, options in enumerate(((), ("--covariance", "full", "--C", "0.5"))):
+            made = f"{name}{number}.h5"
+            assert herd("nherd-train", "-q", f"{name}.h5", "--split", "1,0,0", *options, "-o", made).code == 0
+            assert herd("nherd-train", "-q", "--continue", made, f"{name}.h5", "--split", "1,0,0", "-o", made).code == 0
+            assert herd("apply", "-q", made, f"{name}.h5", "-o", f"p{made}").code == 0
+        assert herd("merge", "-q", f"{name}0.h5", f"{name}0.h5", "-o", f"m{name}.h5").code == 0
+    for first, second in (("pa0.h5", "pb0.h5"), ("pa1.h5", "pb1.h5")):
+        p, q = (load(str(tmp_path / name)).value.X for name in (first, second))
+        assert np.array_equal(p, q)
+    model, merged = (load(str(tmp_path / name)).value for name in ("b0.h5", "mb.h5"))
+    assert np.allclose(model.size[1:] / model.seen[1:], np.abs(X * units).mean(axis=0), rtol=1e-12)
+    assert np.array_equal(merged.seen, 2 * model.seen)
+    assert np.array_equal(merged.size, 2 * model.size)
+
+
+def test_the_race_is_told_and_kept(herd, text, tmp_path):
+    raced = herd("nherd-train", "train.svm", "-o", "m.h5")
+    model = load(str(tmp_path / "m.h5")).value
+    table = model.race
+    assert sorted(set(table.algorithm)) == ["arow", "nherd"]
+    assert len(table.C) == 16
+    best = int(np.lexsort((table.loss, table.error))[0])
+    assert (model.settings.algorithm, model.settings.C) == (table.algorithm[best], table.C[best])
+    said = f"--C auto: {table.algorithm[best]} with C = {table.C[best]:.4g}, progressive error {table.error[best]:.4f} over 400 examples"
+    assert f"{said}, the lowest of 16 learners" in raced.err
+    named = ("--algorithm", table.algorithm[best], "--C", repr(float(table.C[best])))
+    assert herd("nherd-train", "-q", "train.svm", *named, "-o", "n.h5").code == 0
+    assert same_weights(tmp_path / "m.h5", tmp_path / "n.h5")
+    assert load(str(tmp_path / "n.h5")).value.running.wrong == round(table.error[best] * 400)
+    assert herd("nherd-train", "-q", "train.svm", "--C", "running", "-o", "r.h5").code == 0
+    assert load(str(tmp_path / "r.h5")).value.race is None

@@ -218,3 +218,44 @@ def test_names_are_kept_on_request():
     names: dict[int, str] = {}
     parsed(compiled, b"1 |a x x:2 |b x\n", vw=True, mask=(1 << 18) - 1, names=names)
     assert sorted(names.values()) == ["a^x", "b^x"]
+
+
+def test_scaled_features_are_the_same_bits_and_the_definition():
+    data = rows(11)
+    data["value"][::7] = 0.0
+    found = []
+    for side in (compiled, twin):
+        sizes, out = np.zeros((40, 2)), np.empty(len(data["value"]))
+        side.rescale(sizes, data["index"], data["value"], out)
+        found.append((sizes, out.copy()))
+        side.rescale(sizes, data["index"], data["value"], out)
+        found[-1] += (sizes.copy(), out)
+    for ours, theirs in zip(*found, strict=True):
+        assert np.array_equal(ours, theirs)
+    seen: dict[int, list[float]] = {}
+    for at, x, scaled in zip(data["index"].tolist(), data["value"].tolist(), found[0][1].tolist(), strict=True):
+        seen.setdefault(at, []).append(abs(x))
+        sizes_so_far = [size for size in seen[at] if size > 0]
+        assert scaled == pytest.approx(x / np.mean(sizes_so_far) if sizes_so_far else 0.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("side", [compiled, twin], ids=["compiled", "twin"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"index": 40}, "outside its table"),
+        ({"index": -1}, "outside its table"),
+        ({"label": 4}, "outside the classes"),
+        ({"label": -1}, "outside the classes"),
+        ({"pointer": 10**6}, "do not fit each other"),
+        ({"pointer": -5}, "do not fit each other"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_at_the_door(side, change, message):
+    data = rows(12, classes=4)
+    for name, item in change.items():
+        data[name][-1] = item
+    with pytest.raises(ValueError, match=message):
+        side.learn_multiclass(table(40, 4), *data.values(), None, RULES[0], True, np.zeros(2), np.zeros((60, 4)), np.zeros((60, 4)))
+    with pytest.raises(ValueError, match=r"room for scores|fit each other|outside"):
+        side.learn_multiclass(table(40, 4), *data.values(), None, RULES[0], True, np.zeros(2), np.zeros((60, 3)), np.zeros((60, 3)))

@@ -134,3 +134,18 @@ def test_kernel_models_are_not_merged():
     part = replace(shards(False)[0], mean=None, variance=None, machines=[machine])
     with pytest.raises(BadUsage, match="models of a kernel cannot be merged"):
         merge([part, part], "mean")
+
+
+def test_first_order_models_are_averaged_by_every_rule():
+    parts = [model(np.array([[k, 2.0]]), np.ones((1, 2)), settings=Settings(algorithm="pa")) for k in (1.0, 5.0)]
+    for rule in ("precision", "evidence", "mean"):
+        assert merge(parts, rule).mean.tolist() == [[3.0, 2.0]]
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-5, 1.0, 1e6])
+def test_the_scale_does_not_depend_on_the_size_of_scores(size):
+    random = np.random.default_rng(3)
+    score = random.standard_normal((500, 1))
+    y = (random.random(500) < normal_cdf(2 * score[:, 0])).astype(np.int64)
+    found = fit_scale(size * score, np.zeros((500, 1)), y)
+    assert found * size == pytest.approx(fit_scale(score, np.zeros((500, 1)), y), rel=1e-4)

@@ -1,0 +1,151 @@
+"""--C auto: learners of several C and algorithms side by side over the first examples; the lowest progressive error goes on.
+
+The examples are parsed, normalised and scaled once for all of them, and their features numbered anew without gaps, so that a
+learner's table is no larger than they need.  After 1,000 examples the best five stay in, after 4,000 the best two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online import learner
+from herdcli.online.blocks import Block, joined, prepared, rescaled
+from herdcli.online.learner import Batch
+from herdcli.online.model import Race, Settings
+from herdcli.schema import Array
+
+EXAMPLES = 10_000
+ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
+POWERS = range(-2, 6)  # of 4, over the mean of |x|²
+
+
+class Replay:
+    """A source whose first batches are kept by `first`, so that they can be learned after they have been raced on."""
+
+    def __init__(self, source: learner.Source) -> None:
+        self.source = source
+        self._kept: list[Batch] = []
+
+    def first(self, rows: int) -> list[Batch]:
+        """As many of the first batches as hold so many examples of the first pass, or all of it."""
+        while sum(batch.block.rows for batch in self._kept) < rows:
+            batch = self.source.block(len(self._kept))
+            if batch is None or not batch.first_pass:
+                break
+            self._kept.append(replace(batch, block=batch.block.copied()))
+        return list(self._kept)
+
+    def block(self, step: int) -> Batch | None:
+        """The block of a step."""
+        if step < len(self._kept):
+            return self._kept[step]
+        self._kept = []
+        return self.source.block(step)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A learner's figures so far; ordered by error, then loss."""
+
+    error: float
+    loss: float
+    examples: int
+
+
+def race(settings: Settings, batches: Sequence[Batch], classes: int, algorithms: Sequence[str]) -> tuple[Settings, Race]:
+    """The settings with the algorithm and C of the winner, and how all of them did.  Raises DataError without an example.
+
+    settings  of the run that follows; the race itself is in its diagonal form.
+    """
+    whole = _examples(settings, batches, classes)
+    squares = float(np.sum(whole.value**2)) / whole.rows
+    unit = 1.0 / squares if squares > 0 else 1.0
+    entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
+    judged: list[_Judged] = [_Judged(1.0, np.inf, 0)] * len(entries)
+    running = list(range(len(entries)))
+    for examples, stay in ROUNDS:
+        part = _first(whole, examples)
+        for number in running:
+            algorithm, C = entries[number]
+            judged[number] = _run(replace(settings, algorithm=algorithm, C=C), part, classes)
+        running.sort(key=lambda number: (judged[number].error, judged[number].loss, number))
+        running = running[:stay]
+        if whole.rows <= examples:
+            break
+    algorithm, C = entries[running[0]]
+    table = Race(
+        algorithm=[name for name, _ in entries],
+        C=np.array([C for _, C in entries]),
+        examples=np.array([each.examples for each in judged]),
+        error=np.array([each.error for each in judged]),
+        loss=np.array([each.loss for each in judged]),
+    )
+    return replace(settings, algorithm=algorithm, C=C), table
+
+
+def winner(settings: Settings, table: Race) -> int:
+    """Which entry of a race the settings come from."""
+    return next(k for k, name in enumerate(table.algorithm) if name == settings.algorithm and table.C[k] == settings.C)
+
+
+def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Block:
+    """The first examples as one block, as the learners see them, with features numbered from 0 without gaps."""
+    blocks = []
+    for batch in batches:
+        block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
+        noise = settings.label_noise > 0
+        label = learner.noisy(block.label, classes, settings, batch.number) if noise else block.label
+        blocks.append(replace(block, label=label))
+    if not blocks:
+        raise DataError("there is no line of data")
+    whole = _first(joined(blocks), EXAMPLES)
+    used = np.zeros(whole.width, dtype=bool)
+    used[whole.index] = True
+    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    whole = replace(whole, index=place[whole.index])
+    return rescaled(whole, np.zeros((whole.width, 2))) if settings.scaling == "online" else whole
+
+
+def _first(block: Block, rows: int) -> Block:
+    end = int(block.pointer[min(rows, block.rows)])
+    weight = None if block.weight is None else block.weight[:rows]
+    return Block(block.pointer[: rows + 1], block.index[:end], block.value[:end], block.label[:rows], weight)
+
+
+def _run(settings: Settings, block: Block, classes: int) -> _Judged:
+    """Learn a block from nothing: share of mistakes and mean loss of examples judged before they are learned."""
+    alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False, bias=False)
+    problem = learner.Problem(alone, Replay(_Nothing()), classes, block.width)
+    with np.errstate(all="ignore"):
+        score, _ = learner.learn(problem, learner.init(problem), block)
+        margin = learner.true_margins(score, block.label)
+        loss = float(np.mean(0.5 * np.maximum(0.0, 1.0 - margin) ** 2))
+    error = float(np.mean(~(margin > 0.0)))
+    return _Judged(error, loss if np.isfinite(loss) else float(np.finfo(float).max), block.rows)
+
+
+class _Nothing:
+    """A source without examples."""
+
+    def block(self, step: int) -> Batch | None:
+        """None."""
+        return None
+
+
+def told(settings: Settings, table: Race) -> list[str]:
+    """Lines about a race: the winner, and how each of the others did."""
+    best = winner(settings, table)
+    lines = [
+        f"--C auto: {settings.algorithm} with C = {settings.C:.4g}, progressive error {table.error[best]:.4f} "
+        f"over {table.examples[best]} examples, the lowest of {len(table.algorithm)} learners"
+    ]
+    columns: tuple[Array, ...] = (table.C, table.examples, table.error, table.loss)
+    rows = zip(table.algorithm, *columns, strict=True)
+    return lines + [
+        f"  {name} C = {C:<10.4g} {examples:>6} examples: error {error:.4f}, loss {loss:.4f}" for name, C, examples, error, loss in rows
+    ]

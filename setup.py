@@ -6,6 +6,7 @@ Otherwise a loop that does not compile is left out with a warning, and its NumPy
 """
 
 import os
+import re
 import sys
 from glob import glob
 
@@ -14,6 +15,16 @@ from setuptools import Extension, find_packages, setup
 # No fast-math, no fused multiply-add: the compiled loops give the bits of their NumPy twins.
 # No -march=native: a wheel runs on every machine of its architecture.
 FLAGS = ["-O3", "-ffp-contract=off"]
+
+
+def headers(source: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The headers beside a source that it includes, and those that they include."""
+    with open(source, encoding="utf-8") as file:
+        named = re.findall(r"""(?:from |include )"(\w+\.h)\"""", file.read())
+    for path in (f"herdcli/fast/{name}" for name in named):
+        if path not in found and os.path.exists(path):
+            found = headers(path, found | {path})
+    return found
 
 
 def extensions() -> list[Extension]:
@@ -35,7 +46,7 @@ def extensions() -> list[Extension]:
             source.removesuffix(".pyx").replace("/", "."),
             [source],
             include_dirs=["herdcli/fast", numpy.get_include()],
-            depends=sorted(glob("herdcli/fast/*.h")),
+            depends=sorted(headers(source)),
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             extra_compile_args=FLAGS,
         )

@@ -64,6 +64,7 @@ __all__ = [
     "logistic",
     "momentum_step",
     "murmur3",
+    "nearest_two",
     "parse_text",
     "region_updates",
     "rescale",

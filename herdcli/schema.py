@@ -162,7 +162,8 @@ def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
 def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
     """Raise DataError unless the arrays, lists and dataclasses of `value` have the types and shapes of those of `model`.
 
-    What is empty in `model` may have grown, so may the fields that its class names in `grows`; what is None in one may be there in
+    What is empty in `model`, and first axes, may have grown, so may the fields that its class names in `grows`; what is None in one may
+    be there in
     the other.
     """
     for declared in fields(model):
@@ -182,6 +183,8 @@ def check_like(value: Any, model: Any, *, where: str | None = None, path: str = 
 
 
 def _check_same(name: str, item: Array, model: Array, where: str | None) -> None:
-    fits = item.ndim == model.ndim and all(a == b or b == 0 for a, b in zip(item.shape, model.shape, strict=True))
+    fits = item.ndim == model.ndim and all(
+        a == b or b == 0 or (axis == 0 and a > b) for axis, (a, b) in enumerate(zip(item.shape, model.shape, strict=True))
+    )
     if not fits or item.dtype.kind != model.dtype.kind:
         raise DataError(f"{name} is {item.dtype} {item.shape}, this run has {model.dtype} {model.shape}", where=where)

@@ -2,7 +2,7 @@
 # One model per class as an array of shards, and the merge that waits for them:
 #
 #     array=$(sbatch --parsable --array=1-10 slurm_array.sh)
-#     sbatch --dependency=afterok:$array slurm_array.sh merge
+#     sbatch --dependency=afterok:$array --kill-on-invalid-dep=yes slurm_array.sh merge
 #
 # One task again:  SHARDS=10 sbatch --array=3 slurm_array.sh
 #

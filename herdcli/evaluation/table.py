@@ -219,7 +219,9 @@ def aligned(rows: Sequence[Row]) -> str:
 def markdown(rows: Sequence[Row]) -> str:
     """A pipe table, numbers to the right."""
     columns, cells, numeric = _cells(rows)
-    lines = [columns, ["---:" if right else "---" for right in numeric]] + [[_escape_markdown(cell) for cell in line] for line in cells]
+    lines = [[_escape_markdown(name) for name in columns], ["---:" if right else "---" for right in numeric]] + [
+        [_escape_markdown(cell) for cell in line] for line in cells
+    ]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 

@@ -129,3 +129,7 @@ def test_report_keeps_the_table():
 def test_ragged_report_is_refused():
     with pytest.raises(DataError, match="different shapes"):
         table.rows_of(table.Report({"a": np.zeros(2), "b": np.zeros(3)}))
+
+
+def test_a_bar_in_a_column_name_does_not_divide_a_markdown_table() -> None:
+    assert table.markdown([{"a|b": 1.0}]).splitlines()[0] == "| a\\|b |"

@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(COMMANDS[cmd_name][0]).command
-        return found
+        return found if not ctx.resilient_parsing else _completed(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -75,6 +75,13 @@ class LazyGroup(click.Group):
             hint = f"did you mean 'herd {close[0]}'?" if close else "'herd --help' lists the commands"
             raise click.UsageError(f"no command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _completed(command: click.Command) -> click.Command:
+    """The command as a shell's completion sees it."""
+    from herdcli.cli.completing import completed
+
+    return completed(command)
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -119,10 +119,10 @@ class Herding:
         if self.units is not None:
             require_place("/units", self.units, self.all_units, "a unit")
         require_picture(self.image_shape, self.all_units if self.units is not None else D)
-        if self.classes is not None and len(self.classes) != self.count:
+        if self.classes is not None and self.count not in (1, len(self.classes)):  # a shard's part is one run, with the names of all
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} runs")
         if self.scores is not None and self.classes is not None:
-            self.scores.require_classes(self.count)
+            self.scores.require_classes(len(self.classes), runs=self.count)
 
     def _require_same(self, name: str, part: Array | None, weights: Array | None) -> None:
         if part is not None and (weights is None or part.shape != weights.shape):

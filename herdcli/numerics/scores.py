@@ -24,10 +24,11 @@ class Scores:
     nearest: Array = array("n", "class of the nearest training row (Manhattan), a baseline", kind="iu")
     majority: int = 0  # the class most frequent among the training rows
 
-    def require_classes(self, count: int) -> None:
-        """Raise DataError unless there is a column for each of so many models, and the classes are theirs."""
-        if self.energy.shape[1] != count:
-            raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {count} models")
+    def require_classes(self, count: int, *, runs: int | None = None) -> None:
+        """Raise DataError unless there is a column for each of so many models, or of the `runs` at hand, and the classes are theirs."""
+        runs = count if runs is None else runs
+        if self.energy.shape[1] != runs:
+            raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {runs} models")
         require_place("/scores/y", self.y, count, "one of the models")
         require_place("/scores/nearest", self.nearest, count, "one of the models", low=-1)
         if not 0 <= self.majority < count:

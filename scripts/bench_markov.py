@@ -34,19 +34,13 @@ import numpy as np
 from realdata import FOLDER
 
 from herdcli import fast, iterate
-from herdcli.markov import (
-    algorithms,
-    constraints,
-    elimination,
-    formats,
-    generate,
-    junction_tree,
-    learning,
-    network,
-    propagation,
-    structure,
-)
-from herdcli.markov.pairwise import reduce
+from herdcli.markov import algorithms
+from herdcli.markov.bethe import propagation
+from herdcli.markov.exact import elimination, junction_tree
+from herdcli.markov.formats import networks as formats
+from herdcli.markov.learning import learners as learning
+from herdcli.markov.model import constraints, generate, network, structure
+from herdcli.markov.model.pairwise import reduce
 
 RUNS = 3
 

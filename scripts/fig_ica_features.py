@@ -26,11 +26,10 @@ from pipeline import herd, read_csv, write_csv
 from realdata import path
 
 from herdcli import artifacts
-from herdcli.evaluation import plots
+from herdcli.evaluation import gabor, plots
 from herdcli.evaluation.ica_plots import small_curves
 from herdcli.ica import metrics, spectra
 from herdcli.ica.model import ICA
-from herdcli.numerics import gabor
 from herdcli.numerics.principal import principal
 
 STUDENT = "ica --algorithm ebm --expert student --batch-size 100 --momentum 0.9"

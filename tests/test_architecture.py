@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "herdcli"
-TOPICS = frozenset({"rbm", "faces", "herding", "quadrature", "markov", "online", "ica", "em", "regression"})
+TOPICS = frozenset({"rbm", "faces", "herding", "quadrature", "markov", "online", "ica", "em", "regression", "rows"})
 GROUND = frozenset({"errors", "rng", "schema", "shards", "splits", "fast"})
 
 # part of the package -> the parts it may import besides itself

@@ -46,8 +46,8 @@ KINDS: dict[str, Kind] = {
         Kind("herding", ("herdcli.herding.model.Herding",)),
         Kind("classifier", ("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier")),
         Kind("samples", ("herdcli.quadrature.samples.Samples",)),
-        Kind("network", ("herdcli.markov.network.Network",)),
-        Kind("beliefs", ("herdcli.markov.beliefs.Beliefs",)),
+        Kind("network", ("herdcli.markov.model.network.Network",)),
+        Kind("beliefs", ("herdcli.markov.model.beliefs.Beliefs",)),
         Kind("ica", ("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA")),
         Kind("mixture", ("herdcli.em.artifacts.Mixture",)),
         Kind("kmeans", ("herdcli.em.artifacts.Clusters",)),
@@ -56,8 +56,8 @@ KINDS: dict[str, Kind] = {
         Kind("rbm-shard", ("herdcli.rbm.classes.RBMShard",)),
         Kind("herding-shard", ("herdcli.herding.classes.HerdingShard",)),
         Kind("samples-shard", ("herdcli.quadrature.assemble.SamplesShard",)),
-        Kind("beliefs-shard", ("herdcli.markov.starts.BeliefsShard",)),
-        Kind("dataset-shard", ("herdcli.markov.batch.RowsShard",)),
+        Kind("beliefs-shard", ("herdcli.markov.bethe.starts.BeliefsShard",)),
+        Kind("dataset-shard", ("herdcli.markov.exact.batch.RowsShard",)),
     )
 }
 CHECKPOINT = "checkpoint"

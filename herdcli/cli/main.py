@@ -27,25 +27,25 @@ from herdcli.errors import HerdError, Interrupted, WriteFailed
 
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "fit-rbm": ("herdcli.cli.fit_rbm", "Learn restricted Boltzmann machines by contrastive divergence."),
-    "herd": ("herdcli.cli.herd", "Herd: deterministic weights and pseudo-samples that match the data's moments."),
-    "nherd-train": ("herdcli.cli.nherd_train", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin."),
-    "merge": ("herdcli.cli.merge", "Join the shards of a run, or make one classifier of several."),
-    "kernel-herd": ("herdcli.cli.kernel_herd", "Choose few weighted points that stand for a data set or a density."),
-    "network": ("herdcli.cli.network", "Make Markov networks: lattices, trees, random graphs; change their format."),
-    "ups-infer": ("herdcli.cli.ups_infer", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),
-    "fit-mrf": ("herdcli.cli.fit_mrf", "Learn a Markov network from data or marginals, exactly or by Bethe free energies."),
-    "ica": ("herdcli.cli.ica", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding."),
-    "eval": ("herdcli.cli.eval", "Say how good a result is: one row of figures per artifact."),
-    "apply": ("herdcli.cli.apply", "Run new rows through a model: features, energies, classes."),
-    "sample": ("herdcli.cli.sample", "Draw rows from a model by Gibbs sampling."),
-    "convert": ("herdcli.cli.convert", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),
-    "data": ("herdcli.cli.data", "Write a data set that ships with herd."),
-    "info": ("herdcli.cli.info", "Show what an artifact holds and how it was made."),
-    "check": ("herdcli.cli.check", "Verify seals; silent when all is well."),
-    "seal": ("herdcli.cli.seal", "Seal a file that was edited on purpose."),
-    "selftest": ("herdcli.cli.selftest", "Check known answers on this machine."),
-    "completion": ("herdcli.cli.completion", "Print the completion script of a shell."),
+    "fit-rbm": ("herdcli.cli.fit_rbm.command", "Learn restricted Boltzmann machines by contrastive divergence."),
+    "herd": ("herdcli.cli.herd.command", "Herd: deterministic weights and pseudo-samples that match the data's moments."),
+    "nherd-train": ("herdcli.cli.nherd_train.command", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin."),
+    "merge": ("herdcli.cli.small.merge", "Join the shards of a run, or make one classifier of several."),
+    "kernel-herd": ("herdcli.cli.kernel_herd.command", "Choose few weighted points that stand for a data set or a density."),
+    "network": ("herdcli.cli.network.command", "Make Markov networks: lattices, trees, random graphs; change their format."),
+    "ups-infer": ("herdcli.cli.ups_infer.command", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),
+    "fit-mrf": ("herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies."),
+    "ica": ("herdcli.cli.ica.command", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding."),
+    "eval": ("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact."),
+    "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
+    "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),
+    "convert": ("herdcli.cli.convert.command", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),
+    "data": ("herdcli.cli.small.data", "Write a data set that ships with herd."),
+    "info": ("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
+    "check": ("herdcli.cli.small.check", "Verify seals; silent when all is well."),
+    "seal": ("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),
+    "selftest": ("herdcli.cli.small.selftest", "Check known answers on this machine."),
+    "completion": ("herdcli.cli.small.completion", "Print the completion script of a shell."),
 }
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
 
 def _completed(command: click.Command) -> click.Command:
     """The command as a shell's completion sees it."""
-    from herdcli.cli.completing import completed
+    from herdcli.cli.frame.completing import completed
 
     return completed(command)
 

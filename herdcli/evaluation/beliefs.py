@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov.beliefs import Beliefs
+from herdcli.markov.model.beliefs import Beliefs
 from herdcli.schema import Array
 
 COLUMNS = (

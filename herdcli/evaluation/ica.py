@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.evaluation import gabor
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica import metrics as measures
 from herdcli.ica.energy import Linear, energy_of
 from herdcli.ica.experts import together
 from herdcli.ica.model import ICA
-from herdcli.numerics import gabor
 from herdcli.numerics.amari import amari_distance
 from herdcli.schema import Array
 

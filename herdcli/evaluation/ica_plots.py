@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots
+from herdcli.evaluation import gabor, plots
 from herdcli.evaluation.ica import GOOD_FIT, picture_shape
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica import spectra as signals
 from herdcli.ica.model import ICA
-from herdcli.numerics import gabor
 from herdcli.schema import Array
 
 FEW_COLUMNS = 32  # rows of fewer columns are channels: the filters are drawn as one matrix

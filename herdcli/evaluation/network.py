@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.markov import enumeration, fitted
-from herdcli.markov.junction_tree import Calibrated
-from herdcli.markov.network import Network
+from herdcli.markov.exact import enumeration
+from herdcli.markov.exact.junction_tree import Calibrated
+from herdcli.markov.learning import fitted
+from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 from herdcli.splits import TEST
 

@@ -9,27 +9,27 @@ from typing import Any, Protocol
 
 from herdcli.errors import BadUsage
 from herdcli.iterate import run
-from herdcli.markov.network import Factor, Network
+from herdcli.markov.model.network import Factor, Network
 from herdcli.schema import Array
 
 # name -> module.class: a Method made of (network, settings)
 ALGORITHMS: dict[str, str] = {
-    "junction-tree": "herdcli.markov.exact.JunctionTree",
-    "enumerate": "herdcli.markov.exact.Enumerate",
-    "frontier": "herdcli.markov.frontier.Frontier",
-    "bp": "herdcli.markov.propagation.BeliefPropagation",
-    "ups": "herdcli.markov.ups.UPS",
-    "ups-t": "herdcli.markov.ups.UPS",
-    "mean-field": "herdcli.markov.meanfield.MeanField",
-    "structured-mean-field": "herdcli.markov.structured.StructuredMeanField",
-    "belief-optimization": "herdcli.markov.belief_optimization.BeliefOptimization",
-    "tap": "herdcli.markov.meanfield.MeanField",
-    "gibbs": "herdcli.markov.gibbs.Gibbs",
-    "is-bp": "herdcli.markov.scaling.ScalingByPropagation",
-    "gis-bp": "herdcli.markov.scaling.ScalingByPropagation",
-    "double-loop": "herdcli.markov.double_loop.DoubleLoop",
-    "gbp": "herdcli.markov.double_loop.DoubleLoop",
-    "loopy-is": "herdcli.markov.propagation.BeliefPropagation",
+    "junction-tree": "herdcli.markov.exact.methods.JunctionTree",
+    "enumerate": "herdcli.markov.exact.methods.Enumerate",
+    "frontier": "herdcli.markov.exact.frontier.Frontier",
+    "bp": "herdcli.markov.bethe.propagation.BeliefPropagation",
+    "ups": "herdcli.markov.bethe.ups.UPS",
+    "ups-t": "herdcli.markov.bethe.ups.UPS",
+    "mean-field": "herdcli.markov.mean.mean_field.MeanField",
+    "structured-mean-field": "herdcli.markov.mean.structured.StructuredMeanField",
+    "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
+    "tap": "herdcli.markov.mean.mean_field.MeanField",
+    "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
+    "is-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
+    "gis-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
+    "double-loop": "herdcli.markov.bethe.double_loop.DoubleLoop",
+    "gbp": "herdcli.markov.bethe.double_loop.DoubleLoop",
+    "loopy-is": "herdcli.markov.bethe.propagation.BeliefPropagation",
 }
 TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
@@ -96,7 +96,7 @@ class Method(Protocol):
 
 def remaining(method: Method, state: Any) -> tuple[float, int]:
     """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached."""
-    from herdcli.markov.exact import JunctionTree
+    from herdcli.markov.exact.methods import JunctionTree
 
     if isinstance(method, JunctionTree):
         return method.remaining(run(method.step, state, steps=method.steps, until=method.done))
@@ -119,7 +119,7 @@ def method(network: Network, settings: Settings) -> Method:
 
 def _as_lattice(network: Network, settings: Settings) -> Method | None:
     """bp in the ratio domain, where that is asked for, or left open and worth it."""
-    from herdcli.markov import lattice
+    from herdcli.markov.bethe import lattice
 
     asked = settings.schedule == "checkerboard"
     if asked and settings.linear_response:
@@ -145,7 +145,7 @@ def _as_lattice(network: Network, settings: Settings) -> Method | None:
 
 def _sweepable(network: Network, settings: Settings, size: int, limit: int) -> tuple[str, str] | None:
     """The frontier sweep, where a lattice's junction tree would take `size` bytes and that is much."""
-    from herdcli.markov import frontier
+    from herdcli.markov.exact import frontier
 
     if size <= WIDE or isinstance(frontier.find(network), str):
         return None

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli import fast
-from herdcli.numerics.normal import log_normal_cdf, normal_cdf
 from herdcli.online.blocks import Block, as_scaled, prepared
 from herdcli.online.full import full_scores
 from herdcli.online.kernel import kernel_scores
 from herdcli.online.model import Classifier
+from herdcli.online.normal import log_normal_cdf, normal_cdf
 from herdcli.schema import Array
 
 LOWEST, HIGHEST = 1e-4, 1e4  # of the scale g in units of the margins' size

@@ -13,8 +13,8 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.fast.numpy_online import Rule, Step
-from herdcli.numerics.normal import normal_quantile
 from herdcli.online.model import ALGORITHMS, BY_CONFIDENCE, FORMS, LOSSES, Settings
+from herdcli.online.normal import normal_quantile
 from herdcli.schema import Array
 
 

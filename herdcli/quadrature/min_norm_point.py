@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics import simplex
-from herdcli.numerics.simplex import Hull
+from herdcli.quadrature import simplex
+from herdcli.quadrature.simplex import Hull
 from herdcli.quadrature.space import TIE, Space
 from herdcli.schema import Array, array, require_place
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import sobol
+from herdcli.quadrature import sobol
 from herdcli.quadrature.polish import Polish
 from herdcli.quadrature.targets import Mixture, Moments, Target, Trigonometric, Uniform, signs
 from herdcli.rng import Stream, generator

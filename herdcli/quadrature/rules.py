@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import sobol
+from herdcli.quadrature import sobol
 from herdcli.quadrature.polish import Polish, polished
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows, Target

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from herdcli.numerics import simplex
+from herdcli.quadrature import simplex
 from herdcli.quadrature.space import Space
 from herdcli.schema import Array
 

@@ -11,7 +11,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.cli.main import main
-from herdcli.numerics import images
+from herdcli.rows import images
 
 SHAPE_HINT = "hint: attribute image_shape of /X: height and width"
 

@@ -201,8 +201,8 @@ def test_options_without_effect_are_told(herd, small):
 
 
 def test_choices_are_those_of_the_topic():
-    from herdcli.cli import fit_mrf_options
-    from herdcli.markov import learning
+    from herdcli.cli.fit_mrf import options as fit_mrf_options
+    from herdcli.markov.learning import learners as learning
 
     assert sorted(fit_mrf_options.ALGORITHMS) == sorted(learning.ALGORITHMS)
 
@@ -226,7 +226,7 @@ def test_defaults_are_those_of_the_topic():
     from dataclasses import fields
 
     from herdcli.cli.main import COMMANDS, cli
-    from herdcli.markov.learning import Settings
+    from herdcli.markov.learning.learners import Settings
 
     assert "fit-mrf" in COMMANDS
     options = {param.name: param.default for param in cli.get_command(None, "fit-mrf").params}

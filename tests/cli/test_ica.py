@@ -121,7 +121,7 @@ def test_threads_and_reruns_leave_the_bytes_alone(run, tmp_path, line):
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("line", [("ebm", *SHORT), ("infomax", "--rates", "0.02x30"), ("ml",), ("sparse-coding", "--rates", "0.1x30")])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
-    import herdcli.cli.session as session
+    import herdcli.cli.frame.session as session
 
     assert run("ica", "mixed.h5", "--algorithm", *line, "-o", "plain.h5").code == 0
     real = session.iterate.run
@@ -472,8 +472,8 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
 def test_defaults_and_choices_are_those_of_the_topic():
     from dataclasses import fields
 
-    from herdcli.cli import ica_options
-    from herdcli.cli.ica import command
+    from herdcli.cli.ica import options as ica_options
+    from herdcli.cli.ica.command import command
     from herdcli.ica.experts import EXPERTS
     from herdcli.ica.model import ALGORITHMS
 

@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.cli import kernel_herd, kernel_herd_tables
+from herdcli.cli.kernel_herd import command as kernel_herd
+from herdcli.cli.kernel_herd import targets as kernel_herd_tables
 from herdcli.quadrature import active_set, rules
 
 

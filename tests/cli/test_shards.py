@@ -10,7 +10,7 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.herding import dynamics
-from herdcli.markov import batch
+from herdcli.markov.exact import batch
 
 CLASSES = 4
 FIT = ["fit-rbm", "rows.h5", "--per-class", "--hidden", "4", "--epochs", "2", "--batch-size", "3"]

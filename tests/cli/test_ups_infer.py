@@ -81,7 +81,7 @@ def test_a_data_set_is_no_network(herd, small):
 
 
 def test_choices_are_those_of_the_topic():
-    from herdcli.cli import inference
+    from herdcli.cli.ups_infer import options as inference
     from herdcli.markov import algorithms
 
     assert sorted(inference.ALGORITHMS) == sorted(algorithms.ALGORITHMS)

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import norm
 
 from herdcli.errors import DataError
-from herdcli.evaluation import ica, ica_plots, plots
+from herdcli.evaluation import gabor, ica, ica_plots, plots
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica.model import ICA, Trace
-from herdcli.numerics import gabor, whitening
+from herdcli.numerics import whitening
 
 SETTINGS = EvaluationSettings()
 

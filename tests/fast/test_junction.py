@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.fast import numpy_junction as twin
-from herdcli.markov import cliques
+from herdcli.markov.exact import cliques
 
 compiled = pytest.importorskip("herdcli.fast._junction", reason="the compiled loops are not built")
 

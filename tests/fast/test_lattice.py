@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.fast import numpy_lattice as twin
-from herdcli.markov import lattice
+from herdcli.markov.bethe import lattice
 
 compiled = pytest.importorskip("herdcli.fast._lattice", reason="the compiled loops are not built")
 

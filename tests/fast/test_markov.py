@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from herdcli.fast import numpy_markov as twin
-from herdcli.markov import clamp, generate, network, propagation
-from herdcli.markov.pairwise import reduce
+from herdcli.markov.bethe import clamp, propagation
+from herdcli.markov.model import generate, network
+from herdcli.markov.model.pairwise import reduce
 
 compiled = pytest.importorskip("herdcli.fast._markov", reason="the compiled loops are not built")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli import iterate
-from herdcli.markov import constraints, enumeration, learning
-from herdcli.markov.constraints import Problem, Rows
+from herdcli.markov.exact import enumeration
+from herdcli.markov.learning import learners as learning
+from herdcli.markov.model import constraints
+from herdcli.markov.model.constraints import Problem, Rows
 
 CARDINALITY = np.array([2, 3, 2, 2, 2, 3])
 LOOPS = [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 5), (5, 2), (1, 4, 5)]

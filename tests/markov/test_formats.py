@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.markov import formats, generate, network, results
+from herdcli.markov.formats import networks as formats
+from herdcli.markov.formats import results
+from herdcli.markov.model import generate, network
 
 UAI = "MARKOV\n2\n2 3\n2\n1 0\n2 0 1\n2\n .4 .6\n6\n1 2 3 4 5 6\n"
 FG = "# two\n2\n\n1\n3\n2\n2\n0 .4\n1 .6\n\n2\n7 3\n3 2\n5\n0 1\n1 2\n2 3\n4 5\n5 6\n"

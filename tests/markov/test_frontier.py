@@ -10,9 +10,11 @@ import pytest
 
 from herdcli import iterate
 from herdcli.errors import BadUsage, DataError, NegativeResult
-from herdcli.markov import algorithms, formats, generate, network
+from herdcli.markov import algorithms
 from herdcli.markov.algorithms import Settings
-from herdcli.markov.batch import Batch
+from herdcli.markov.exact.batch import Batch
+from herdcli.markov.formats import networks as formats
+from herdcli.markov.model import generate, network
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data")
@@ -173,7 +175,7 @@ def rows_of(given, variables, evidence, **more):
 def test_rows_of_evidence_are_conditioning(monkeypatch):
     given = generate.make("grid", rows=3, columns=3, sigma_w=2.0, seed=1)
     evidence = np.array([[-1, 0], [1, 1], [0, -1], [-1, -1], [1, 0]])
-    monkeypatch.setattr("herdcli.markov.batch.BLOCK", 200)
+    monkeypatch.setattr("herdcli.markov.exact.batch.BLOCK", 200)
     batch, state = rows_of(given, [4, 7], evidence)
     assert batch.steps > 1
     for row, given_states in enumerate(evidence):

@@ -11,8 +11,11 @@ import pytest
 
 from herdcli import iterate
 from herdcli.errors import BadUsage
-from herdcli.markov import cliques, constraints, cvm, generate, junction_tree, learning, structure
-from herdcli.markov.learning import Settings
+from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.learning import cvm
+from herdcli.markov.learning import learners as learning
+from herdcli.markov.learning.learners import Settings
+from herdcli.markov.model import constraints, generate, structure
 
 _spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
 cases = importlib.util.module_from_spec(_spec)

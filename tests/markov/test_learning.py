@@ -13,22 +13,13 @@ import pytest
 from herdcli import iterate
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, DataError, NegativeResult
-from herdcli.markov import (
-    cliques,
-    constraints,
-    enumeration,
-    fitted,
-    generate,
-    induction,
-    learning,
-    learning_gradient,
-    moments,
-    network,
-    structure,
-    tilting,
-)
-from herdcli.markov.constraints import Cluster, Problem
-from herdcli.markov.learning import Settings
+from herdcli.markov.exact import cliques, enumeration
+from herdcli.markov.learning import fitted, induction, moments, tilting
+from herdcli.markov.learning import gradient as learning_gradient
+from herdcli.markov.learning import learners as learning
+from herdcli.markov.learning.learners import Settings
+from herdcli.markov.model import constraints, generate, network, structure
+from herdcli.markov.model.constraints import Cluster, Problem
 
 _spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
 cases = importlib.util.module_from_spec(_spec)

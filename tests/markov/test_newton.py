@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from herdcli import fast, iterate
-from herdcli.markov import algorithms, bethe, formats, generate, network, newton, pairwise
+from herdcli.markov import algorithms
 from herdcli.markov.algorithms import Settings
-from herdcli.markov.curvature import curvature
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.bethe import newton
+from herdcli.markov.bethe.curvature import curvature
+from herdcli.markov.formats import networks as formats
+from herdcli.markov.model import generate, network, pairwise
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (Path(os.environ.get("HERD_DATA", "none")), ROOT.parent / "shared" / "data")

@@ -8,9 +8,9 @@ from inference import mean_error, run
 
 from herdcli import iterate
 from herdcli.errors import DataError, Diverged
-from herdcli.markov import generate, network, regions
 from herdcli.markov.algorithms import Settings
-from herdcli.markov.double_loop import DoubleLoop
+from herdcli.markov.bethe.double_loop import DoubleLoop
+from herdcli.markov.model import generate, network, regions
 
 
 def three_states(seed: int = 3):

@@ -7,8 +7,10 @@ import pytest
 
 from herdcli import iterate
 from herdcli.errors import NegativeResult
-from herdcli.markov import algorithms, enumeration, network, support
+from herdcli.markov import algorithms
 from herdcli.markov.algorithms import Settings
+from herdcli.markov.exact import enumeration
+from herdcli.markov.model import network, support
 
 
 def pedigree(seed):
@@ -87,7 +89,7 @@ def test_ups_begins_where_zeros_allow_on_a_pedigree(monkeypatch):
     method = algorithms.method(given, Settings(algorithm="junction-tree"))
     exact = method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
     assert exact.attributes["log_z"] == pytest.approx(-5.278966554233661, abs=1e-9)
-    monkeypatch.setattr("herdcli.markov.ups.INNER_SWEEPS", 300)
+    monkeypatch.setattr("herdcli.markov.bethe.ups.INNER_SWEEPS", 300)
     method = algorithms.method(given, Settings(algorithm="ups", tolerance=1e-3))
     state = method.init()
     state = method.step(state)

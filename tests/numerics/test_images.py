@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.numerics.images import ellipse, equalized, masked, subsampled
+from herdcli.rows.images import ellipse, equalized, masked, subsampled
 
 EVERYWHERE = np.ones(24, dtype=bool)
 

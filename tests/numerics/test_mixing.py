@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
-from herdcli.numerics import mixing
+from herdcli.rows import mixing
 
 
 def test_instamix_at_one_half_is_that_of_the_thesis():

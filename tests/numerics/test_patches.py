@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage
-from herdcli.numerics.patches import patches, segments
+from herdcli.rows.patches import patches, segments
 
 HEIGHT, WIDTH = 5, 7
 PICTURES = np.arange(3 * HEIGHT * WIDTH).reshape(3, HEIGHT * WIDTH)

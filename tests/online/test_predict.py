@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.normal import log_normal_cdf, normal_cdf, normal_quantile
 from herdcli.online.merge import merge
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
+from herdcli.online.normal import log_normal_cdf, normal_cdf, normal_quantile
 from herdcli.online.predict import calibrated, fit_scale, probabilities, standard_margins, winners
 
 

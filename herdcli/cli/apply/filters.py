@@ -1,0 +1,54 @@
+"""`herd apply` with an `ica` model: rows to outputs, sources or energies, and outputs back to rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame.columns import by_name
+from herdcli.cli.frame.session import Session
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+ROWS = 512  # that one worker takes at a time
+
+
+def apply_ica(session: Session, model: Any, data: Any, want: str | None) -> tuple[Dataset, str]:
+    """The rows of a data set through the filters (of sparse coding: their sources), or filter outputs back in raw units."""
+    want, value = want or "features", data.value
+    if want == "classes":
+        raise BadUsage("--want classes needs a model of classes, and filters have none", hint="--want features, energies or rows")
+    if value.is_sparse:
+        raise DataError("/X is sparse, filters are of dense rows", where=data.name)
+    if want != "rows":
+        data = by_name(session, data, model.feature_names, model.whitening.mean.size)
+        value = data.value
+    columns = model.J.shape[0] if want == "rows" else model.whitening.mean.size
+    if value.X.shape[1] != columns:
+        what = "filters" if want == "rows" else "columns"
+        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns} {what}", where=data.name)
+    parts = [value.X[start : start + ROWS] for start in range(0, len(value.X), ROWS)]
+    X = np.concatenate(list(session.map(_function(model, want), parts)))
+    shape, names = (model.image_shape, model.feature_names) if want == "rows" else (None, None)
+    kept = {"y": value.y, "split": value.split, "weight": value.weight, "class_names": value.class_names}
+    return Dataset(X, image_shape=shape, feature_names=names, **kept), f"{len(X)} rows × {X.shape[1]} {want}"
+
+
+def _function(model: Any, want: str) -> Any:
+    from herdcli.ica.energy import energy_of
+    from herdcli.ica.sparse_coding import Model
+
+    if want == "rows":
+        return model.restore
+    if model.dictionary is not None:
+        coder = Model(model.dictionary, model.expert, float(model.gamma[0]), model.noise, model.posterior)
+
+        def code(rows: Array) -> Array:
+            found = coder.infer(model.whitening.apply(rows))
+            return found.mean if want == "features" else -found.objective[:, np.newaxis]
+
+        return code
+    energy = energy_of(model.J, model.gamma, model.experts, topography=model.topography, density=model.density)
+    return model.features if want == "features" else lambda rows: energy.energy(model.whitening.apply(rows))[:, np.newaxis]

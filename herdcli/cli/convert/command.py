@@ -1,0 +1,50 @@
+"""herd convert: a data set in another format; its images normalised, its rows split or cut into pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from herdcli.cli.convert.images import image_options, normalized
+from herdcli.cli.convert.rows import changed, row_options
+from herdcli.cli.convert.splits import kept, partition_options, partitioned
+from herdcli.cli.convert.weights import OF_WEIGHTS, import_options, import_rbm, warn_of_idle
+from herdcli.cli.frame.options import input_argument, input_format_option, output_options, seed_option, stage
+from herdcli.cli.frame.session import Session
+
+FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
+
+
+@click.command("convert")
+@input_argument
+@click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
+@click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+@stage(import_options, image_options, row_options, partition_options, seed_option, input_format_option, output_options)
+def command(session: Session, source: str, format: str | None, input_format: str | None, label: str | None, **options: Any) -> None:
+    """Change a data set's format; normalise its images, cut pictures and signals into pieces, draw its split.
+
+    \b
+      herd data digits | herd convert - -o digits.parquet
+      herd convert digits.parquet --format csv > digits.csv
+      herd data digits | herd convert --patches 4 --count 1000 --log -o patches.h5
+      herd convert weights.h5 --to rbm -o model.h5
+      herd data digits | herd convert --subsample 2 --mask ellipse --equalize --split .5,0,.5 -o small.h5
+
+    --patches cuts squares of pictures, --segments stretches of signals, both at random places that the
+    seed decides; labels and splits go along. --hold-out splits so that some labels are tested under a
+    condition that they were not trained in.  --to rbm takes weights that another program learned, for
+    herd eval --data.  HDF5 and Parquet outputs are sealed artifacts and keep the
+    record of where they come from; CSV, NPZ and svmlight are exports.
+    """
+    if options["to"] == "rbm":
+        import_rbm(session, source, options)
+        return
+    warn_of_idle(session, OF_WEIGHTS, "without --to rbm")
+    session.check_output("dataset", format)
+    keep = kept(options["keep"], options["hold_outs"])
+    data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label, keep=keep)
+    value = changed(session, normalized(session, data, options), data.name, options)
+    value = partitioned(value, options)
+    rows, columns = value.X.shape
+    session.save(value, f"{rows} rows × {columns} columns", history=data, format=format)

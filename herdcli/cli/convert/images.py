@@ -1,0 +1,92 @@
+"""What `herd convert` does with images: --subsample, --mask and --equalize, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import click
+import numpy as np
+
+from herdcli.artifacts import Artifact, Dataset
+from herdcli.cli.frame.session import Session
+from herdcli.errors import DataError
+from herdcli.rows import images
+from herdcli.schema import Array
+
+SHAPE_HINT = "attribute image_shape of /X: height and width"
+
+
+def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--subsample, --mask and --equalize of `herd convert`."""
+    for option in (
+        click.option("--equalize", is_flag=True, help="Images: give all of them the histogram of all, inside the mask."),
+        click.option(
+            "--mask",
+            metavar="FILE|ellipse[:ACROSS,DOWN]",
+            default=None,
+            help="Images: set pixels outside to the lowest value; FILE has one row, 0 outside.",
+        ),
+        click.option("--subsample", type=click.IntRange(2), default=None, metavar="F", help="Images: take means of F × F pixels."),
+    ):
+        command = option(command)
+    return command
+
+
+def normalized(session: Session, artifact: Artifact, options: dict[str, Any]) -> Dataset:
+    """The data set with its images normalised as the options say; as it was without any."""
+    data: Dataset = artifact.value
+    subsample, mask, equalize = (options[name] for name in ("subsample", "mask", "equalize"))
+    if not (subsample or mask or equalize):
+        return data
+    if data.is_sparse:
+        raise DataError("/X is sparse, images are dense", where=artifact.name)
+    session.require_memory(data.X.size * 12, f"{data.X.shape[0]} images of {data.X.shape[1]} pixels")
+    lowest = float(data.X.min() if data.value_range is None else data.value_range[0])
+    if subsample:
+        shape = _shape(data, artifact.name, "--subsample")
+        X = images.subsampled(data.X, shape, subsample)
+        data = replace(data, X=X, image_shape=np.array(shape) // subsample, feature_names=None, units="real")
+    inside = np.ones(data.X.shape[1], dtype=bool)
+    if mask:
+        inside = _mask(session, data, mask, artifact.name)
+        data = replace(data, X=images.masked(data.X, inside, lowest))
+    if equalize:
+        data = replace(data, X=images.equalized(data.X, inside), units="real")
+    session.console.note(f"{int(inside.sum())} of {inside.size} pixels inside the mask" if mask else f"{inside.size} pixels")
+    return data
+
+
+def _shape(data: Dataset, where: str, option: str) -> tuple[int, int]:
+    """Height and width.  Raises DataError where the rows are not said to be images."""
+    if data.image_shape is None:
+        raise DataError(f"has no image_shape, which {option} needs", where=where, hint=SHAPE_HINT)
+    return int(data.image_shape[0]), int(data.image_shape[1])
+
+
+def _mask(session: Session, data: Dataset, text: str, where: str) -> Array:
+    """The pixels (D,) bool to keep."""
+    if text.partition(":")[0] == "ellipse":
+        across, down = _axes(text)
+        return images.ellipse(_shape(data, where, "--mask ellipse"), across, down)
+    found = session.load(text, "mask", kinds={"dataset"})
+    session.parameters["mask"] = "file"
+    values = np.asarray(found.value.X.toarray() if found.value.is_sparse else found.value.X)
+    if values.size != data.X.shape[1]:
+        raise DataError(f"has {values.size} entries, the images have {data.X.shape[1]} pixels", where=found.name)
+    if not values.any():
+        raise DataError("is 0 everywhere, so that no pixel is left", where=found.name)
+    inside: Array = values.ravel() != 0
+    return inside
+
+
+def _axes(text: str) -> tuple[float, float]:
+    """The axes of `ellipse:ACROSS,DOWN`, each a share of the image in (0, 1]."""
+    try:
+        shares = [float(part) for part in text.partition(":")[2].split(",")] if ":" in text else [1.0, 1.0]
+    except ValueError:
+        shares = []
+    if len(shares) != 2 or not all(0 < share <= 1 for share in shares):
+        raise click.BadParameter(f"'{text}' is not of the form ellipse:ACROSS,DOWN with shares above 0 up to 1", param_hint="'--mask'")
+    return shares[0], shares[1]

@@ -1,0 +1,132 @@
+"""What `herd fit-mrf` is asked: structure, constraints and the settings of the algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.session import Session
+
+
+def _parse_structure(text: str) -> tuple[str, float, int]:
+    from herdcli.markov.model import structure
+
+    return structure.parse(text)
+
+
+STRUCTURE = Parsed("structure", _parse_structure)
+ALGORITHMS = ["ups-jt", "effective-ipf", "ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "pseudo-likelihood", "linear-response"]
+
+
+def structure_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which variables are joined, and what is asked of them."""
+    for option in (
+        click.option(
+            "--base", metavar="NETWORK", default=None, help="Find the distribution nearest to this network (least KL divergence)."
+        ),
+        click.option(
+            "--features", metavar="FILE", default=None, help="Clusters of which only expectations of features are fitted, as JSON."
+        ),
+        click.option("--moments", metavar="FILE", default=None, help="Marginals and expectations to fit, as JSON, in the place of DATA."),
+        click.option(
+            "--smoothing", type=click.FloatRange(0), default=0.0, show_default=True, help="Rows of the uniform distribution added to DATA."
+        ),
+        click.option("--induce", type=click.IntRange(0), default=0, metavar="N", help="Add the N pairs of largest gain in likelihood."),
+        click.option("--clusters", metavar="FILE", default=None, help="The clusters: variables of one a line."),
+        click.option("--edges", metavar="FILE", default=None, help="The pairs: two variables a line."),
+        click.option(
+            "--structure",
+            type=STRUCTURE,
+            default=None,
+            metavar="NAME",
+            help="chow-liu, chow-liu+random:P,R (and each pair at most R steps apart on the tree with probability P), grid, full, "
+            "independent.  [default: chow-liu]",
+        ),
+        click.option(
+            "--values",
+            type=click.Choice(["auto", "two", "states"]),
+            default="auto",
+            show_default=True,
+            help="How columns are read: on and off, or whole numbers as states; auto: states where there are some above 1 and no range.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--algorithm and the settings of each."""
+    for option in (
+        click.option("--sweeps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps an update of gradient."),
+        click.option("--chains", type=click.IntRange(1), default=100, show_default=True, help="Gibbs chains of gradient."),
+        click.option(
+            "--learning-rate",
+            type=click.FloatRange(0, min_open=True),
+            default=0.5,
+            show_default=True,
+            help="First step of gradient with gibbs or cd; it falls to 0 over the iterations.",
+        ),
+        click.option(
+            "--expectations",
+            type=click.Choice(["exact", "gibbs", "cd"]),
+            default="exact",
+            show_default=True,
+            help="What gradient compares the data with; gibbs: chains that go on; cd: chains from rows.",
+        ),
+        click.option(
+            "--penalty", type=click.FloatRange(0), default=0.0, show_default=True, help="L2 on log factors (gradient, pseudo-likelihood)."
+        ),
+        click.option(
+            "--damping",
+            type=click.FloatRange(0, 1, max_open=True),
+            default=0.0,
+            show_default=True,
+            help="Share of the old that loopy-is keeps in every update, geometrically.",
+        ),
+        click.option("--double-loop", is_flag=True, help="Let loopy-is maximise its entropy by a double loop, which always converges."),
+        click.option("--regions", metavar="FILE", default=None, help="The cliques of loopy-is and cvm: variables of one a line."),
+        click.option(
+            "--max-clique",
+            type=click.IntRange(2),
+            default=None,
+            metavar="K",
+            help="Grow the cliques of loopy-is and cvm to K variables, inside those of the junction tree, by mutual information.",
+        ),
+        click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried for junction trees."),
+        click.option(
+            "--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Largest error of a marginal."
+        ),
+        click.option(
+            "--algorithm",
+            type=click.Choice(ALGORITHMS),
+            default="ups-jt",
+            show_default=True,
+            help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+USERS = {
+    **dict.fromkeys(("sweeps", "chains", "learning_rate", "expectations"), ("gradient",)),
+    "penalty": ("gradient", "pseudo-likelihood"),
+    "damping": ("loopy-is",),
+    **dict.fromkeys(("max_clique", "regions"), ("loopy-is", "cvm")),
+    "double_loop": ("loopy-is",),
+    "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient"),
+    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "linear-response")),
+}
+
+
+def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
+    """Warn about options that do nothing with the algorithm chosen."""
+    for option, users in USERS.items():
+        if options["algorithm"] not in users:
+            session.ignored(option, f"with --algorithm {options['algorithm']}")
+    if options["algorithm"] == "gradient" and options["expectations"] == "exact":
+        for option in ("sweeps", "chains", "learning_rate"):
+            session.ignored(option, "with --expectations exact")

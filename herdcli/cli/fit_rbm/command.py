@@ -1,0 +1,118 @@
+"""herd fit-rbm: options of RBM learning; the learning is in herdcli.rbm."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from herdcli.cli.fit_rbm.layers import fit_dbn, layer_options
+from herdcli.cli.fit_rbm.models import fit_models
+from herdcli.cli.fit_rbm.options import ALGORITHMS, BATCH_SIZE, standardize_option, unit_options, variant_options, warn_of_idle_options
+from herdcli.cli.fit_rbm.pairs import fit_pairs, pairs_option
+from herdcli.cli.frame import shards
+from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.session import Session
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.rbm.learning import Settings
+
+DEFAULT_THRESHOLD = 0.4
+
+
+@click.command("fit-rbm")
+@input_argument
+@click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="Hidden units.")
+@click.option(
+    "--algorithm",
+    type=click.Choice(ALGORITHMS),
+    default="cd",
+    show_default=True,
+    help="Contrastive divergence; persistent, with fast weights; pseudo-likelihood; the exact gradient (one layer of at most 2^20 states).",
+)
+@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k).")
+@click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd and fpcd.  [default: the batch size]")
+@click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
+@click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
+@click.option(
+    "--learning-rate",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    help="Rate of the first update.  [default: of two-state units by batch, updates and momentum, at most .05; of others .05]",
+)
+@click.option(
+    "--rate-decay",
+    type=click.Choice(["linear", "none"]),
+    default="linear",
+    show_default=True,
+    help="How the rate falls: to 0 by the end, or not.",
+)
+@click.option(
+    "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Share of the last update that is kept."
+)
+@click.option("--weight-decay", type=click.FloatRange(0), default=1e-4, show_default=True, help="L2 penalty on the weights.")
+@click.option("--per-class", is_flag=True, help="One model per label, and class scores for eval.")
+@click.option(
+    "--folds", type=click.IntRange(2), default=None, help="With --per-class: score training rows too, by models that did not see them."
+)
+@click.option(
+    "--average-scores",
+    type=click.IntRange(1),
+    default=None,
+    metavar="N",
+    help="With --per-class: average energies over the last N updates.",
+)
+@stage(
+    layer_options,
+    pairs_option,
+    unit_options,
+    standardize_option,
+    variant_options,
+    data_options,
+    seed_option,
+    threads_option,
+    shards.shard_option,
+    checkpoint_options,
+    output_options,
+)
+def command(session: Session, source: str, **options: Any) -> None:
+    """Learn restricted Boltzmann machines, harmoniums with any mixture of unit families.
+
+    \b
+      herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
+      herd data digits | herd fit-rbm --per-class | herd eval
+      herd data digits | herd fit-rbm --visible-units rate:16 --mean-field visible --hidden 16 | herd eval
+      herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
+      herd data digits | herd convert --split 9,0,3 -o few.h5
+      herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
+
+    INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
+    of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
+    """
+    if not options["per_class"]:
+        shards.refuse(session, "--per-class learns several models, one per label")
+    if options.pop("pairs"):
+        fit_pairs(session, source, options, default=DEFAULT_THRESHOLD)
+        return
+    settings = _settings(session, options)
+    if options["layers"] or options["below"]:
+        fit_dbn(session, source, options, settings, default=DEFAULT_THRESHOLD)
+        return
+    fit_models(session, source, options, settings, default=DEFAULT_THRESHOLD)
+
+
+def _settings(session: Session, options: dict[str, Any]) -> Settings:
+    """The learning settings of the options, with warnings for those that do nothing."""
+    from herdcli.rbm.learning import Settings
+
+    warn_of_idle_options(session, options["algorithm"], sparse=options["sparsity_target"] is not None)
+    if not options["per_class"]:
+        session.ignored("folds", "without --per-class")
+        session.ignored("average_scores", "without --per-class")
+        options["average_scores"] = None
+    if options["folds"] and options["average_scores"]:
+        raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
+    chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
+    return Settings(**chosen | {name: options[name] or options["units"] for name in ("visible_units", "hidden_units")})

@@ -1,0 +1,48 @@
+"""Rows in the order of a model's columns: what every command does before a model sees a data set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from herdcli.artifacts import alignment
+from herdcli.errors import DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.alignment import Names, Order
+    from herdcli.cli.frame.session import Session
+
+
+def by_name(session: Session, data: Artifact, names: Names, columns: int) -> Artifact:
+    """A data set with the columns that a model learned from, matched by name; columns beyond them are told and left out.
+
+    names, columns  of the model; None where it has no names.  Raises DataError for columns that are missing.
+    """
+    found = ordered(session, data.value.feature_names, data.value.X.shape[1], names, columns, where=data.name)
+    return replace(data, value=alignment.aligned(data.value, found))
+
+
+def matrix_by_name(session: Session, X: Any, have: Names, names: Names, columns: int, *, where: str) -> Any:
+    """The same of a matrix (n, d) whose columns are named `have`."""
+    return alignment.taken(X, ordered(session, have, X.shape[1], names, columns, where=where))
+
+
+def variables_by_name(other: Artifact, have: Names, count: int, names: Names, columns: int) -> list[int] | None:
+    """Where the variables of a network or of beliefs stand in another one with these names; None: by place.
+
+    Raises DataError unless both have the same names, or one has none.
+    """
+    found = alignment.order(have, count, names, columns, where=other.name, noun="variable")
+    if found is not None and found.left_out:
+        message = f"has variables unknown to the other model: {alignment.listed(found.left_out)}"
+        raise DataError(message, where=other.name, hint="variables are matched by name")
+    return None if found is None else found.columns
+
+
+def ordered(session: Session, have: Names, count: int, names: Names, columns: int, *, where: str) -> Order | None:
+    """The order of `alignment.order`, with a note on what it leaves out."""
+    found = alignment.order(have, count, names, columns, where=where)
+    if found is not None and found.left_out:
+        session.console.note(f"{where}: left out {alignment.listed(found.left_out)}, unknown to the model")
+    return found

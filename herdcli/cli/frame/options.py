@@ -1,0 +1,243 @@
+"""Options that mean the same in every command, and the session they make.
+
+    @click.command("fit-rbm")
+    @input_argument
+    @click.option("--hidden", ...)
+    @stage(seed_option, threads_option)
+    def command(session: Session, source: str, hidden: int, seed: int) -> None: ...
+
+`stage` adds output, verbosity and memory options to every command and replaces them by `session`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.session import Session
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Parsed(click.ParamType):  # type: ignore[type-arg]
+    """An option type made of a function: text to value, raising ValueError with what is wrong."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self.parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            raise click.BadParameter(f"'{value}' {error}", ctx, param) from None
+
+
+def _parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match:
+        raise ValueError("is not a size such as 500M or 2G")
+    number, unit, binary = match.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " kMGT".index(unit or " "))
+    if size == 0:
+        raise ValueError("must be above 0")
+    return size
+
+
+def _parse_interval(text: str) -> tuple[float, float]:
+    low, comma, high = text.partition(",")
+    try:
+        limits = float(low), float(high)
+    except ValueError:
+        raise ValueError("is not of the form LO,HI") from None
+    if not (comma and limits[0] < limits[1]):
+        raise ValueError("must be two numbers LO,HI, the smaller one first")
+    return limits
+
+
+def _parse_penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        penalty = float(text)
+    except ValueError:
+        penalty = -1.0
+    if not 0 <= penalty < float("inf"):
+        raise ValueError("is neither 'auto' nor a number from 0 upwards")
+    return penalty
+
+
+SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
+INTERVAL = Parsed("lo,hi", _parse_interval)
+PENALTY = Parsed("auto|float", _parse_penalty)
+
+
+def input_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """INPUT, default stdin."""
+    return click.argument("source", metavar="[INPUT]", default="-", required=False)(command)
+
+
+def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--seed, stored with the result."""
+    return click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Seed of every random number.")(
+        command
+    )
+
+
+def threads_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """-j/--threads: workers; the result does not depend on it."""
+    return click.option(
+        "-j",
+        "--threads",
+        type=click.IntRange(1),
+        default=None,
+        help="Workers; any number gives the same bytes.  [default: HERD_THREADS, SLURM_CPUS_PER_TASK, or the cores this process may use]",
+    )(command)
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How a data set is read: its format, its labels, its split, and grey values made two-valued."""
+    for option in (
+        click.option(
+            "--split",
+            metavar="TRAIN,VALID,TEST",
+            default=None,
+            help="Rows per class, as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
+        ),
+        click.option(
+            "--threshold", type=click.FloatRange(0, 1), default=None, help="A pixel is on from this fraction of the value range upwards."
+        ),
+        click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
+        click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]"),
+        input_format_option,
+    ):
+        command = option(command)
+    return command
+
+
+def input_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--input-format, where content and suffix do not tell."""
+    choices = click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight"])
+    return click.option("--input-format", type=choices, default=None, help="Read the input as this.  [default: told by its content]")(
+        command
+    )
+
+
+def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """For long work: --checkpoint, --every, --resume (a killed run goes on to the same bytes), --dry-run."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Check the input, say what the run would take, and stop."),
+        click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it is there."),
+        click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
+        click.option(
+            "--checkpoint",
+            type=click.Path(dir_okay=False),
+            default=None,
+            metavar="FILE",
+            help="Save the state here now and then, and when interrupted.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """-o, -n and --lock."""
+    for option in (
+        click.option(
+            "--lock",
+            type=click.Path(dir_okay=False),
+            default=None,
+            metavar="FILE",
+            help="Do nothing and exit 75 while another run holds this file: for cron.",
+        ),
+        click.option("-n", "--no-clobber", is_flag=True, help="Refuse to replace an existing output (exit 73)."),
+        click.option(
+            "-o", "--output", default="-", metavar="FILE", help="Where the result goes; appears whole or not at all.  [default: stdout]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """-q, -v, --debug, --max-memory."""
+    for option in (
+        click.option(
+            "--max-memory",
+            type=SIZE,
+            default=None,
+            metavar="SIZE",
+            help="Refuse inputs that declare more, as 2G.  [default: half of what is free]",
+        ),
+        click.option("--debug", is_flag=True, help="Show a traceback with an error."),
+        click.option("-v", "--verbose", is_flag=True, help="Tell more on stderr."),
+        click.option("-q", "--quiet", is_flag=True, help="Tell nothing but errors."),
+    ):
+        command = option(command)
+    return command
+
+
+def default_threads() -> int:
+    """HERD_THREADS, SLURM_CPUS_PER_TASK, else the cores this process may run on."""
+    for variable in ("HERD_THREADS", "SLURM_CPUS_PER_TASK"):
+        text = os.environ.get(variable, "").strip()
+        if text:
+            if not text.isdecimal() or int(text) < 1:
+                raise click.UsageError(f"{variable}='{text}' is not a number of threads")
+            return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
+    command = ctx.info_name or ""
+    quiet, verbose = options.pop("quiet"), options.pop("verbose")
+    options.pop("debug")
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
+    return Session(
+        command=command,
+        console=Console(command, -1 if quiet else int(verbose)),
+        parameters={
+            param.name: ctx.params[param.name]
+            for param in ctx.command.params
+            if isinstance(param, click.Option) and param.name in ctx.params
+        },
+        given=given,
+        output=options.pop("output", "-"),
+        clobber=not options.pop("no_clobber", False),
+        threads=options.pop("threads", None) or default_threads(),
+        max_memory=options.pop("max_memory"),
+        checkpoint=options.pop("checkpoint", None),
+        every=options.pop("every", None),
+        resume=options.pop("resume", False),
+        dry_run=options.pop("dry_run", False),
+        lock=options.pop("lock", None),
+        shard=options.pop("shard", None),
+    )
+
+
+def stage(*groups: Decorator) -> Decorator:
+    """Add option groups and the common options to a command, which then gets a `Session` first."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(**options: Any) -> Any:
+            ctx = click.get_current_context()
+            session = _make_session(ctx, options)
+            with session:
+                return function(session, **options)
+
+        command: Callable[..., Any] = wrapped
+        for group in (common_options, *reversed(groups)):
+            command = group(command)
+        return command
+
+    return decorate

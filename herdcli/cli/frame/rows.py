@@ -1,0 +1,142 @@
+"""A data set as models see it: the same reading of thresholds, ranges, splits and labels in every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, preparation
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame.session import Session
+from herdcli.errors import DataError, HerdError
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.rbm.units import Family
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows X (n, D) in unit values, int8 of two-state units and float32 of others, split (n,), labels y (n,) as indices into
+    `names`, and how values became those of units."""
+
+    X: Array
+    split: Array
+    y: Array | None
+    names: list[str] | None
+    threshold: float | None
+    value_range: Array | None
+    image_shape: Array | None
+    column_mean: Array | None = None
+    column_scale: Array | None = None
+    feature_names: list[str] | None = None
+
+    def as_seen(self) -> dict[str, Any]:
+        """How the rows became unit values, under the names that models keep it by."""
+        kept = ("image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
+        return {name: getattr(self, name) for name in kept}
+
+    def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
+        """Labels and class names.  Raises DataError where the rows carry none."""
+        if self.y is None or self.names is None:
+            raise DataError(f"no labels 'y', which {option} needs", where=where, hint="--label COLUMN names the labels of a table")
+        return self.y, self.names
+
+    def unlabelled(self) -> tuple[Array, list[str]]:
+        """All rows as one class."""
+        return np.zeros(len(self.X), dtype=np.int64), ["all rows"]
+
+
+def in_units(session: Session, artifact: Artifact, units: Family, options: dict[str, Any], *, default: float) -> Prepared:
+    """Rows of a data set in the values of a unit family: `two_state`, counts of a range's proportions, or the values as they are."""
+    from herdcli.rbm.units import TwoState
+
+    if options.get("standardize") and units.name != "gaussian":
+        session.console.warn(f"--standardize has no effect with visible units {units.name}")
+    if isinstance(units, TwoState):
+        return two_state(session, artifact, units.values, options, default=default)
+    data, is_rate = artifact.value, units.name.startswith("rate:")
+    session.ignored("threshold", f"with visible units {units.name}")
+    if "value_range" in session.given and not is_rate:
+        session.console.warn(f"--range has no effect with visible units {units.name}")
+    rows, columns = data.X.shape
+    session.require_memory(4 * rows * columns, f"{rows} × {columns} {units.name} units")
+    try:
+        split = preparation.split_rows(data, options["split"], options["seed"])
+        declared = data.value_range if options["value_range"] is None else options["value_range"]
+        X = preparation.dense(data, np.float32)
+        if is_rate:
+            declared = preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
+            X = preparation.proportions(X, declared) * np.float32(units.scale)
+        mean, scale = _standardized(session, X, split == 0, units, options)
+        units.require(X)
+    except HerdError as error:
+        if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
+            error.message = f"/X has {error.message}"
+        error.where = error.where or artifact.name
+        raise
+    limits = None if declared is None else np.asarray(declared, dtype=np.float64)
+    known = {"threshold": None, "value_range": limits, "image_shape": data.image_shape, "column_mean": mean, "column_scale": scale}
+    return Prepared(X=X, split=split, **_labels(data), **known, feature_names=data.feature_names)
+
+
+def _standardized(session: Session, X: Array, training: Array, units: Family, options: dict[str, Any]) -> tuple[Array | None, Array | None]:
+    """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize the training rows'."""
+    mean, scale = options.get("column_mean"), options.get("column_scale")
+    if options.get("standardize") and units.name == "gaussian" and mean is None and training.any():
+        mean, scale = preparation.mean_and_deviation(X[training])
+    if mean is not None and scale is not None and X.shape[1] == len(mean):
+        X -= mean
+        X /= scale
+    return mean, scale
+
+
+def two_state(session: Session, artifact: Artifact, values: tuple[int, int], options: dict[str, Any], *, default: float) -> Prepared:
+    """Rows of a data set in the two values of a unit family, thresholded where the data are grey.
+
+    values   the unit's off and on value.  default  the threshold used, and said, where the data set declares its
+    value range and no --threshold is given.
+    """
+    data = artifact.value
+    if data.is_sparse:
+        session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
+    try:
+        split = preparation.split_rows(data, options["split"], options["seed"])
+        on, threshold = preparation.binarise(data, options["threshold"], default, options["value_range"])
+    except HerdError as error:
+        error.where = error.where or artifact.name
+        raise
+    if threshold is not None and options["threshold"] is None:
+        session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")
+    declared = data.value_range if options["value_range"] is None else options["value_range"]
+    if threshold is None:
+        declared = preparation.coding(data)  # so that fewer rows are read alike
+    return Prepared(
+        X=_in_values(on, values),
+        split=split,
+        **_labels(data),
+        threshold=threshold,
+        value_range=None if declared is None else np.asarray(declared, dtype=np.float64),
+        image_shape=data.image_shape,
+        feature_names=data.feature_names,
+    )
+
+
+def _in_values(on: Array, values: tuple[int, int]) -> Array:
+    """Booleans as int8 unit values, in the same memory."""
+    X: Array = on.view(np.int8)
+    X *= values[1] - values[0]
+    X += values[0]
+    return X
+
+
+def _labels(data: Dataset) -> dict[str, Any]:
+    """Labels as indices into the names of the classes; both None where the data have none."""
+    if data.y is None:
+        return {"y": None, "names": None}
+    if data.class_names:
+        return {"y": data.y.astype(np.int64), "names": data.class_names}
+    labels, y = np.unique(data.y, return_inverse=True)
+    return {"y": y, "names": [str(label) for label in labels]}

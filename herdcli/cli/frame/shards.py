@@ -1,0 +1,134 @@
+"""`--shard I/N`: a command does every N-th of its units of work, and `herd merge` makes of all shards what one run would have made.
+
+A command makes a `Shard` of its units and hands it to `close`.  Without --shard its units are all, and `finish`, a function of the
+command, makes the artifact; `herd merge` calls the same function, with all units in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.session import Session
+from herdcli.errors import BadUsage, DataError, NoInput
+from herdcli.shards import Shard, joined, parse
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+
+Finish = Callable[[Session, Any, Any, Mapping[str, Any]], None]
+
+# kind -> module.function: finish(session, whole, history, options) saves what the units of all shards make
+FINISH: dict[str, str] = {
+    "rbm-shard": "herdcli.cli.fit_rbm.models.finish",
+    "herding-shard": "herdcli.cli.herd.runs.finish",
+    "samples-shard": "herdcli.cli.kernel_herd.groups.finish",
+    "beliefs-shard": "herdcli.cli.ups_infer.starts.finish",
+    "dataset-shard": "herdcli.cli.ups_infer.evidence_rows.finish",
+}
+
+
+def shard_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--shard, of commands that do several independent units of work."""
+    return click.option(
+        "--shard",
+        type=Parsed("i/n", parse),
+        default=None,
+        metavar="I/N",
+        help="Do each N-th unit of work, from the I-th on, and write a shard; herd merge makes the whole of all N.",
+    )(command)
+
+
+def refuse(session: Session, hint: str) -> None:
+    """Refuse --shard where there is one unit of work."""
+    if session.shard is not None:
+        raise BadUsage("--shard divides several units of work, and this is one", hint=hint)
+
+
+def units(session: Session, count: int, what: str) -> range:
+    """The numbers of this run's units.  A shard beyond the last unit has none, so that arrays of any size end well."""
+    found = session.place.of(count)
+    if not found:
+        session.console.note(f"{session.place.name} has nothing to do: there are {count} {what}")
+        if session.dry_run:
+            raise click.exceptions.Exit(0)
+    return found
+
+
+def close(session: Session, made: Shard, what: str, finish: Finish, history: Artifact | None, options: Mapping[str, Any]) -> None:
+    """Save the shard, or without --shard what its units make."""
+    if session.shard is None:
+        finish(session, made, history, options)
+        return
+    mine = len(made.place.of(made.units))
+    session.save(made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
+
+
+def merge(session: Session, shards: Sequence[Artifact]) -> None:
+    """Save what the units of all shards make, as the run without --shard would have."""
+    first = shards[0]
+    for other in shards[1:]:
+        _require_same_run(first, other)
+    by_index: dict[int, Artifact] = {}
+    for shard in shards:
+        place = shard.value.place
+        if place.index in by_index:
+            raise DataError(f"is {place.name}, as is {by_index[place.index].name}", where=shard.name, hint="name each shard once")
+        by_index[place.index] = shard
+    count = first.value.place.count
+    missing = [index for index in range(1, count + 1) if index not in by_index]
+    if missing:
+        _missing(missing, count)
+    module, _, name = FINISH[first.kind].rpartition(".")
+    whole = joined([by_index[index].value for index in range(1, count + 1)])
+    finish: Finish = getattr(import_module(module), name)
+    session.restores = True
+    finish(session, whole, first, _record(first)["parameters"])
+
+
+def _missing(missing: list[int], count: int) -> NoReturn:
+    names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+    what = f"shard {names} of {count} is missing" if len(missing) == 1 else f"shards {names} of {count} are missing"
+    raise NoInput(what, hint=f"--shard {missing[0]}/{count} makes {'it' if len(missing) == 1 else 'the first of them'}")
+
+
+def _require_same_run(first: Artifact, other: Artifact) -> None:
+    """Raise DataError unless two shards are of one command with one set of options and inputs, and of one division."""
+    ours, theirs = first.value.place, other.value.place
+    if first.kind != other.kind:
+        raise DataError(f"is of kind {other.kind}, {first.name} is of kind {first.kind}", where=other.name)
+    if first.history == other.history:
+        if ours.count != theirs.count or first.value.units != other.value.units:
+            raise DataError(f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards have one N of --shard I/N")
+        return
+    mine, yours = _record(first), _record(other)
+    names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
+    if names and mine["command"] == yours["command"]:
+        raise DataError(f"is of a run {_with(yours, min(names))}, {first.name} of one {_with(mine, min(names))}", where=other.name)
+    what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
+    raise DataError(f"is of a run with {what} than {first.name}", where=other.name)
+
+
+def _record(shard: Artifact) -> dict[str, Any]:
+    """The record of the run a shard is of."""
+    record = shard.history[-1] if shard.history else {}
+    if not {"command", "parameters", "inputs"} <= record.keys():
+        raise DataError("does not say which run it is of", where=shard.name)
+    return record
+
+
+def _with(record: Mapping[str, Any], name: str) -> str:
+    """An option of a run, as it is typed."""
+    from herdcli.cli.main import COMMANDS
+
+    params = import_module(COMMANDS[record["command"]][0]).command.params if record["command"] in COMMANDS else []
+    option = next((param.opts[-1] for param in params if param.name == name), name)
+    value = record["parameters"].get(name)
+    if value is None or isinstance(value, bool):
+        return f"with {option}" if value else f"without {option}"
+    values = value if isinstance(value, list) else [value]
+    return f"with {option} {','.join(f'{each:g}' if isinstance(each, float) else str(each) for each in values)}"

@@ -1,0 +1,126 @@
+"""herd herd: options of herding; the dynamics are in herdcli.herding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from herdcli.cli.frame import shards
+from herdcli.cli.frame.options import (
+    Parsed,
+    checkpoint_options,
+    data_options,
+    input_argument,
+    output_options,
+    seed_option,
+    stage,
+    threads_option,
+)
+from herdcli.cli.frame.session import Session
+from herdcli.cli.herd import inputs as herd_input
+from herdcli.cli.herd import runs as herd_runs
+from herdcli.errors import BadUsage
+
+
+def _parse_step_sizes(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
+        raise ValueError("is not three whole numbers from 1: of pair, visible and hidden features")
+    return tuple(int(part) for part in parts)
+
+
+@click.command("herd")
+@input_argument
+@click.option("--model", type=click.Choice(["rbm", "mrf"]), default="rbm", show_default=True, help="With hidden units, or fully visible.")
+@click.option(
+    "--features",
+    type=click.Choice(["x", "x,xx", "rows"]),
+    default=None,
+    help="Of mrf; rows: INPUT's rows are feature vectors.  [default: x]",
+)
+@click.option(
+    "--maximiser",
+    type=click.Choice(["exact", "enumerate", "rows", "coordinates"]),
+    default=None,
+    help="Of mrf: by sign (x alone), all states, all rows, single flips.  [default: exact, or what is exact at this size]",
+)
+@click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="Hidden units.")
+@click.option(
+    "--variant",
+    type=click.Choice(["local", "safe"]),
+    default="local",
+    show_default=True,
+    help="Ascent from the last state, or the best row.",
+)
+@click.option("--flip/--no-flip", default=True, show_default=True, help="Turn over all spins at a fixpoint where that gains.")
+@click.option(
+    "--hidden-bias",
+    type=click.Choice(["growthless", "none", "full"]),
+    default="none",
+    show_default=True,
+    help="What of the hidden features' update remains.",
+)
+@click.option("--sweeps", type=click.IntRange(0), default=0, show_default=True, help="Sweeps of block ascent; 0: to a fixpoint.")
+@click.option(
+    "--step-sizes", type=Parsed("w,b,c", _parse_step_sizes), default="1,1,1", show_default=True, help="Of pair, visible, hidden features."
+)
+@click.option("--iterations", type=click.IntRange(1), default=2000, show_default=True, help="Herding iterations.")
+@click.option(
+    "--burn-in", type=click.IntRange(0), default=None, help="Iterations before energies are averaged and states kept.  [default: half]"
+)
+@click.option("--energy-every", type=click.IntRange(1), default=1, show_default=True, help="Average energies each so many iterations.")
+@click.option("--keep", type=click.IntRange(0), default=None, help="Keep the last so many pseudo-samples.  [default: all after burn-in]")
+@click.option("--per-class", is_flag=True, help="One run per label, and class scores for eval.")
+@click.option("--score-training", is_flag=True, help="With --per-class: average the training rows' energies too.")
+@click.option(
+    "--representation", type=click.Choice(["spin", "binary"]), default="spin", show_default=True, help="Units in {−1,+1} or {0,1}."
+)
+@click.option("--moments", is_flag=True, help="INPUT's one row holds the moments of mrf's features.")
+@click.option("--rates", metavar="ARTIFACT", default=None, help="Go on from this herding by its rates, without data.")
+@click.option(
+    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Where weights run away."
+)
+@stage(data_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+def command(session: Session, source: str, **options: Any) -> None:
+    """Herding: deterministic weights and pseudo-samples that match the data's moments.
+
+    \b
+      herd data digits | herd herd --per-class | herd eval
+      herd data digits | herd herd --hidden 50 -o digits.herd.h5
+      herd herd --rates digits.herd.h5 -o without-data.herd.h5
+
+    INPUT is a data set; runs are driven by the rows of split 0.  With --per-class the rows of split 1
+    and 2 are scored by every class, for eval.  Arithmetic is exact: any number of threads, the compiled
+    and the NumPy loops give the same bytes.
+    """
+    if options["burn_in"] is None:
+        options["burn_in"] = options["iterations"] // 2
+    _warn_of_ignored(session, options)
+    session.check_output("herding")
+    inputs = herd_input.read(session, source, options)
+    if inputs.problem.count == 1 and not options["per_class"]:
+        shards.refuse(session, "--per-class herds one run per label")
+    herd_runs.run(session, inputs, options)
+
+
+def _warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
+    """Options without effect for this model; contradictions are errors."""
+    hidden_only = ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes", "rates")
+    if options["features"] == "rows" or options["moments"] or options["maximiser"]:
+        if "model" in session.given and options["model"] == "rbm":
+            raise BadUsage("--features rows, --moments and --maximiser are of fully visible models", hint="use --model mrf")
+        options["model"] = "mrf"
+    if options["features"] and options["model"] == "rbm":
+        raise BadUsage("--features are those of fully visible models", hint="use --model mrf")
+    if options["rates"] and options["model"] == "mrf":
+        raise BadUsage("--rates drive hidden features, and mrf has none", hint="use --moments, which need no data")
+    for name in hidden_only if options["model"] == "mrf" else ("maximiser",):
+        session.ignored(name, f"with --model {options['model']}")
+    if options["model"] == "rbm" and (options["variant"] == "safe" or options["representation"] == "binary"):
+        session.ignored("flip", "with --variant safe or binary units")
+    if options["per_class"] and (options["rates"] or options["moments"] or options["features"] == "rows"):
+        raise BadUsage("--per-class needs labelled two-state rows", hint="leave out --rates, --moments and --features rows")
+    if not options["per_class"]:
+        session.ignored("score_training", "without --per-class")
+        session.ignored("energy_every", "without --per-class")

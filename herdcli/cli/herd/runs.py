@@ -1,0 +1,67 @@
+"""The runs of `herd herd`: one, or one for each class, of which a shard herds its own; the dynamics are in herdcli.herding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cli.frame import shards
+from herdcli.cli.frame.session import Session
+from herdcli.cli.herd.inputs import Inputs
+from herdcli.errors import NotConverged
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.herding.classes import HerdingShard
+    from herdcli.herding.model import Herding
+
+
+def run(session: Session, inputs: Inputs, options: Mapping[str, Any]) -> None:
+    """Herd, and save a `herding` or a shard of one."""
+    from herdcli.herding.classes import HerdingShard
+
+    count = inputs.problem.count
+    units = shards.units(session, count, "runs")
+    made = HerdingShard(place=session.place, units=count, parts=_herded(session, inputs, units) if units else [])
+    shards.close(session, made, "runs", finish, inputs.history, options)
+
+
+def _herded(session: Session, inputs: Inputs, units: Sequence[int]) -> list[Herding]:
+    """The runs of these numbers."""
+    from herdcli.herding.classes import one_by_one
+
+    problem, module = inputs.problem.part(units), inputs.module
+    state = session.iterate(
+        lambda now: module.step(problem, now, map=session.map),
+        lambda: module.init(problem),
+        steps=module.total_steps(problem),
+        label="herding",
+    )
+    return one_by_one(problem, state, inputs.finish)
+
+
+def finish(session: Session, whole: HerdingShard, history: Artifact, options: Mapping[str, Any]) -> None:
+    """Save all runs as one artifact."""
+    from herdcli.schema import joined
+
+    value = joined(whole.parts, "C")
+    runs = f"{value.count} runs × " if value.count > 1 else ""
+    session.save(value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history)
+    _warn_of_growth(session, value, options["on_nonconvergence"])
+
+
+def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:
+    """The result is written either way; runaway weights are said, or are exit 1."""
+    from herdcli.herding.model import GROWTH
+
+    if value.decoupled:
+        session.console.note("rates only approximate the data: the weights keep growing slowly")
+    if value.growth <= GROWTH or value.decoupled:
+        return
+    message = f"weights ran away: ‖w‖ grew {value.growth:.2f}-fold over the second half of the run (bound {GROWTH:g})"
+    hint = "try --variant safe" if value.model == "rbm" else "use an exact --maximiser"
+    if value.visible_growth > GROWTH and not value.flip and value.variant == "local" and value.representation == "spin":
+        hint = "the visible part grows, as in the mirror image of the data: try --flip, or --variant safe"
+    if reaction == "error":
+        raise NotConverged(message, hint=hint)
+    session.console.warn(f"{message}; {hint}")

@@ -1,0 +1,112 @@
+"""herd ica: options of independent components; the learning is in herdcli.ica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from herdcli.cli.frame.options import (
+    checkpoint_options,
+    input_argument,
+    input_format_option,
+    output_options,
+    seed_option,
+    stage,
+    threads_option,
+)
+from herdcli.cli.frame.session import Session
+from herdcli.cli.ica.options import ALGORITHMS, COMPONENTS, DENSITIES, MIX, learning_options, warn_of_ignored
+
+
+@click.command("ica")
+@input_argument
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ml", show_default=True, help="See below.")
+@click.option(
+    "--filters", type=click.IntRange(1), default=None, help="Filters, of infomax, ebm, sparse-coding.  [default: one per dimension]"
+)
+@click.option(
+    "--whiten",
+    type=click.Choice(["zca", "pca", "fa", "centre"]),
+    default=None,
+    help="How rows are whitened; fa: by --components N factors, for noisy columns.  [default: zca; with --components: pca]",
+)
+@click.option(
+    "--components",
+    type=COMPONENTS,
+    default=None,
+    help="Principal components to keep, by pca: so many, or the fewest with a share of the variance.  [default: all]",
+)
+@click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x, undone with the whitening.")
+@click.option("--mix", type=MIX, default=None, help="INPUT's columns are sources: mix them first.")
+@click.option("--mixing", metavar="FILE", default=None, help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.")
+@click.option(
+    "--density",
+    type=click.Choice(["auto", *DENSITIES]),
+    default=None,
+    help="Of infomax, ml; auto: one for each output.  [default: auto; more filters than dimensions, ebm: logistic]",
+)
+@click.option("--gradient", type=click.Choice(["natural", "exact"]), default="natural", show_default=True, help="Of infomax.")
+@click.option(
+    "--expert",
+    type=click.Choice(["auto", *DENSITIES[:4], "bimodal", "infomax"]),
+    default=None,
+    help="Energy of an output.  [default: student; equil: auto; sparse-coding: laplace]",
+)
+@click.option("--gamma", type=click.FloatRange(0, min_open=True), default=None, help="First weight of every expert.  [default: 1]")
+@click.option(
+    "--gamma-rate", type=click.FloatRange(0), default=None, help="Rate of the student's γ over that of filters; 0: fixed.  [default: 0]"
+)
+@click.option(
+    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Of ml, fastica, picard, sobi."
+)
+@click.option(
+    "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
+)
+@click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+@stage(learning_options, input_format_option, seed_option, threads_option, checkpoint_options, output_options)
+def command(session: Session, source: str, **options: Any) -> None:
+    """Independent components: linear filters whose outputs are sparse or independent.
+
+    \b
+      herd data digits | herd ica --components 20 | herd eval
+      herd data digits | herd ica --algorithm ebm --whiten pca --components 20 --filters 30 --rates 0.01x200 -o filters.h5
+      herd data digits | herd ica --algorithm sparse-coding --components 16 --filters 24 --rates 0.1x20 -o codes.h5
+
+    ml is maximum likelihood by L-BFGS.  infomax is its stochastic gradient; with more filters than dimensions
+    it maximises the entropy of their squashed outputs.  ebm are energy-based models by contrastive divergence,
+    square or overcomplete; equil draws from the square model itself.  sparse-coding explains rows by sources.
+    sobi goes by autocorrelations: its rows are in order of time.  With as many filters as dimensions ml, infomax
+    and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
+    """
+    from herdcli.cli.ica import inputs as ica_input
+    from herdcli.cli.ica import learning as ica_fit
+    from herdcli.ica.learning import Collapsed
+    from herdcli.ica.results import finish
+
+    algorithm = options["algorithm"]
+    warn_of_ignored(session, algorithm)
+    options["proposals"] = options["steps"]
+    session.check_output("ica")
+    rows = ica_input.read(session, source, options)
+    collapsed = None
+    try:
+        found = ica_fit.fit(session, rows, options)
+    except Collapsed as error:
+        collapsed, found = error, error.fit
+    known = {
+        "algorithm": algorithm,
+        "seed": options["seed"],
+        "mixing": rows.mixing,
+        "holdout": rows.holdout,
+        "image_shape": rows.image_shape,
+        "feature_names": rows.feature_names,
+    }
+    value, remarks = finish(found, rows.Z, rows.whitening, **known)
+    for note in (*found.notes, *remarks):
+        session.console.warn(note)
+    if collapsed:
+        session.console.warn("the last good filters are written")
+    session.save(value, f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates", history=rows.data)
+    if collapsed:
+        raise collapsed

@@ -1,0 +1,108 @@
+"""What `herd ica` learns from: rows of a data set, mixed if they are sources, whitened; and what the user is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, preparation
+from herdcli.cli.frame.session import Session
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import whitening
+from herdcli.numerics.whitening import Whitening
+from herdcli.rows import mixing
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Whitened training rows Z (n, D) float64, held-out ones, the whitening, and the known mixing if there is one."""
+
+    Z: Array
+    holdout: Array | None
+    whitening: Whitening
+    mixing: Array | None
+    image_shape: Array | None
+    feature_names: list[str] | None
+    data: Artifact
+
+    @property
+    def product(self) -> Array | None:
+        """(D, S): J @ product is a scaled permutation where the mixing was undone."""
+        return None if self.mixing is None else self.whitening.forward @ self.mixing
+
+
+def read(session: Session, source: str, options: dict[str, Any]) -> Rows:
+    """The rows of split 0, or all where the data set has no split and none is asked for.  Raises DataError for too few."""
+    artifact = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
+    data = artifact.value
+    if data.is_sparse:
+        raise DataError("/X is sparse, independent components are of dense rows", where=artifact.name)
+    try:
+        split = _split(data, options)
+        X, A = _mixed(session, data.X, options)
+        train = X if (split == TRAIN).all() else X[split == TRAIN]
+        fitted = _whitened(session, train, options)
+        session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
+        Z = fitted.apply(train)
+        rest = X[split == TEST]
+        holdout = fitted.apply(rest).astype(np.float32) if len(rest) else None
+    except DataError as error:
+        error.where = error.where or artifact.name
+        raise
+    shape = None if options["mix"] or options["mixing"] else data.image_shape
+    names = None if options["mix"] else data.feature_names  # columns that were mixed are no longer those of the names
+    return Rows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
+
+
+def _split(data: Any, options: dict[str, Any]) -> Array:
+    if options["split"] is None and data.split is None:
+        return np.full(len(data.X), TRAIN, dtype=np.uint8)
+    return preparation.split_rows(data, options["split"], options["seed"])
+
+
+def _mixed(session: Session, X: Array, options: dict[str, Any]) -> tuple[Array, Array | None]:
+    """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
+    if options["mix"] and options["mixing"]:
+        raise BadUsage("--mix makes a mixing, --mixing names the one there is", hint="leave one of them out")
+    if options["mix"]:
+        kind, b = options["mix"]
+        A = mixing.random(X.shape[1], seed=options["seed"]) if kind == "random" else mixing.instamix(X.shape[1], b)
+        return mixing.mixed(X, A), A
+    if not options["mixing"]:
+        return X, None
+    given = session.load(options["mixing"], "mixing", kinds={"dataset"}).value.X.astype(np.float64)
+    if given.shape[0] != X.shape[1]:
+        raise DataError(f"the mixing has {given.shape[0]} rows, /X has {X.shape[1]} columns: x = A s", where=options["mixing"])
+    return X, given
+
+
+def _whitened(session: Session, X: Array, options: dict[str, Any]) -> Whitening:
+    """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
+    rows, columns = X.shape
+    share = options["components"] if isinstance(options["components"], float) else None
+    components = None if share else options["components"]
+    wanted = components or (1 if share else columns)
+    if rows <= wanted:
+        what = f"{wanted} components" if components else f"{columns} columns"
+        raise DataError(
+            f"/X has {rows} training rows for {what}: fewer than it takes", hint=f"--components {max(1, rows // 2)}, or more rows"
+        )
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    method: whitening.Method = options["whiten"] or ("pca" if options["components"] else "zca")
+    fitted = whitening.fit(X, method=method, components=components, share=share, log=options["log"])
+    if share:
+        session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
+        wanted = len(fitted.forward)
+    if len(constant):
+        session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
+    if fitted.dropped and len(fitted.forward) < wanted:
+        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {fitted.dropped} components were dropped")
+    if method == "centre" and fitted.dropped:
+        raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
+    if fitted.method != method:
+        session.console.note(f"--whiten {method} needs all directions: {fitted.method} in its place")
+    return fitted

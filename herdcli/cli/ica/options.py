@@ -1,0 +1,169 @@
+"""The many options of `herd ica`, and what each of them is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.session import Session
+
+ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
+DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"]
+MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
+HYBRID = ("steps", "leapfrog", "acceptance", "step_size", "topography", "neighbourhood", "gamma_rate")
+OF = {  # option -> the algorithms that it means something to
+    **dict.fromkeys(MINIBATCH, ("infomax", "ebm", "equil", "sparse-coding")),
+    **dict.fromkeys(HYBRID, ("ebm",)),
+    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), ("ml", "fastica", "picard", "sobi")),
+    **dict.fromkeys(("posterior", "noise"), ("sparse-coding",)),
+    "gradient": ("infomax",),
+    "lags": ("sobi",),
+    "density": ("infomax", "ml", "ebm"),
+    "expert": ("ebm", "equil", "sparse-coding"),
+    "gamma": ("ml", "infomax", "ebm", "equil", "sparse-coding"),
+    "gamma_rate": ("ebm", "equil"),
+    "threads": ("ebm", "sparse-coding"),
+}
+
+
+def _parse_rates(text: str) -> tuple[tuple[float, int], ...]:
+    pieces = []
+    for piece in text.split(","):
+        rate, times, updates = piece.partition("x")
+        try:
+            pieces.append((float(rate), int(updates)))
+        except ValueError:
+            times = ""
+        if not times or not 0 < pieces[-1][0] < float("inf") or pieces[-1][1] < 1:
+            raise ValueError("is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates")
+    return tuple(pieces)
+
+
+def _parse_grid(text: str) -> tuple[int, int]:
+    height, times, width = text.partition("x")
+    if not (times and height.isdecimal() and width.isdecimal() and int(height) and int(width)):
+        raise ValueError("is not of the form 20x20: height and width of the map")
+    return int(height), int(width)
+
+
+def _parse_mix(text: str) -> tuple[str, float]:
+    kind, colon, b = text.partition(":")
+    try:
+        share = float(b) if colon else 0.5
+    except ValueError:
+        share = 0.0
+    if kind not in ("random", "instamix") or (colon and kind == "random") or not 0 < share <= 1:
+        raise ValueError("is neither 'random' nor 'instamix' nor instamix:b with b from 0 to 1")
+    return kind, share
+
+
+def _parse_scale(text: str) -> float:
+    if text == "unit":
+        return 0.0
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = 0.0
+    if not 0 < scale < float("inf"):
+        raise ValueError("is neither 'unit' nor a number above 0")
+    return scale
+
+
+def _parse_components(text: str) -> int | float:
+    """A count, or as a float the share of P %."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / 100.0 if number != text else int(number)
+    except ValueError:
+        value = 0
+    if not value > 0 or (number != text and value > 1):
+        raise ValueError("is neither a number from 1 upwards nor a share such as 95%")
+    return value
+
+
+COMPONENTS = Parsed("N|P%", _parse_components)
+MIX = Parsed("random|instamix", _parse_mix)
+
+
+def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Of minibatch learning, hybrid Monte Carlo, sparse coding and what converges."""
+    for option in reversed(
+        (
+            click.option(
+                "--rates", type=Parsed("schedule", _parse_rates), default=None, metavar="RxN,…", help="Rate R for N updates, and so on."
+            ),
+            click.option(
+                "--batch-size",
+                type=click.IntRange(1),
+                default=None,
+                help="Rows per update.  [default: 100; square infomax: 900, at least 4 a dimension]",
+            ),
+            click.option(
+                "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Kept of the last update."
+            ),
+            click.option("--weight-decay", type=click.FloatRange(0), default=0.0, show_default=True, help="L2 penalty on the filters."),
+            click.option(
+                "--initial-scale",
+                type=Parsed("float|unit", _parse_scale),
+                default="0.1",
+                show_default=True,
+                help="First filters: deviation, or length 1.",
+            ),
+            click.option(
+                "--average",
+                type=click.IntRange(0),
+                default=None,
+                help="Average the filters over so many last updates.  [default: 0; square infomax without --rates: 900]",
+            ),
+            click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Proposals per update (the n of CD-n)."),
+            click.option("--leapfrog", type=click.IntRange(1), default=30, show_default=True, help="Leapfrog steps of a proposal."),
+            click.option(
+                "--acceptance",
+                type=click.FloatRange(0, 1, min_open=True, max_open=True),
+                default=0.9,
+                show_default=True,
+                help="To adapt the step size to.",
+            ),
+            click.option(
+                "--step-size", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="The first leapfrog step."
+            ),
+            click.option(
+                "--topography",
+                type=Parsed("HxW", _parse_grid),
+                default=None,
+                metavar="HxW",
+                help="Pool squared outputs on a map of H × W filters.",
+            ),
+            click.option(
+                "--neighbourhood", type=click.IntRange(1), default=3, show_default=True, help="Side of the squares that are pooled; odd."
+            ),
+            click.option(
+                "--posterior", type=click.Choice(["map", "laplace", "variational"]), default=None, help="Of sparse-coding.  [default: map]"
+            ),
+            click.option("--noise", type=click.FloatRange(0), default=None, help="Of sparse-coding; 0 is basis pursuit.  [default: 0.1]"),
+            click.option(
+                "--tolerance",
+                type=click.FloatRange(0, min_open=True),
+                default=None,
+                help="Of ml, fastica, picard, sobi.  [default: 1e-7; fastica: 1e-4]",
+            ),
+            click.option(
+                "--lags", type=click.IntRange(1), default=100, show_default=True, help="Of sobi: rows that are compared lie so far apart."
+            ),
+            click.option(
+                "--iterations", type=click.IntRange(1), default=None, help="Of ml, fastica, picard, sobi, at most.  [default: 500]"
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def warn_of_ignored(session: Session, algorithm: str) -> None:
+    """Options that mean nothing to the algorithm."""
+    for option, algorithms in OF.items():
+        if algorithm not in algorithms:
+            session.ignored(option, f"with --algorithm {algorithm}")

@@ -1,0 +1,144 @@
+"""herd kernel-herd: options of kernel herding; choosing atoms is in herdcli.quadrature."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from herdcli.cli.frame import shards
+from herdcli.cli.frame.options import (
+    Parsed,
+    checkpoint_options,
+    input_argument,
+    input_format_option,
+    output_options,
+    seed_option,
+    stage,
+    threads_option,
+)
+from herdcli.cli.frame.session import Session
+from herdcli.cli.kernel_herd import groups as kernel_herd_groups
+from herdcli.cli.kernel_herd import inputs as kernel_herd_input
+from herdcli.cli.kernel_herd import targets as kernel_herd_tables
+
+RULES = ["herding", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
+
+
+def _parse_bandwidth(text: str) -> float | str:
+    if text == "median":
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError("is neither 'median' nor a number above 0")
+    return number
+
+
+def _parse_scale(text: str) -> str | tuple[float, ...]:
+    if text in ("none", "std", "range"):
+        return text
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError("is none of 'none', 'std', 'range', nor numbers S1,S2,…") from None
+    if not all(0 < number < float("inf") for number in numbers):
+        raise ValueError("has numbers that are not above 0")
+    return numbers
+
+
+def _parse_norm(text: str) -> str:
+    kind, _, number = text.partition(":")
+    if text != "exact" and (kind != "sample" or not number.isdigit() or not 1 < int(number) < 1 << 31):
+        raise ValueError("is neither 'exact' nor sample:N with N above 1")
+    return text
+
+
+@click.command("kernel-herd")
+@input_argument
+@click.option("-m", "--count", type=click.IntRange(1), required=True, help="Atoms wanted, of each group.")
+@click.option("--rule", type=click.Choice(RULES), default="herding", show_default=True, help="How atoms are chosen.")
+@click.option(
+    "--init",
+    type=click.Choice(["nearest", "zero", "mean"]),
+    default=None,
+    help="The first atom: the candidate nearest to μ, or candidate 0, both with w₀ = 0; or w₀ = μ.  [default: nearest for rows, else zero]",
+)
+@click.option("--step", "rates", metavar="constant:ρ|FILE", default=None, help="Step sizes of --rule step; a file holds ρ₁, ρ₂, ….")
+@click.option(
+    "--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over the atoms of herding, random or sobol."
+)
+@click.option("--unique", is_flag=True, help="No candidate twice.")
+@click.option(
+    "--weights",
+    type=click.Choice(["rule", "uniform", "simplex", "affine", "free"]),
+    default="rule",
+    show_default=True,
+    help="The rule's own weights, equal ones, or the best non-negative of sum 1, of sum 1, of all.",
+)
+@click.option(
+    "--kernel", metavar="NAME[:PARAMETER]", default="gaussian", show_default=True, help="A kernel, or sums and products of kernels."
+)
+@click.option(
+    "--bandwidth",
+    type=Parsed("median|float", _parse_bandwidth),
+    default="median",
+    show_default=True,
+    help="Length scale of kernels without one: the median distance, or a number.",
+)
+@click.option(
+    "--scale", type=Parsed("none|std|range|numbers", _parse_scale), default="none", show_default=True, help="What columns are divided by."
+)
+@click.option(
+    "--target",
+    metavar="rows|NAME[:…]",
+    default="rows",
+    show_default=True,
+    help="The rows, or uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE, trigonometric:FILE, signs:FILE, moments:FILE.",
+)
+@click.option(
+    "--dimension", type=click.IntRange(1), default=None, help="Columns of uniform and gaussian targets.  [default: the candidates', else 1]"
+)
+@click.option(
+    "--candidates", metavar="FILE|grid:N|sobol:N|sample:N|cube:D", default=None, help="What atoms are chosen from.  [default: the rows]"
+)
+@click.option(
+    "--norm",
+    type=Parsed("exact|sample:N", _parse_norm),
+    default=None,
+    help="With --candidates: ‖μ‖² from all pairs of rows, or estimated from N.  [default: exact to 10,000 rows, then sample:2000]",
+)
+@click.option("--polish", is_flag=True, help="Search around each chosen candidate, in the target's interval or box.")
+@click.option("--by", metavar="COLUMN", default=None, help="Atoms for each value of this column.")
+@click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
+@click.option("--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True, help="Of the mean embedding.")
+@click.option("--block-rows", type=click.IntRange(2), default=None, help="Merge-and-reduce: herd blocks of so many rows, then their atoms.")
+@click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]")
+@click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
+@click.option("--extend", metavar="ARTIFACT", default=None, help="Go on from these samples to --count atoms.")
+@click.option("--no-state", is_flag=True, help="Leave out what --extend goes on from.")
+@stage(input_format_option, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+def command(session: Session, source: str, **options: Any) -> None:
+    """Choose few weighted points that stand for a data set or a density: kernel herding and conditional gradients.
+
+    \b
+      herd data digits | herd kernel-herd -m 100 -o prototypes.h5
+      herd kernel-herd -m 100 --target uniform --kernel bernoulli:1 --candidates grid:4096
+
+    \b
+    Kernels: gaussian, laplace, matern12, matern32, matern52, inverse-multiquadric,
+    rational-quadratic[:ℓ,α], energy, linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3 on [0,1],
+    features:x, features:x+xx; joined by + and *, numbers are weights: '0.5*gaussian:1+linear'.
+
+    Equal scores go to the lowest row; a row may be chosen again (not with --unique), as may its
+    duplicate.  The first m atoms of herding, line-search, open-loop, step, random and sobol are the
+    same whatever --count.  The artifact holds the MMD for each number of atoms; -o FILE.csv and
+    FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
+    """
+    if not options["by"]:
+        shards.refuse(session, "--by COLUMN makes groups of rows")
+    kernel_herd_tables.check_output(session)
+    inputs = kernel_herd_input.read(session, source, options)
+    kernel_herd_groups.run(session, inputs, options)

@@ -1,0 +1,204 @@
+"""Labelled examples for online learning: text that is read as it arrives, or a data set in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, preparation
+from herdcli.artifacts.inputs import Source, open_source
+from herdcli.cli.frame.session import Session
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.online.labels import MOST, check_classes, listed
+from herdcli.schema import Array
+
+PIECE = 1 << 20
+UNBOUNDED = 1 << 62
+_NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")
+_VW = re.compile(rb"[^|,;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL)
+_BINARY = (b"\x89HDF", b"herd-artifact", b"PAR1", b"PK\x03\x04", b"MATLAB", b"\x93NUMPY")
+
+
+@dataclass
+class Examples:
+    """What was opened: a data set, or text with a way to read it once more for each pass."""
+
+    name: str
+    text: str = ""  # svmlight or vw
+    pieces: Callable[[], Iterable[memoryview]] = tuple  # whole lines, each valid until the next is asked for
+    data: Artifact | None = None
+    size: int = 0  # bytes of text, 0 if not known
+    used: int = 0  # bytes read so far, of all passes
+    finish: Callable[[], None] = lambda: None
+
+
+def text_format(head: bytes, name: str, wanted: str | None) -> str:
+    """svmlight or vw for text that is learned from as it arrives, "" for everything else."""
+    if wanted is not None:
+        return wanted if wanted in ("svmlight", "vw") else ""
+    if head.startswith(_BINARY):
+        return ""
+    if name.endswith((".vw", ".svm", ".svmlight", ".libsvm")):
+        return "vw" if name.endswith(".vw") else "svmlight"
+    lines = [line.strip() for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")][:20]
+    if any(_SVMLIGHT.fullmatch(line) for line in lines[:2]):
+        return "svmlight"
+    return "vw" if lines and _VW.fullmatch(lines[0]) else ""
+
+
+@contextlib.contextmanager
+def opened(session: Session, path: str, *, role: str, passes: int, input_format: str | None, label: str | None) -> Iterator[Examples]:
+    """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read."""
+    if path == "-" and any(artifact.name == "stdin" for artifact in session.inputs.values()):
+        raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
+    with open_source(path, limit=UNBOUNDED) as source:
+        form = text_format(source.head, source.name, input_format)
+        if form:
+            with _text(session, source, form, role, passes) as examples:
+                yield examples
+            return
+        if source.regular:
+            yield Examples(source.name, data=_loaded(session, path, path, role, input_format, label))
+            return
+        with source.file() as drained:
+            data = _loaded(session, drained, source.name, role, input_format, label)
+        yield Examples(source.name, data=data)
+
+
+def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None) -> Artifact:
+    """A data set, under the name the user knows it by."""
+    try:
+        found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label)
+    except HerdError as error:
+        if error.where and error.where.startswith(path):
+            error.where = name + error.where[len(path) :]
+        raise
+    session.inputs[role] = found = replace(found, name=name)
+    return found
+
+
+@contextlib.contextmanager
+def _text(session: Session, source: Source, form: str, role: str, passes: int) -> Iterator[Examples]:
+    """Text by pieces.  Until it has been read to its end it is known by the digest of its beginning."""
+
+    def known_as(kind: str, digest: str, size: int) -> None:
+        session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
+
+    def read() -> Iterator[memoryview]:
+        whole, size = hashlib.sha256(), 0
+        with open(path, "rb") if path else source.reader() as stream:
+            for fresh, lines in _in_lines(stream):
+                whole.update(fresh)
+                size += len(fresh)
+                examples.used += len(fresh)
+                if lines:
+                    yield lines
+        found.append((whole.hexdigest(), size))
+
+    found: list[tuple[str, int]] = []
+    path: str | None = None
+    known_as("text-head", hashlib.sha256(source.head).hexdigest(), len(source.head))
+    with contextlib.ExitStack() as stack:
+        if passes > 1 and not source.regular:
+            path = stack.enter_context(source.file())
+        size = source.size if source.regular else 0
+        examples = Examples(source.name, form, read, size=size, finish=lambda: known_as("text", *found[0]))
+        yield examples
+
+
+def _in_lines(stream: BinaryIO) -> Iterator[tuple[memoryview, memoryview]]:
+    """What was read, and the lines that it completes: parts of one buffer, which the next part is read into."""
+    buffer, kept = bytearray(PIECE), 0
+    while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
+        end = kept + count
+        cut = buffer.rfind(b"\n", kept, end) + 1
+        yield memoryview(buffer)[kept:end], memoryview(buffer)[:cut]
+        kept = end - cut
+        rest = buffer[cut:end]
+        if 2 * kept > len(buffer):
+            buffer = bytearray(2 * len(buffer))
+        buffer[:kept] = rest
+    yield memoryview(b""), memoryview(buffer)[:kept]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A data set as a classification task: rows X, class indices y into names, and the part of each row."""
+
+    X: Any
+    y: Array
+    split: Array
+    names: list[str]
+    weight: Array | None
+    feature_names: list[str] | None
+
+
+def classification(
+    data: Artifact, *, split: str | None, seed: int, only: str | None, positive: str | None, classes: str | None, max_classes: int = MOST
+) -> Rows:
+    """The task that a data set and the options about classes make.  Raises DataError where labels are missing or of one class."""
+    value = data.value
+    if value.y is None:
+        raise DataError("no labels 'y' to learn from", where=data.name, hint="--label COLUMN names the labels of a table")
+    names, y = _named(value)
+    if not value.class_names and classes is None:
+        check_classes(np.unique(value.y).tolist(), data.name, max_classes)
+    parts = _split(data, split, seed)
+    if classes is not None:
+        names, y = _declared(classes.split(","), names, y, data.name)
+    keep = np.ones(len(y), dtype=bool)
+    if only is not None:
+        chosen = [index for pattern in only.split(",") for index in _matching(pattern, names, "--only")]
+        keep = np.isin(y, chosen)
+        place = np.full(len(names), -1)
+        place[chosen] = np.arange(len(chosen))
+        names, y = [names[index] for index in chosen], place[y]
+    if positive is not None:
+        inside = {index for pattern in positive.split(",") for index in _matching(pattern, names, "--positive")}
+        names, y = ["rest", positive], np.isin(y, list(inside)).astype(np.int64)
+    y = y[keep]
+    if len(np.unique(y)) < 2:
+        label = names[int(y[0])] if len(y) else "none"
+        raise DataError(f"every example has label {label}; a classifier needs at least two classes", where=data.name)
+    X = value.X if keep.all() else value.X[keep]
+    weight = None if value.weight is None else value.weight[keep]
+    return Rows(X, y, parts[keep], names, weight, value.feature_names)
+
+
+def _named(value: Any) -> tuple[list[str], Array]:
+    if value.class_names:
+        return list(value.class_names), value.y.astype(np.int64)
+    labels, y = np.unique(value.y, return_inverse=True)
+    return [str(label) for label in labels], y
+
+
+def _split(data: Artifact, split: str | None, seed: int) -> Array:
+    try:
+        return preparation.split_rows(data.value, split, seed)
+    except HerdError as error:
+        error.where = error.where or data.name
+        raise
+
+
+def _declared(wanted: list[str], names: list[str], y: Array, where: str) -> tuple[list[str], Array]:
+    present = [names[index] for index in np.unique(y)]
+    strange = [name for name in present if name not in wanted]
+    if strange:
+        raise DataError(f"label {strange[0]} is none of the classes {listed(wanted)}", where=where, hint="--classes declares them all")
+    place = np.array([wanted.index(name) if name in wanted else -1 for name in names])
+    return wanted, place[y]
+
+
+def _matching(pattern: str, names: list[str], option: str) -> list[int]:
+    found = [index for index, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
+    if not found:
+        raise BadUsage(f"no class is called '{pattern}'", where=option, hint=f"classes: {listed(names)}")
+    return found

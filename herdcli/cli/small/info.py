@@ -1,0 +1,81 @@
+"""herd info: what an artifact holds and how it was made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import click
+
+from herdcli.artifacts.wording import readable
+from herdcli.cli.frame.console import printable, write_stdout
+from herdcli.cli.frame.options import stage
+from herdcli.cli.frame.session import Session
+
+
+@click.command("info")
+@click.argument("sources", metavar="[FILE]...", nargs=-1)
+@click.option("--format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people or for programs.")
+@stage()
+def command(session: Session, sources: tuple[str, ...], format: str) -> None:
+    """Show what files hold: kind, arrays, settings, and the whole history of the pipeline.
+
+    \b
+      herd data digits | herd fit-rbm --epochs 5 | herd info
+    """
+    described = [_describe(session, path) for path in sources or ("-",)]
+    if format == "json":
+        write_stdout(json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+    else:
+        write_stdout("\n".join(_as_text(item) for item in described))
+
+
+def _describe(session: Session, path: str) -> dict[str, Any]:
+    artifact = session.load(path, path, kinds=None)
+    return {
+        "file": printable(artifact.name),
+        "kind": artifact.kind,
+        "bytes": artifact.size,
+        "sealed": artifact.sealed,
+        "sha256": artifact.sha256,
+        "content": _content(artifact.value),
+        "history": artifact.history,
+    }
+
+
+def _content(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Every field by its path: arrays as type and shape, scalars as they are."""
+    found: dict[str, Any] = {}
+    items = value.items() if isinstance(value, dict) else ((declared.name, getattr(value, declared.name)) for declared in fields(value))
+    for name, item in items:
+        if item is None:
+            continue
+        if is_dataclass(item) or isinstance(item, dict):
+            found |= _content(item, f"{prefix}{name}/")
+        elif isinstance(item, (list, tuple)) and item and is_dataclass(item[0]):
+            for index, part in enumerate(item):
+                found |= _content(part, f"{prefix}{name}/{index}/")
+        elif hasattr(item, "dtype") and item.size > 2:
+            layout = " CSR" if hasattr(item, "indptr") else ""
+            found[prefix + name] = f"{item.dtype} {' × '.join(str(length) for length in item.shape)}{layout}"
+        else:
+            found[prefix + name] = item.tolist() if hasattr(item, "tolist") else item
+    return found
+
+
+def _as_text(item: dict[str, Any]) -> str:
+    seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
+    lines = [f"{item['file']}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
+    width = max(map(len, item["content"]), default=0)
+    lines += [f"  {name:{width}}  {_short(value)}" for name, value in item["content"].items()]
+    for number, record in enumerate(item["history"], 1):
+        options = "".join(f" {name}={_short(value)}" for name, value in record.get("parameters", {}).items() if value is not None)
+        inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
+        lines.append(f"  {number}. {record.get('command', 'unknown')}{options}" + (f"  ← {inputs}" if inputs else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 80 else text[:77] + "…"

@@ -1,0 +1,79 @@
+"""herd merge: one classifier of several, by the mathematics of herdcli.online.merge, or the whole of all shards."""
+
+from __future__ import annotations
+
+import click
+
+from herdcli.artifacts import Artifact
+from herdcli.artifacts.streams import check_destination
+from herdcli.cli.frame import shards
+from herdcli.cli.frame.options import output_options, stage
+from herdcli.cli.frame.session import Session
+from herdcli.errors import BadUsage, DataError
+
+
+@click.command("merge")
+@click.argument("models", metavar="MODEL|SHARD...", nargs=-1, required=True)
+@click.option(
+    "--rule",
+    type=click.Choice(["precision", "evidence", "mean"]),
+    default="precision",
+    show_default=True,
+    help="Of classifiers.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each learned; "
+    "mean: plain means.",
+)
+@click.option("--data", metavar="FILE", default=None, help="Labelled examples to calibrate a classifier's confidence on.")
+@stage(output_options)
+def command(session: Session, models: tuple[str, ...], rule: str, data: str | None) -> None:
+    """Join the shards of one run, or make one classifier of several that learned from different parts of a stream.
+
+    \b
+      herd data digits -o digits.h5
+      herd herd digits.h5 --per-class --iterations 100 --shard 1/2 -o a.h5
+      herd herd digits.h5 --per-class --iterations 100 --shard 2/2 -o b.h5
+      herd merge a.h5 b.h5 -o herded.h5
+
+    \b
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 1 -o 1.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 -o 2.h5
+      herd merge 1.h5 2.h5 -o both.h5
+
+    Shards, in any order, give the bytes of the run without --shard: artifact or, by the suffix of -o, table
+    and text.  All of them must be there, of one command with one set of options and inputs.
+    """
+    check_destination(session.output, clobber=session.clobber)
+    found = [_loaded(session, path, f"model {n + 1}") for n, path in enumerate(models)]
+    classifiers = [artifact for artifact in found if artifact.kind == "classifier"]
+    if not classifiers:
+        for option in ("rule", "data"):
+            session.ignored(option, "with shards")
+        shards.merge(session, found)
+        return
+    for other in found:
+        if other.kind != "classifier":
+            raise DataError(
+                f"is {other.value.place.name}, {classifiers[0].name} is a classifier", where=other.name, hint="merge them apart"
+            )
+    _classifiers(session, found, rule, data)
+
+
+def _loaded(session: Session, path: str, role: str) -> Artifact:
+    found = session.load(path, role, kinds=None)
+    if found.kind != "classifier" and found.kind not in shards.FINISH:
+        raise DataError(f"is of kind {found.kind}, expected classifier or shard", where=found.name)
+    return found
+
+
+def _classifiers(session: Session, found: list[Artifact], rule: str, data: str | None) -> None:
+    from dataclasses import replace
+
+    from herdcli.cli.eval.classifiers import rescored
+    from herdcli.online import merge, predict
+
+    if len(found) < 2:
+        raise BadUsage("merging takes two models or more")
+    session.check_output("classifier")
+    made = merge.merge([artifact.value for artifact in found], rule)
+    if data is not None:
+        made = predict.calibrated_on(rescored(session, replace(found[0], value=made), data).value)
+    session.save(made, f"{len(found)} models, {made.running.examples} examples", history=None)

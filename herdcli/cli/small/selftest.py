@@ -1,0 +1,45 @@
+"""herd selftest: the known answers of herdcli.evaluation.selftest on this machine."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.options import stage
+from herdcli.cli.frame.session import Session
+from herdcli.errors import NegativeResult
+
+
+@click.command("selftest")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME", help="Only loops, rbm, herding, quadrature, markov, online or ica; repeatable."
+)
+@click.option("--format", type=click.Choice(["tsv", "aligned", "json", "csv", "markdown"]), default=None, help="How the table is written.")
+@stage()
+def command(session: Session, topics: tuple[str, ...], format: str | None) -> None:
+    """Check known answers on this machine: closed forms, enumerations, one method against another.
+
+    \b
+      herd selftest
+      herd selftest --topic herding --format markdown
+
+    Takes seconds; exit 1 if an answer is wrong.
+    """
+    from herdcli.evaluation import selftest, table
+
+    unknown = [name for name in topics if name not in selftest.TOPICS]
+    if unknown:
+        raise click.UsageError(f"no topic '{unknown[0]}'; there are {', '.join(selftest.TOPICS)}")
+    answers = {}
+    with session.console.progress("checking") as progress:
+        for number, name in enumerate(topics or tuple(selftest.TOPICS)):
+            answers[name] = list(selftest.TOPICS[name]())
+            progress(number + 1, len(topics or selftest.TOPICS))
+    rows = selftest.rows(answers)
+    write_stdout(table.FORMATS[format or ("aligned" if sys.stdout.isatty() else "tsv")](rows))
+    wrong = [row["claim"] for row in rows if row["verdict"] != "ok"]
+    if wrong:
+        raise NegativeResult(f"{len(wrong)} of {len(rows)} answers are wrong: {wrong[0]}", hint="please report this table")
+    session.console.note(f"{len(rows)} answers right, {session.console.elapsed():.1f} s")

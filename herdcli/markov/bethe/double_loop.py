@@ -1,0 +1,246 @@
+"""Convex–concave minimisation of the Bethe or Kikuchi free energy, and generalised belief propagation, on a region graph.
+
+Inner regions β counted c_β < 0 make the free energy concave in parts.  An iteration of `double-loop` replaces c_β Σ b_β log b_β of
+those by its tangent at the last beliefs and minimises the convex rest, with counts c̃ = max(c, 0), under agreement of all
+regions: the free energy cannot rise.  The inner loop goes from one inner region to the next and maximises the dual over its
+multipliers λ_αβ, which has the closed form
+
+    (n_β + c̃_β) log b_β = Σ_α (log Σ b_α − λ_αβ) − (c_β − c̃_β) log b_β^last,        n_β the number of outer regions α ⊃ β.
+
+`gbp` is the same update with c̃ = c and no tangent, once an iteration: it may not converge, and what it converges to is
+stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003), sec. 4.  Tables are logarithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import Diverged, NegativeResult
+from herdcli.markov.bethe import starts
+from herdcli.markov.model import regions
+from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.regions import Regions
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+INNER_SWEEPS = 1000
+LOOSEST = 1e-5  # disagreement of regions after an inner loop; from then on it falls with the free energy's distance from
+INNER_SHARE = 0.1  # its minimum, the square of the residual, to the square of this share
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pairs (α, β) of one class that look alike: tables[group][rows] with `state` the state of β in each of α's cells."""
+
+    group: int
+    rows: Array
+    slots: Array
+    state: Array
+    sums: Array  # (cells, k) zeros and ones
+
+
+@dataclass(frozen=True)
+class Class:
+    """Inner regions with k states that share no outer region, so that they can be updated at once; pairs sorted by region."""
+
+    inner: Array
+    first: Array  # (B,) the first pair of each
+    owner: Array  # (P,) the inner region of each pair, numbered within the class
+    parts: list[Part]
+    pairs: slice  # of their multipliers
+    beliefs: slice  # of log b_β
+    states: int
+
+
+@dataclass
+class State:
+    """Log tables of outer regions (flat), multipliers of pairs, log b_β (all flat), and a residual and free energy a step."""
+
+    tables: Array
+    multiplier: Array
+    inner: Array
+    residual: Array
+    free_energy: Array
+    updates: int
+    step: int
+
+
+class DoubleLoop:
+    """`double-loop` and `gbp`."""
+
+    def __init__(self, network: Network, settings: Settings, found: Regions | None = None) -> None:
+        self.network, self.settings, self.steps = network, settings, settings.iterations
+        self.regions = found or regions.find(network, settings.regions)
+        logs, self.constant = regions.tables(network, self.regions)
+        self.shapes = sorted({table.shape for table in logs})
+        groups = {shape: k for k, shape in enumerate(self.shapes)}
+        self.place: list[tuple[int, int]] = []
+        sizes = [0] * len(self.shapes)
+        for table in logs:
+            group = groups[table.shape]
+            self.place.append((group, sizes[group]))
+            sizes[group] += 1
+        self.offsets = np.concatenate(([0], np.cumsum([n * int(np.prod(s)) for n, s in zip(sizes, self.shapes, strict=True)]))).tolist()
+        self.potential = np.empty(self.offsets[-1])
+        for (group, row), table in zip(self.place, logs, strict=True):
+            self.groups(self.potential)[group][row] = table.ravel()
+        self.count = np.array(self.regions.count, dtype=np.float64)
+        self.several = np.array([len(parents) for parents in self.regions.parents], dtype=np.float64)
+        self.kept = self.count if settings.algorithm == "gbp" else np.maximum(self.count, 0.0)
+        self.classes = self._classes()
+        largest = max(map(len, self.regions.outer), default=0)
+        self.note = f"{len(self.regions.outer)} outer regions of at most {largest} variables, {len(self.regions.inner)} inner ones"
+
+    def groups(self, flat: Array) -> list[Array]:
+        """Views of flat tables, one row an outer region of that shape."""
+        parts = [flat[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+        return [part.reshape(-1, int(np.prod(shape))) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    def _classes(self) -> list[Class]:
+        """Inner regions in classes without a common outer region, greedily, larger ones first."""
+        taken: list[tuple[int, set[int]]] = []
+        members: list[list[int]] = []
+        for b, scope in enumerate(self.regions.inner):
+            k, parents = int(np.prod(self.network.cardinality[list(scope)])), set(self.regions.parents[b])
+            at = next((c for c, (states, used) in enumerate(taken) if states == k and used.isdisjoint(parents)), len(taken))
+            if at == len(taken):
+                taken.append((k, set()))
+                members.append([])
+            taken[at][1].update(parents)
+            members[at].append(b)
+        made: list[Class] = []
+        pairs = beliefs = 0
+        for (k, _), inner in zip(taken, members, strict=True):
+            lengths = [len(self.regions.parents[b]) for b in inner]
+            size = sum(lengths)
+            owner = np.repeat(np.arange(len(inner)), lengths)
+            first = np.cumsum([0, *lengths[:-1]])
+            spans = slice(pairs, pairs + size * k), slice(beliefs, beliefs + len(inner) * k)
+            made.append(Class(np.array(inner), first, owner, self._parts(inner), *spans, k))
+            pairs, beliefs = spans[0].stop, spans[1].stop
+        return made
+
+    def _parts(self, inner: list[int]) -> list[Part]:
+        alike: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
+        slot = 0
+        for b in inner:
+            for a in self.regions.parents[b]:
+                group, row = self.place[a]
+                axes = tuple(self.regions.outer[a].index(i) for i in self.regions.inner[b])
+                alike.setdefault((group, axes), []).append((row, slot))
+                slot += 1
+        parts = []
+        for (group, axes), found in sorted(alike.items()):
+            shape = self.shapes[group]
+            at = np.unravel_index(np.arange(int(np.prod(shape))), shape)
+            state = np.ravel_multi_index([at[axis] for axis in axes], [shape[axis] for axis in axes])
+            sums = (state[:, None] == np.arange(state.max() + 1)).astype(np.float64)
+            rows, slots = np.array(found).T
+            parts.append(Part(group, rows, slots, state, sums))
+        return parts
+
+    def init(self) -> State:
+        """The potentials of each region alone, and inner beliefs that are uniform, or random."""
+        pairs = self.classes[-1].pairs.stop if self.classes else 0
+        sizes = np.concatenate([np.full(len(each.inner), each.states) for each in self.classes] or [np.empty(0, dtype=np.int64)])
+        inner = np.log(starts.marginals(self.settings, sizes))
+        return State(self.potential.copy(), np.zeros(pairs), inner, np.empty(0), np.empty(0), 0, 0)
+
+    def step(self, state: State) -> State:
+        """One tangent and the minimisation of the bound; under `gbp` one round of updates."""
+        last, single = state.inner.copy(), self.settings.algorithm == "gbp"
+        before = float(state.residual[-1]) if len(state.residual) else 1.0
+        inner = max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * before) ** 2))
+        for _ in range(1 if single else INNER_SWEEPS):
+            gap = max((self._update(state, each, last) for each in self.classes), default=0.0)
+            state.updates += sum(len(each.owner) for each in self.classes)
+            if gap <= inner:
+                break
+        change = float(np.abs(np.exp(state.inner) - np.exp(last)).max(initial=0.0))
+        state.residual = np.append(state.residual, max(change, gap))
+        state.free_energy = np.append(state.free_energy, self.free_energy(state))
+        state.step += 1
+        return state
+
+    def _update(self, state: State, each: Class, last: Array) -> float:
+        """Make the outer regions of a class agree with new beliefs of its inner ones; the largest disagreement there was."""
+        log_tables, k = self.groups(state.tables), each.states
+        multiplier = state.multiplier[each.pairs].reshape(-1, k)
+        tangent = (self.count - self.kept)[each.inner][:, None]
+        marginal = np.empty((len(each.owner), k))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for part in each.parts:
+                rows = log_tables[part.group][part.rows]
+                top = rows.max(axis=1, keepdims=True)
+                sums = np.exp(rows - top) @ part.sums
+                marginal[part.slots] = np.log(sums / sums.sum(axis=1, keepdims=True))
+            without = np.where(np.isneginf(marginal), -np.inf, marginal - multiplier)
+            total = np.add.reduceat(without, each.first, axis=0)
+            total -= np.where(tangent == 0, 0.0, tangent * last[each.beliefs].reshape(-1, k))
+            beliefs = _normalised(total / (self.several + self.kept)[each.inner][:, None])
+            wanted = beliefs[each.owner]
+            change = np.where(np.isneginf(marginal), 0.0, wanted - marginal)
+        if np.isnan(beliefs).any():
+            if self.settings.algorithm == "gbp":
+                raise Diverged("the beliefs of gbp have no state left", hint="--damping 0.5, or --algorithm double-loop, which converges")
+            raise NegativeResult("no state has a probability: the zeros of the factors contradict each other")
+        kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
+        multiplier += np.where(np.isneginf(change), 0.0, kept * change)
+        for part in each.parts:
+            log_tables[part.group][part.rows] += kept * change[part.slots][:, part.state]
+        state.inner[each.beliefs] = beliefs.ravel()
+        return float(np.abs(np.exp(wanted) - np.exp(marginal)).max())
+
+    def free_energy(self, state: State) -> float:
+        """Σ_α Σ b_α log(b_α/ψ_α) + Σ_β c_β Σ b_β log b_β."""
+        total = -self.constant
+        for rows, potential in zip(self.groups(state.tables), self.groups(self.potential), strict=True):
+            logs = _normalised(rows)
+            p = np.exp(logs)
+            with np.errstate(invalid="ignore"):
+                total += float(np.sum(np.where(p > 0, p * (logs - potential), 0.0)))
+        for each in self.classes:
+            logs = state.inner[each.beliefs].reshape(-1, each.states)
+            with np.errstate(invalid="ignore"):
+                entropy = np.where(np.isneginf(logs), 0.0, np.exp(logs) * logs).sum(axis=1)
+            total += float(self.count[each.inner] @ entropy)
+        return total
+
+    def done(self, state: State) -> bool:
+        """Is the residual at the tolerance?  (NaN is not.)  Without inner regions one step is exact."""
+        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the beliefs."""
+        return 4 * state.tables.nbytes, "the beliefs of the regions"
+
+    def result(self, state: State) -> Result:
+        """Marginals of variables, of factors, and the Kikuchi log Z."""
+        from herdcli.markov.algorithms import Result
+        from herdcli.markov.model.beliefs import certificate
+
+        beliefs = [np.exp(_normalised(rows)) for rows in self.groups(state.tables)]
+        tables = [beliefs[group][row].reshape(self.shapes[group]) for group, row in self.place]
+        cliques: list[Factor] = list(zip(self.regions.outer, tables, strict=True))
+        nodes: dict[int, Array] = {}
+        for scope, p in cliques:
+            for axis, i in enumerate(scope):
+                if i not in nodes:
+                    nodes[i] = p.sum(axis=tuple(k for k in range(p.ndim) if k != axis))
+        energy = self.free_energy(state)
+        done = self.done(state)
+        attributes = certificate(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
+        marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
+        return Result(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
+
+
+def _normalised(logs: Array) -> Array:
+    """Logarithms of rows that sum to one."""
+    top = logs.max(axis=1, keepdims=True)
+    result: Array = logs - top - np.log(np.exp(logs - top).sum(axis=1, keepdims=True))
+    return result

@@ -1,0 +1,193 @@
+"""Loopy belief propagation (sum-product), its schedules and damping; with observed marginals, loopy iterative scaling.
+
+Where no node is fixed an iteration applies (5.23), belief propagation.  Where marginals are observed it applies (5.24) at
+those nodes, which is loopy IS (algorithm 5.1).  On trees both are exact.  Source: Teh (2003), sec. 5.3.1 and 5.6.1;
+residual schedule: Elidan, McGraw & Koller (2006).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import Diverged
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.bethe import starts
+from herdcli.markov.bethe.curvature import covariance
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.pairwise import Pairwise, reduce
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration
+
+
+@dataclass
+class State:
+    """Messages (flat), and a residual and a free energy an iteration.  pending and tree serve the residual schedule."""
+
+    messages: Array
+    residual: Array
+    free_energy: Array
+    updates: Array  # (2,) scaling and propagation updates
+    step: int
+    pending: Array = field(default_factory=lambda: np.empty(0))
+    tree: Array = field(default_factory=lambda: np.empty(0))
+
+
+class Run(Protocol):
+    """What a certificate is made of."""
+
+    residual: Array
+    free_energy: Array
+    updates: Array
+    step: int
+
+
+class BeliefPropagation:
+    """`bp` and `loopy-is` on the pairwise reduction of a network."""
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings, self.steps = network, settings, settings.iterations
+        self.graph = reduce(network)
+        self.damping = settings.damping_schedule or (settings.damping,)
+        self.residual_schedule = settings.schedule in ("auto", "residual") and self.damping == (0.0,)
+        self.fixed, self.target = self.graph.fixed_marginals(network.observations())
+        self.order = forward_and_back(self.graph)
+        self.scratch = self.graph.scratch()
+        self.note = reduction_note(self.graph)
+
+    def init(self) -> State:
+        """Uniform messages, or random ones."""
+        first = starts.messages(self.settings, self.graph)
+        state = State(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        if self.residual_schedule:
+            state.pending = state.messages.copy()
+            leaves = 1 << max(1, (2 * self.graph.edges - 1).bit_length())
+            state.tree = np.zeros(2 * leaves)
+            every = np.arange(2 * self.graph.edges, dtype=np.int32)
+            for d in every:
+                change, bad = self._update(every[d : d + 1], state.messages, state.pending, 0.0)
+                self._check(bad)
+                state.tree[leaves + d] = change
+            for at in range(leaves - 1, 0, -1):
+                state.tree[at] = max(state.tree[2 * at], state.tree[2 * at + 1])
+        return state
+
+    def step(self, state: State) -> State:
+        """Every message once (residual: as many updates as there are messages)."""
+        if self.residual_schedule:
+            residual, bad = fast.residual_updates(
+                len(self.order), state.messages, state.pending, state.tree, self.graph.arrays, self.fixed, self.target, self.scratch
+            )
+        else:
+            parallel = self.settings.schedule == "parallel"
+            out = state.messages.copy() if parallel else state.messages
+            damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
+            residual, bad = self._update(self.order, state.messages, out, damping)
+            residual /= 1 - damping  # what an undamped update would change, to first order
+            state.messages = out
+        self._check(bad)
+        scaling = int(self.fixed[self.graph.tail[self.order]].sum())
+        energy = np.nan
+        if self.graph.edges * 2 <= MESSAGES_WITH_ENERGY or state.step % 10 == 9:
+            energy = bethe.free_energy(self.graph, self.beliefs(state))
+        return State(
+            state.messages,
+            np.append(state.residual, residual),
+            np.append(state.free_energy, energy),
+            state.updates + np.array([scaling, len(self.order) - scaling]),
+            state.step + 1,
+            state.pending,
+            state.tree,
+        )
+
+    def _update(self, order: Array, source: Array, out: Array, damping: float) -> tuple[float, int]:
+        geometric = self.settings.damping_kind == "geometric"
+        return fast.update_messages(order, source, out, self.graph.arrays, self.fixed, self.target, damping, geometric, self.scratch)
+
+    def _check(self, bad: int) -> None:
+        refuse_zero_message(self.network, self.graph, bad)
+
+    def done(self, state: State) -> bool:
+        """Is the residual at the tolerance?  (NaN is not.)"""
+        return self.graph.edges == 0 or (bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance))
+
+    def beliefs(self, state: State) -> bethe.PairBeliefs:
+        """Beliefs of the present messages."""
+        return bethe.beliefs(self.graph, state.messages, self.fixed, self.target)
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the beliefs, or of the dense inverse."""
+        return memory_of_result(self.graph, self.settings.linear_response)
+
+    def result(self, state: State) -> Result:
+        """Beliefs and the Bethe log Z."""
+        response = self.fixed if self.settings.linear_response else None
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state), response)
+
+
+def memory_of_result(graph: Pairwise, linear_response: bool) -> tuple[int, str]:
+    """Bytes of the beliefs, or of linear response, and what they are for."""
+    if linear_response:
+        return 24 * int(graph.cardinality[: graph.variables].sum()) ** 2, "the linear response"
+    return 16 * (len(graph.table) + int(graph.message_offset[-1])), "the beliefs"
+
+
+def bethe_result(
+    network: Network, graph: Pairwise, found: bethe.PairBeliefs, state: Run, converged: bool, response: Array | None = None
+) -> Result:
+    """Beliefs, −F as log Z, and the certificate of a run on messages.
+
+    response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
+    """
+    from herdcli.markov.algorithms import Result
+    from herdcli.markov.model.beliefs import certificate
+
+    energy = bethe.free_energy(graph, found)
+    nodes, cliques = bethe.to_network(graph, found, network.cardinality)
+    attributes = certificate(
+        energy, converged, state.step, state.residual, state.free_energy,
+        scaling_updates=int(state.updates[0]),
+        propagation_updates=int(state.updates[1]),
+        covariance=None if response is None else covariance(graph, found, response, network.count),
+    )  # fmt: skip
+    return Result(nodes, cliques, attributes)
+
+
+def forward_and_back(graph: Pairwise) -> Array:
+    """Directed edges towards higher nodes by rising tail, then towards lower ones by falling tail; exact in one pass
+    where nodes are numbered along a chain."""
+    every = np.arange(2 * graph.edges)
+    up = graph.head > graph.tail
+    forward, back = every[up], every[~up]
+    forward = forward[np.argsort(graph.tail[forward], kind="stable")]
+    back = back[np.argsort(-graph.tail[back], kind="stable")]
+    return np.concatenate([forward, back]).astype(np.int32)
+
+
+def reduction_note(graph: Pairwise) -> str:
+    """What the user is told of larger factors."""
+    if not graph.auxiliary:
+        return ""
+    count = len(graph.auxiliary)
+    what, made = ("one factor", "an auxiliary node") if count == 1 else (f"{count} factors", "auxiliary nodes")
+    return f"{what} over three variables or more became {made} (Weiss & Freeman 2001)"
+
+
+def refuse_zero_message(network: Network, graph: Pairwise, bad: int) -> None:
+    """Raise Diverged where an update left no state.  Zeros alone never do (support.py), but values that a float64 does not hold, and
+    given marginals that zeros contradict."""
+    if bad < 0:
+        return
+    i, j = int(graph.tail[bad]), int(graph.head[bad])
+    names = [network.name(k) if k < graph.variables else "a larger factor" for k in (i, j)]
+    hint = "zeros and small values of the factors are too much for its messages: --algorithm junction-tree, double-loop or gibbs"
+    if network.observations():
+        hint = "the observed marginals contradict each other or the zeros of the factors: --ignore-observed leaves the stored ones out"
+    raise Diverged(f"the message from {names[0]} to {names[1]} is zero everywhere", hint=hint)

@@ -1,0 +1,108 @@
+"""Iterative scaling with marginals by loopy belief propagation: IS+BP, one node at a time, and GIS+BP, all at once.
+
+The potential of an observed node takes up its multiplier, ψ_i ← ψ_i (ô_i / Q_i)^s, with Q by propagation run to
+convergence: s = 1 (5.16) or 1/|V| (5.17).  Source: Teh (2003), algorithm 5.2 and sec. 5.4.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.bethe import propagation
+from herdcli.markov.model.network import Network
+from herdcli.markov.model.pairwise import Pairwise, reduce
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+INNER_ITERATIONS = 1000
+
+
+@dataclass
+class State(propagation.State):
+    """Messages, potentials with the multipliers in them, and the largest marginal error and free energy a scaling."""
+
+    potential: Array | None = None
+
+
+class ScalingByPropagation:
+    """`is-bp` and `gis-bp` on the pairwise reduction of a network."""
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings, self.steps = network, settings, settings.iterations
+        self.graph = reduce(network)
+        self.observed = network.observations()
+        self.turns = sorted(self.observed)
+        self.free, self.nothing = self.graph.fixed_marginals({})
+        self.order, self.scratch = propagation.forward_and_back(self.graph), self.graph.scratch()
+        self.whole = np.array([0, len(self.order)], dtype=np.int64)
+        self.note = propagation.reduction_note(self.graph)
+
+    def init(self) -> State:
+        """Converged messages of the unscaled network."""
+        state = State(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        state.potential = self.graph.potential.copy()
+        self._propagate(state)
+        return state
+
+    def _scaled(self, state: State) -> Pairwise:
+        assert state.potential is not None
+        assert state.potential is not None
+        return replace(self.graph, potential=state.potential)
+
+    def _propagate(self, state: State) -> bool:
+        """Belief propagation to convergence; whether it got there."""
+        sweeps, inner = np.zeros(1, dtype=np.int64), 0.1 * self.settings.tolerance
+        arrays = self._scaled(state).arrays
+        change, bad = fast.settle(
+            self.order, self.whole, state.messages, arrays, self.free, self.nothing, inner, INNER_ITERATIONS, sweeps, self.scratch
+        )
+        propagation.refuse_zero_message(self.network, self.graph, bad)
+        state.updates = state.updates + np.array([0, int(sweeps[0]) * len(self.order)])
+        return bool(change <= inner)
+
+    def step(self, state: State) -> State:
+        """Scale the next observed node (GIS: all of them), and propagate again."""
+        assert state.potential is not None
+        node = self.beliefs(state).node
+        together = self.settings.algorithm == "gis-bp"
+        chosen = self.turns if together else self.turns[state.step % max(1, len(self.turns)) :][:1]
+        power = 1 / max(1, len(self.turns)) if together else 1.0
+        for i in chosen:
+            own = slice(self.graph.node_offset[i], self.graph.node_offset[i + 1])
+            ratio = np.divide(self.observed[i], node[own], out=np.zeros(own.stop - own.start), where=node[own] > 0)
+            scaled = state.potential[own] * ratio**power
+            state.potential[own] = scaled / scaled.max()
+        settled = self._propagate(state)
+        found = self.beliefs(state)
+        residual = self._error(found.node) if settled else np.inf
+        made = replace(state, step=state.step + 1, updates=state.updates + np.array([len(chosen), 0]))
+        made.residual = np.append(state.residual, residual)
+        made.free_energy = np.append(state.free_energy, bethe.free_energy(self.graph, found))
+        return made
+
+    def _error(self, node: Array) -> float:
+        offset = self.graph.node_offset
+        return max((float(np.abs(node[offset[i] : offset[i + 1]] - p).max()) for i, p in self.observed.items()), default=0.0)
+
+    def done(self, state: State) -> bool:
+        """Do all observed marginals hold, with converged messages?  (NaN does not.)"""
+        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
+
+    def beliefs(self, state: State) -> bethe.PairBeliefs:
+        """Beliefs of the present messages and potentials."""
+        return bethe.beliefs(self._scaled(state), state.messages, self.free, self.nothing)
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the beliefs."""
+        return propagation.memory_of_result(self.graph, False)
+
+    def result(self, state: State) -> Result:
+        """Beliefs, and the Bethe free energy of the unscaled potentials."""
+        return propagation.bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state))

@@ -1,0 +1,77 @@
+"""Random first states, and the distinct fixed points that runs from several of them end in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.model.beliefs import Beliefs
+from herdcli.markov.model.pairwise import Pairwise
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+from herdcli.shards import Shard
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Settings
+
+SAME = 1e-4  # largest difference of marginals within one fixed point
+
+
+def random(settings: Settings) -> np.random.Generator:
+    """Random numbers of the start that the settings ask for."""
+    return generator(settings.seed, Stream.INITIAL, unit=settings.start)
+
+
+def messages(settings: Settings, graph: Pairwise) -> Array:
+    """Uniform messages, or those whose beliefs are random marginals."""
+    if settings.start == 0:
+        return graph.uniform_messages()
+    owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
+    with np.errstate(divide="ignore"):
+        logs = np.log(marginals(settings, graph.cardinality)) - np.log(graph.potential)
+    share = np.where(np.isfinite(logs), logs, 0.0) / np.maximum(graph.degree(), 1)[owner]
+    made = share[bethe.places(graph)]
+    top = np.maximum.reduceat(made, graph.message_offset[:-1]) if len(made) else made
+    result: Array = np.exp(made - np.repeat(top, np.diff(graph.message_offset)))
+    return result
+
+
+def marginals(settings: Settings, cardinality: Array, tilt: float = 0.0) -> Array:
+    """Marginals of all nodes, flat: uniform but for a relative deviation `tilt`, or drawn uniformly from the simplex."""
+    owner = np.repeat(np.arange(len(cardinality)), cardinality)
+    if settings.start == 0:
+        weight = np.exp(tilt * random(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
+    else:
+        weight = random(settings).standard_exponential(len(owner)) + 1e-3
+    result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeliefsShard(Shard):
+    """What came of some of the first states, each an artifact of its own."""
+
+    parts: list[Beliefs]
+
+
+def best(results: Sequence[Beliefs]) -> Beliefs:
+    """The converged result of lowest free energy, with the free energies of all distinct fixed points, lowest first, and how
+    many runs ended in each; the first result where none converged."""
+    found: list[tuple[Beliefs, int]] = []
+    for each in results:
+        if not each.converged:
+            continue
+        at = next((k for k, (other, _) in enumerate(found) if np.abs(each.node - other.node).max() <= SAME), len(found))
+        if at == len(found):
+            found.append((each, 0))
+        found[at] = (found[at][0], found[at][1] + 1)
+    found.sort(key=lambda entry: entry[0].free_energy)
+    return replace(
+        found[0][0] if found else results[0],
+        fixed_point_energy=np.array([result.free_energy for result, _ in found], dtype=np.float64),
+        fixed_point_runs=np.array([runs for _, runs in found], dtype=np.int64),
+    )

@@ -1,0 +1,122 @@
+"""Pairs of two-state variables in closed form: the belief of an edge nearest to it that has given marginals, and its messages.
+
+Of b_ij with marginals q_i, q_j and odds ratio e^w, w = log ψ00 ψ11 / ψ01 ψ10, the smaller cell off the diagonal solves a
+quadratic equation.  Every cell comes without cancellation as long as q and 1 − q are both given.
+Source: Welling & Teh (2001), sec. 3 (their ξ); messages of marginals: Teh (2003), 5.24.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_matrix, identity
+from scipy.sparse.linalg import splu
+
+from herdcli.markov.model.pairwise import Pairwise
+from herdcli.schema import Array
+
+
+def logs(graph: Pairwise) -> Array | None:
+    """(E, 4) log ψ of all edges; None unless all nodes have at most two states and nothing is zero."""
+    if graph.cardinality.max() > 2 or not graph.table.all() or not graph.potential.all():
+        return None
+    result: Array = np.log(graph.table).reshape(-1, 4)
+    return result
+
+
+def both(graph: Pairwise, flat: Array) -> tuple[Array, Array]:
+    """(N,) the values of each node's first and of its last state, of values over all states."""
+    return flat[graph.node_offset[:-1]], flat[graph.node_offset[1:] - 1]
+
+
+def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
+    """Messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge; (E, 4) beliefs of pairs.
+
+    Not finite where a cell is too small for a float64.
+    """
+    i, j = graph.tail[::2], graph.head[::2]
+    w = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
+    turned = w < 0  # exchange the states of j, so that the coupling is positive
+    p, q = both(graph, node)
+    pi, qi = p[i], q[i]
+    pj, qj = np.where(turned, q[j], p[j]), np.where(turned, p[j], q[j])
+    less = qi < qj
+    apart, on, off = np.abs(np.where(qi < 0.5, qi - qj, pj - pi)), np.where(less, qi, qj), np.where(less, pj, pi)
+    odds = np.exp(-np.abs(w))
+    # s (s + apart) = odds (on − s)(off − s), s the smaller cell off the diagonal
+    linear, constant = apart + odds * (on + off), odds * on * off
+    s = 2 * constant / (linear + np.sqrt(linear * linear - 4 * np.expm1(-np.abs(w)) * constant))
+    same = off - s, on - s  # both 0, both 1
+    apart_cells = np.where(less, s + apart, s), np.where(less, s, s + apart)  # (0, 1) and (1, 0)
+    as_is = np.stack([same[0], apart_cells[0], apart_cells[1], same[1]], axis=1)
+    pair = np.where(turned[:, None], as_is[:, [1, 0, 3, 2]], as_is)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight, logit = np.log(pair) - tables, np.log(q) - np.log(p)
+    ratio = np.empty(2 * len(w))
+    with np.errstate(invalid="ignore"):
+        ratio[0::2] = logit[j] - (weight[:, 1] - weight[:, 0])
+        ratio[1::2] = logit[i] - (weight[:, 2] - weight[:, 0])
+    return ratio, pair
+
+
+def second_derivatives(pair: Array) -> tuple[Array, Array, Array]:
+    """Of min Σ b log b/ψ in the two marginals q_i and q_j, twice in q_i, twice in q_j, once in each: the inverse covariance.
+
+    The determinant is a sum of products, and so exact for strong couplings.
+    """
+    a, b, c, d = pair.T
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        determinant = a * b * c + a * b * d + a * c * d + b * c * d
+        return (b + d) * (a + c) / determinant, (c + d) * (a + b) / determinant, (b * c - a * d) / determinant
+
+
+def of_ratios(ratio: Array) -> Array:
+    """Messages with maximum 1 of log M(1)/M(0)."""
+    top = np.maximum(ratio, 0.0)
+    result: Array = np.exp(np.stack([-top, ratio - top], axis=1)).ravel()
+    return result
+
+
+def polished(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> Array | None:
+    """Messages after a Newton step on the equations of propagation, M = update(M); None where they are singular.
+
+    It goes on where marginals of strongly coupled neighbours agree to all their digits, and messages still do not.
+    """
+    directed = 2 * graph.edges
+    ratio = np.log(messages[1::2]) - np.log(messages[0::2])
+    first, last = both(graph, graph.potential)
+    potential = np.log(last) - np.log(first)
+    every = np.arange(directed)
+    total = potential + np.bincount(graph.head, ratio, graph.nodes)
+    back = ratio[every ^ 1]
+    cavity = total[graph.tail] - back
+    held = fixed[graph.tail] == 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, last = both(graph, target)
+        wanted = np.log(last) - np.log(first)
+    cavity = np.where(held, wanted[graph.tail] - back, cavity)
+    table = np.log(graph.table).reshape(-1, 2, 2)
+    of = np.empty((directed, 2, 2))  # rows the tail
+    of[0::2], of[1::2] = table, table.transpose(0, 2, 1)
+    sums = np.logaddexp(of[:, 0], cavity[:, None] + of[:, 1])
+    given = np.exp(cavity[:, None] + of[:, 1] - sums)  # P(tail = 1 | head)
+    slope = given[:, 1] - given[:, 0]
+    owner = graph.in_edge[_ranges(graph.in_offset, graph.tail)]
+    row = np.repeat(every, np.diff(graph.in_offset)[graph.tail])
+    kept = (owner != row ^ 1) & ~held[row]
+    rows = np.concatenate([row[kept], every[held]])
+    columns = np.concatenate([owner[kept], every[held] ^ 1])
+    values = np.concatenate([slope[row[kept]], -slope[held]])
+    matrix = identity(directed, format="csc") - coo_matrix((values, (rows, columns)), shape=(directed, directed)).tocsc()
+    try:
+        step = splu(matrix).solve(sums[:, 1] - sums[:, 0] - ratio)
+    except RuntimeError:
+        return None
+    return of_ratios(ratio + step) if np.isfinite(step).all() else None
+
+
+def _ranges(offset: Array, nodes: Array) -> Array:
+    """The ranges offset[i] … offset[i+1] of these nodes, one after the other."""
+    lengths = np.diff(offset)[nodes]
+    starts = np.cumsum(lengths) - lengths
+    result: Array = np.arange(int(lengths.sum())) - np.repeat(starts - offset[nodes], lengths)
+    return result

@@ -1,0 +1,275 @@
+"""Cliques joined by separators, as a junction tree or a junction graph, and the arrays that the loops over them take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from herdcli.iterate import run
+from herdcli.markov.exact import elimination, junction_tree
+from herdcli.markov.exact.junction_tree import Tree
+from herdcli.markov.model.constraints import maximal
+from herdcli.markov.model.network import Network
+from herdcli.schema import Array
+
+Scope = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CliqueGraph:
+    """Cliques, and separators (c, d, the variables that cliques c and d agree about).  is_tree  no loops among them."""
+
+    cliques: list[Scope]
+    separators: list[tuple[int, int, Scope]]
+    is_tree: bool
+
+    def neighbours(self) -> list[list[tuple[int, int]]]:
+        """Of each clique: (the clique across, the send there); send 2s goes from c to d of separator s, 2s + 1 back."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.cliques]
+        for s, (c, d, _) in enumerate(self.separators):
+            found[c].append((d, 2 * s))
+            found[d].append((c, 2 * s + 1))
+        return found
+
+    def homes(self, scopes: Sequence[Scope]) -> list[int]:
+        """The smallest clique that holds each scope (every scope must be in one)."""
+        return homes(self.cliques, scopes)
+
+    def inner(self) -> list[tuple[Scope, list[int]]]:
+        """Each separator and its two cliques."""
+        return [(scope, [c, d]) for c, d, scope in self.separators]
+
+    def cells(self, cardinality: Array) -> int:
+        """Table cells of all cliques."""
+        return sum(math.prod(int(cardinality[i]) for i in clique) for clique in self.cliques)
+
+    def bytes_needed(self, cardinality: Array, scopes: Sequence[Scope]) -> int:
+        """Memory of the tables and of the maps from their cells to those of separators and clusters."""
+        return bytes_needed(self.cliques, self.inner(), cardinality, scopes)
+
+
+def homes(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
+    """The smallest clique that holds each scope (every scope must be in one)."""
+    members = [frozenset(clique) for clique in cliques]
+    holding: dict[int, list[int]] = {}
+    for c in sorted(range(len(members)), key=lambda c: len(members[c])):
+        for i in members[c]:
+            holding.setdefault(i, []).append(c)
+    return [next(c for c in holding[scope[0]] if members[c].issuperset(scope)) for scope in scopes]
+
+
+def bytes_needed(cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope]) -> int:
+    """Memory of clique tables and of the maps from their cells to those of inner regions and clusters."""
+    links = np.ones(len(cliques))
+    np.add.at(links, homes(cliques, scopes), 1)
+    for _, parents in inner:
+        links[parents] += 1
+    sizes = [float(np.prod([float(cardinality[i]) for i in clique])) for clique in cliques]
+    return int(min(2.0**62, float(np.dot(sizes, 16 + 4 * links))))
+
+
+def search(network: Network, seed: int, orders: int) -> elimination.Search:
+    """The best of some elimination orders."""
+    graph = elimination.moral_graph(network)
+    return run(
+        lambda state: elimination.step(network, graph, seed, state),
+        elimination.begin(network),
+        steps=orders,
+        until=lambda state: (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete),
+    )
+
+
+def junction(tree: Tree) -> tuple[CliqueGraph, list[int]]:
+    """The maximal cliques of an elimination order, joined as a junction tree, and the position of each in the order."""
+    merged = list(range(len(tree.scopes)))
+    across = []
+    for k, (scope, p) in enumerate(zip(tree.scopes, tree.parent, strict=True)):
+        if p < 0:
+            continue
+        if merged[p] == p and len(scope) == len(tree.scopes[p]) + 1:
+            merged[p] = k
+        else:
+            across.append((k, p))
+
+    def owner(k: int) -> int:
+        while merged[k] != k:
+            k = merged[k]
+        return k
+
+    kept = [k for k in range(len(merged)) if merged[k] == k]
+    place = {k: c for c, k in enumerate(kept)}
+    separators = [(place[owner(k)], place[owner(p)], tuple(tree.scopes[k][1:])) for k, p in across]
+    return CliqueGraph([tuple(tree.scopes[k]) for k in kept], separators, True), kept
+
+
+def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
+    """A junction graph whose cliques are exactly these (those inside others apart).
+
+    For each variable the cliques that hold it are joined as a tree, along the largest intersections, and a separator
+    is what the trees of its variables have in common; where the cliques are those of a junction tree, the result is it.
+    Source: Aji & McEliece (2001); Teh (2003), sec. 6.5.2.
+    """
+    kept = maximal(cliques)
+    holding: dict[int, list[int]] = {}
+    for c, clique in enumerate(kept):
+        for i in clique:
+            holding.setdefault(i, []).append(c)
+    members = [frozenset(clique) for clique in kept]
+    sizes = {(c, d): len(members[c] & members[d]) for owners in holding.values() for c, d in combinations(owners, 2)}
+    ranked = sorted(sizes, key=lambda pair: (-sizes[pair], pair))
+    parents = {i: {c: c for c in owners} for i, owners in holding.items()}
+    joined: list[tuple[int, int, Scope]] = []
+    for c, d in ranked:
+        agreed = tuple(sorted(i for i in members[c] & members[d] if _join(parents[i], c, d)))
+        if agreed:
+            joined.append((c, d, agreed))
+    forest = {c: c for c in range(len(kept))}
+    loops = [pair for pair in joined if not _join(forest, *pair[:2])]
+    return CliqueGraph(kept, joined, not loops)
+
+
+def _join(parent: dict[int, int], c: int, d: int) -> bool:
+    """Put c and d into one set; False if they were."""
+    roots = []
+    for x in (c, d):
+        while parent[x] != x:
+            parent[x] = parent[parent[x]]
+            x = parent[x]
+        roots.append(x)
+    parent[roots[0]] = roots[1]
+    return roots[0] != roots[1]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays of numpy_junction: links 0 … A−1 join clusters to their cliques, then come those of the inner regions.
+
+    Of a clique graph, whose inner regions are separators of two cliques, A + e is the sending end of send e.
+    """
+
+    cliques: list[Scope]
+    inner: list[tuple[Scope, list[int]]]
+    links: tuple[Array, ...]
+    home: list[int]
+    target: Array
+    scratch: Array
+
+    @property
+    def clusters(self) -> int:
+        """A, the number of clusters."""
+        return len(self.home)
+
+    def send(self, e: int) -> tuple[int, int]:
+        """Send e as a row of a program."""
+        return self.clusters + e, self.clusters + (e ^ 1)
+
+    def cells_of(self, scope: int) -> slice:
+        """Where a scope's cells are in `values`; clusters come first, then separators."""
+        return slice(int(self.links[5][scope]), int(self.links[5][scope + 1]))
+
+    def table_of(self, c: int) -> slice:
+        """Where a clique's cells are in `tables`."""
+        return slice(int(self.links[0][c]), int(self.links[0][c + 1]))
+
+    def uniform_values(self) -> Array:
+        """1 for clusters, uniform marginals for separators."""
+        sizes = np.diff(self.links[5])
+        return np.repeat(np.where(np.arange(len(sizes)) < self.clusters, 1.0, 1.0 / sizes), sizes)
+
+    def uniform_tables(self) -> Array:
+        """Uniform clique marginals."""
+        sizes = np.diff(self.links[0])
+        return np.repeat(1.0 / sizes, sizes)
+
+
+def layout(
+    cliques: list[Scope], inner: list[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope], targets: Sequence[Array]
+) -> Layout:
+    """Clusters, and inner regions with the cliques that agree about them, in flat arrays."""
+    states = cardinality.tolist()
+    home = homes(cliques, scopes)
+    every = [*scopes, *(variables for variables, _ in inner)]
+    ends = [(c, a) for a, c in enumerate(home)]
+    ends += [(c, len(scopes) + s) for s, (_, parents) in enumerate(inner) for c in parents]
+    sizes = [math.prod(states[i] for i in scope) for scope in every]
+    maps = [cell_map(cliques[c], every[s], states) for c, s in ends]
+    flat = [np.asarray(target, dtype=np.float64).ravel() for target in targets]
+    padding = np.zeros(sum(sizes[len(scopes) :]))
+    links = (
+        _offsets([math.prod(states[i] for i in clique) for clique in cliques]),
+        np.array([c for c, _ in ends], dtype=np.int32),
+        np.array([s for _, s in ends], dtype=np.int32),
+        _offsets([len(part) for part in maps]),
+        np.concatenate(maps) if maps else np.empty(0, dtype=np.int32),
+        _offsets(sizes),
+    )
+    return Layout(cliques, inner, links, home, np.concatenate([*flat, padding]), np.empty(2 * max(sizes, default=1)))
+
+
+def cell_map(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
+    """For each cell of a clique's table the cell of a scope's, int32; both in C order."""
+    found = np.zeros([states[i] for i in clique], dtype=np.int32)
+    stride = 1
+    for i in reversed(scope):
+        axis = clique.index(i)
+        shape = [1] * len(clique)
+        shape[axis] = states[i]
+        found += (np.arange(states[i], dtype=np.int32) * stride).reshape(shape)
+        stride *= states[i]
+    return found.ravel()
+
+
+def _offsets(lengths: Sequence[int]) -> Array:
+    return np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
+
+
+def depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, bool]]:
+    """(clique arrived at, send that led there or −1, for the first time?) of a walk around the tree of `root`."""
+    near = graph.neighbours()
+    yield root, -1, True
+    path = [(root, -1, iter(near[root]))]
+    while path:
+        _, came, more = path[-1]
+        for there, e in more:
+            if e != came ^ 1 or came < 0:
+                yield there, e, True
+                path.append((there, e, iter(near[there])))
+                break
+        else:
+            path.pop()
+            if path:
+                yield path[-1][0], came ^ 1, False
+
+
+def roots(graph: CliqueGraph) -> list[int]:
+    """The first clique of each connected part of a tree."""
+    seen: set[int] = set()
+    found = []
+    for c in range(len(graph.cliques)):
+        if c not in seen:
+            found.append(c)
+            seen.update(there for there, _, _ in depth_first(graph, c))
+    return found
+
+
+def start(base: Network | None, tree: Tree, kept: Sequence[int], made: Layout) -> tuple[Array, Array]:
+    """Clique tables and separator marginals of a base network, or uniform ones.
+
+    kept  the position of each clique in the elimination order of `tree`.
+    """
+    values = made.uniform_values()
+    if base is None:
+        return made.uniform_tables(), values
+    home = [min((tree.position[i] for i in scope), default=0) for scope, _ in base.factors()]
+    found = junction_tree.calibrate(base, Tree(tree.scopes, tree.parent, home, tree.position))
+    tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
+    for s, (_, (c, _)) in enumerate(made.inner):
+        k = made.clusters + 2 * s
+        cell = made.links[4][made.links[3][k] : made.links[3][k + 1]]
+        at = made.cells_of(made.clusters + s)
+        values[at] = np.bincount(cell, tables[made.table_of(c)], at.stop - at.start)
+    return tables, values

@@ -1,0 +1,173 @@
+"""Elimination orders: the best of several randomised runs of min-fill and min-weight.
+
+Eliminating a variable joins its neighbours; the cells of the tables that this makes are what exact inference costs.
+Source: Kjærulff (1990); Teh (2003), sec. 2.2.2.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from herdcli.markov.model.network import MOST_AXES, Network, states_before
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing better to compare with
+
+Graph = list[set[int]]
+
+
+@dataclass
+class Search:
+    """The best order so far.  cells is the number of table cells over all cliques, 0 before the first run; largest of one.
+
+    width  the number of variables of the largest clique less one.  complete  False if every run was given up.
+    whole  under evidence the least cost of an order of the network without it, 0 for none.
+    """
+
+    order: Array
+    cells: float
+    width: int
+    complete: bool
+    step: int
+    largest: float = 0.0
+    whole: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """What orders are compared by."""
+        return cost(self.cells, self.largest)
+
+
+def cost(cells: float, largest: float) -> float:
+    """Half the numbers that calibration keeps: two of every cell, and three more copies of the largest table."""
+    return cells + 1.5 * largest
+
+
+def begin(network: Network) -> Search:
+    """Nothing found yet."""
+    return Search(np.empty(0, dtype=np.int64), 0.0, 0, False, 0)
+
+
+def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
+    """Neighbours of each variable; variables of one state, as the network has them or as told, have none: they cost nothing."""
+    graph: Graph = [set() for _ in range(network.count)]
+    single = set(np.flatnonzero((network.cardinality if cardinality is None else cardinality) == 1).tolist())
+    scope, starts = network.scope.tolist(), network.scope_offset.tolist()
+    for low, high in pairwise(starts):
+        variables = [i for i in scope[low:high] if i not in single]
+        for i in variables:
+            graph[i].update(variables)
+    for i, near in enumerate(graph):
+        near.discard(i)
+    return graph
+
+
+def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
+    """One more run, min-fill in even steps and min-weight in odd ones; given up once it costs more than the best.
+
+    Under evidence the same run on the network without it gives a second order.  What evidence takes out of a graph makes no
+    clique of an order larger, so that conditioning never raises the cost.
+    """
+    by_fill = state.step % 2 == 0
+    ties = generator(seed, Stream.ELIMINATION, step=state.step).random(network.count).tolist()
+    limit = state.cost if state.complete else HOPELESS
+    _keep(state, _run([set(near) for near in graph], network.cardinality.tolist(), by_fill, ties, limit))
+    before = states_before(network)
+    if not np.array_equal(before, network.cardinality):
+        whole = _run(moral_graph(network, before), before.tolist(), by_fill, ties, state.whole or HOPELESS)
+        if whole.order is not None and not 0 < state.whole <= whole.cost:
+            state.whole = whole.cost
+            _keep(state, _along([set(near) for near in graph], network.cardinality.tolist(), whole.order))
+    state.step += 1
+    return state
+
+
+@dataclass(frozen=True)
+class Run:
+    """One elimination; no order where it was given up."""
+
+    order: list[int] | None
+    cells: float
+    largest: float
+    width: int
+
+    @property
+    def cost(self) -> float:
+        """What orders are compared by."""
+        return cost(self.cells, self.largest)
+
+
+def _keep(state: Search, made: Run) -> None:
+    """Take an order that is better than the best."""
+    if made.order is None:
+        if not state.complete:
+            state.cells, state.width = max(state.cells, made.cells), max(state.width, made.width)
+    elif not state.complete or made.cost < state.cost:
+        state.order, state.complete = np.array(made.order, dtype=np.int64), True
+        state.cells, state.largest, state.width = made.cells, made.largest, made.width
+
+
+def _along(graph: Graph, states: list[int], order: list[int]) -> Run:
+    """The elimination of a graph in a given order; the graph is used up."""
+    cells, largest, width = 0.0, 0.0, 0
+    for i in order:
+        size = float(math.prod([states[i], *(states[j] for j in graph[i])]))
+        cells, largest, width = cells + size, max(largest, size), max(width, len(graph[i]))
+        _eliminate(graph, i, False)
+    return Run(order, cells, largest, width)
+
+
+def _run(graph: Graph, states: list[int], by_fill: bool, ties: list[float], limit: float) -> Run:
+    """One greedy elimination, given up where it costs more than `limit`; the graph is used up."""
+    weight = [math.log2(count) for count in states]
+
+    def price(i: int) -> float:
+        near = graph[i]
+        if by_fill:
+            return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
+        return sum(weight[j] for j in near)
+
+    now = [price(i) for i in range(len(graph))]
+    heap = [(now[i], ties[i], i) for i in range(len(graph))]
+    heapq.heapify(heap)
+    gone = [False] * len(graph)
+    order, cells, largest, width = [], 0.0, 0.0, 0
+    while heap:
+        value, _, i = heapq.heappop(heap)
+        if gone[i] or value != now[i]:
+            continue
+        near = graph[i]
+        size = 2.0 ** min(sum(weight[j] for j in near) + weight[i], 1000.0)
+        cells, largest, width = cells + size, max(largest, size), max(width, len(near))
+        if cost(cells, largest) > limit or width >= MOST_AXES:
+            return Run(None, cells, largest, width)
+        order.append(i)
+        gone[i] = True
+        for j in _eliminate(graph, i, by_fill):
+            changed = price(j)
+            if changed != now[j]:
+                now[j] = changed
+                heapq.heappush(heap, (changed, ties[j], j))
+    return Run(order, cells, largest, width)
+
+
+def _eliminate(graph: Graph, i: int, by_fill: bool) -> set[int]:
+    """Join the neighbours of i and take it away; returns the variables whose cost may have changed."""
+    near = graph[i]
+    touched = set(near)
+    for j in near:
+        graph[j].discard(i)
+    for j, k in combinations(near, 2):
+        if k not in graph[j]:
+            if by_fill:
+                touched |= graph[j] & graph[k]
+            graph[j].add(k)
+            graph[k].add(j)
+    graph[i] = set()
+    return touched

@@ -1,0 +1,95 @@
+"""Exact inference over all states: the reference for everything else, and exact generalised inference on small networks.
+
+With observed marginals the answer is the distribution nearest to P in KL(Q‖P) among those that have them, found by
+iterative proportional fitting on the joint table.  Source: Teh (2003), sec. 5.4; Deming & Stephan (1940).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import DataError, NegativeResult
+from herdcli.markov.model.network import Factor, Network
+from herdcli.schema import Array
+
+MOST_STATES = 1 << 26
+
+
+@dataclass
+class State:
+    """The joint distribution, all variables in order, and the residuals so far (largest marginal error before a sweep)."""
+
+    joint: Array
+    residual: Array
+    step: int
+
+
+def log_joint(network: Network) -> Array:
+    """log Π f_a(x) with one axis a variable.  Raises DataError above 2^26 states."""
+    states = math.prod(network.cardinality.tolist())
+    wide = int((network.cardinality > 1).sum())
+    if states > MOST_STATES:
+        hint = "junction-tree may do it: --algorithm junction-tree"
+        raise DataError(f"{wide} variables have 2^{math.log2(states):.1f} states together, enumerate handles 2^26", hint=hint)
+    kept = [i for i in range(network.count) if network.cardinality[i] > 1]
+    axis = {i: k for k, i in enumerate(kept)}
+    table = np.zeros([int(network.cardinality[i]) for i in kept])
+    for scope, values in network.factors():
+        inside = [i for i in scope if i in axis]
+        with np.errstate(divide="ignore"):
+            logs = np.log(values).reshape([values.shape[k] for k, i in enumerate(scope) if i in axis])
+        order = sorted(range(len(inside)), key=lambda k: axis[inside[k]])
+        shape = [int(network.cardinality[i]) if i in inside else 1 for i in kept]
+        table += logs.transpose(order).reshape(shape)
+    return table
+
+
+def init(network: Network) -> State:
+    """P itself.  Raises NegativeResult if no state has a probability."""
+    table = log_joint(network)
+    top = table.max()
+    if top == -np.inf:
+        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+    joint = np.exp(table - top)
+    return State(joint / joint.sum(), np.empty(0), 0)
+
+
+def step(network: Network, state: State) -> State:
+    """One sweep of proportional fitting over the observed marginals, in order."""
+    largest = 0.0
+    for i, target in network.observations().items():
+        present = marginal(network, state.joint, (i,))
+        if (target[present == 0] > 0).any():
+            raise NegativeResult(f"the observed marginal of {network.name(i)} gives probability to a state that is impossible")
+        largest = max(largest, float(np.abs(present - target).max()))
+        ratio = np.divide(target, present, out=np.zeros_like(target), where=present > 0)
+        if network.cardinality[i] > 1:
+            state.joint *= ratio.reshape([-1 if k == i else 1 for k in _axes(network)])
+    return State(state.joint, np.append(state.residual, largest), state.step + 1)
+
+
+def _axes(network: Network) -> list[int]:
+    return [i for i in range(network.count) if network.cardinality[i] > 1]
+
+
+def marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
+    """The marginal over some variables, axes in the order of `scope`."""
+    axes = _axes(network)
+    kept = [i for i in axes if i in scope]
+    p = joint.sum(axis=tuple(k for k, i in enumerate(axes) if i not in scope))
+    wide = [i for i in scope if i in kept]
+    result: Array = p.transpose([kept.index(i) for i in wide]).reshape([int(network.cardinality[i]) for i in scope])
+    return result
+
+
+def results(network: Network, state: State) -> tuple[list[Array], list[Factor], float]:
+    """Marginals of variables and factors, and −min Σ Q log(Q/Π f), which is log Z without observed marginals."""
+    nodes = [marginal(network, state.joint, (i,)) for i in range(network.count)]
+    cliques = [(scope, marginal(network, state.joint, scope)) for scope, _ in network.factors() if scope]
+    energy = log_joint(network)
+    on = state.joint > 0
+    q = state.joint[on]
+    return nodes, cliques, float(q @ (energy[on] - np.log(q)))

@@ -1,0 +1,272 @@
+"""Exact marginals and log Z of a lattice by a frontier that sweeps over it, one cell at a time: memory 2^width, not 2^width · cells.
+
+The frontier holds one variable of each column: those of the present row up to the last cell, those of the row before beyond it.
+Its table α sums over all cells behind; in step t the cell (r, c) takes the place of the one above it:
+
+    α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x).
+
+The axis that goes is always the first and the new one the last, so that a step is a product with a small matrix and the left
+neighbour stands beside the new axis.  The way back does the same with β; α is kept at the ends of rows and made again from there.
+Tables are scaled to maximum 1.  An entry that is then too small for a float64 is an error of at most 1e-307 in α, which later
+factors, scaled too, never raise; so where Σ αβ at every cell is above 1e-250, nothing is lost that shows.  Where it is not, the
+sweep begins again in logarithms.
+Source: the forward–backward algorithm (Baum et al. 1970) on the rows' joint state; Teh (2003), sec. 2.2.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError, NegativeResult
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.model import grids
+from herdcli.markov.model.network import Factor, Network
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+MOST_CELLS = 1 << 27
+LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it begin again in logarithms
+LEAST_TOP = 1e-30  # of a table before it is scaled
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Log factors of cells (r, c) in the swept order, row by row: of one cell (K,), with the one above, with the one to the left.
+
+    states (R, C).  place (R, C) the variable at each cell.  constant  of factors over no free variable.
+    """
+
+    states: Array
+    place: Array
+    single: dict[tuple[int, int], Array]
+    above: dict[tuple[int, int], Array]
+    left: dict[tuple[int, int], Array]
+    constant: float
+
+
+@dataclass
+class State:
+    """Tables at the ends of rows, (R + 1, largest); their log scales; β; marginals of cells and of pairs, padded; rows done.
+
+    The first table, of one cell, is 1, in logarithms 0.
+    """
+
+    ends: Array
+    scale: Array
+    beta: Array
+    single: Array
+    above: Array
+    left: Array
+    step: int
+
+    @property
+    def logs(self) -> bool:
+        """Are the tables logarithms?"""
+        return bool(self.ends[0, 0] == 0)
+
+
+def find(network: Network) -> Lattice | str:
+    """The lattice that a network is, swept along its longer side; else in words why it is none."""
+    place = grids.place(network)
+    if place is None:
+        return "needs a network made as a grid"
+    place = place.T if place.shape[1] > place.shape[0] else place
+    at = {int(i): (r, c) for (r, c), i in np.ndenumerate(place)}
+    single = {cell: np.zeros(int(network.cardinality[i])) for i, cell in at.items()}
+    above: dict[tuple[int, int], Array] = {}
+    left: dict[tuple[int, int], Array] = {}
+    constant = 0.0
+    for a, (scope, table) in enumerate(network.factors()):
+        with np.errstate(divide="ignore"):
+            logs = np.log(table)
+        free = [axis for axis, i in enumerate(scope) if network.cardinality[i] > 1]
+        logs = logs.reshape([logs.shape[axis] for axis in free])
+        cells = [at[scope[axis]] for axis in free]
+        if not cells:
+            constant += float(logs)
+        elif len(cells) == 1:
+            single[cells[0]] = single[cells[0]] + logs
+        else:
+            if len(cells) > 2 or sum(abs(x - y) for x, y in zip(*cells, strict=True)) != 1:
+                return f"needs factors of neighbours on the grid alone, factor {a} is none"
+            first, second = sorted(cells)
+            kind = above if first[1] == second[1] else left
+            kind[second] = kind.get(second, 0.0) + (logs if cells[0] == first else logs.T)
+    return Lattice(network.cardinality[place], place, single, above, left, constant)
+
+
+class Frontier:
+    """`frontier`: a step is a row, forward and then back."""
+
+    note = ""
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        found = find(network)
+        if isinstance(found, str):
+            raise BadUsage(f"--algorithm frontier {found}", hint="--algorithm junction-tree")
+        self.lattice = found
+        self.rows, self.columns = found.states.shape
+        self.steps = 2 * self.rows
+        self.sizes = [math.prod(row) for row in found.states.tolist()]
+
+    def bytes_needed(self, state: State | None) -> tuple[int, str]:
+        """Of the tables at the ends of rows, of one row's, and of temporary ones."""
+        cells = max(max(self.sizes), *(self._widest(r) for r in range(self.rows)))
+        return 8 * cells * (self.rows + self.columns + 6), f"the frontier sweep, 2^{math.log2(cells):.1f} cells a table,"
+
+    def _widest(self, r: int) -> int:
+        """Cells of the largest table while row r is entered."""
+        states = self.lattice.states
+        before = states[r - 1] if r else np.ones(self.columns, dtype=np.int64)
+        return int(max(math.prod([*states[r, : c + 1].tolist(), *before[c + 1 :].tolist()]) for c in range(self.columns)))
+
+    def init(self) -> State:
+        """Before the first row.  Raises DataError for tables that no machine holds."""
+        cells = max(max(self.sizes), *(self._widest(r) for r in range(self.rows)))
+        if cells > MOST_CELLS:
+            hint = "without an exact answer: --algorithm bp or ups"
+            raise DataError(f"a frontier over this lattice has 2^{math.log2(cells):.1f} cells, at most 2^27 can be swept", hint=hint)
+        return self._empty(logs=False)
+
+    def _empty(self, logs: bool) -> State:
+        K, shape = int(self.lattice.states.max()), self.lattice.states.shape
+        ends = np.full((self.rows + 1, max(self.sizes)), -np.inf if logs else 0.0)
+        ends[0, 0] = 0.0 if logs else 1.0
+        single, pair = np.zeros((*shape, K)), np.zeros((*shape, K, K))
+        return State(ends, np.zeros(self.rows + 1), np.empty(0), single, pair, pair.copy(), 0)
+
+    def step(self, state: State) -> State:
+        """The next row, forward or back; the first again, in logarithms, where a float64 does not reach."""
+        if state.step < self.rows:
+            r = state.step
+            tables = self._row(state, r)
+            if tables is None:
+                return self._empty(logs=True)
+            *_, (table, scale) = tables
+            state.ends[r + 1, : table.size] = table.ravel()
+            state.scale[r + 1] = state.scale[r] + scale
+            if not np.isfinite(state.scale[r + 1]):
+                raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+        elif not self._back(state, 2 * self.rows - 1 - state.step):
+            return self._empty(logs=True)
+        state.step += 1
+        return state
+
+    def _row(self, state: State, r: int) -> list[tuple[Array, float]] | None:
+        """α after each cell of row r, axes (going first, …, new), the first entry before the row; log scales since its start.
+
+        None where a table is too small for a float64.
+        """
+        size = self.sizes[r - 1] if r else 1
+        made = [(state.ends[r, :size], 0.0)]
+        for c in range(self.columns):
+            table, scale = made[-1]
+            above, beside, level = self._matrices(r, c, state.logs)
+            if state.logs:
+                grown = _log_product(table.reshape(len(above), -1).T, above)
+                grown = (grown.reshape(-1, beside.size) + beside.ravel()).ravel()
+                top = float(grown.max())
+                made.append((grown - top if top > -np.inf else grown, scale + top))
+                continue
+            grown = table.reshape(len(above), -1).T @ above
+            grown = grown.reshape(-1, beside.size)
+            grown *= beside.ravel()
+            top = float(grown.max())
+            if top < LEAST_TOP:
+                return None
+            grown *= 1 / top
+            made.append((grown.ravel(), scale + math.log(top) + level))
+        return made
+
+    def _matrices(self, r: int, c: int, logs: bool) -> tuple[Array, Array, float]:
+        """v (u, x), and φ(x) h(left, x) with one row where there is no left neighbour; as they are in logarithms, else scaled to
+        maximum 1; and the logarithm of what that divided out."""
+        states = int(self.lattice.states[r, c])
+        over = int(self.lattice.states[r - 1, c]) if r else 1
+        beside = int(self.lattice.states[r, c - 1]) if c else 1
+        above = np.broadcast_to(self.lattice.above.get((r, c), np.zeros((1, 1))), (over, states))
+        left = np.broadcast_to(self.lattice.left.get((r, c), np.zeros((1, 1))), (beside, states)) + self.lattice.single[r, c]
+        tops = [float(part.max()) for part in (above, left)]
+        if logs or -np.inf in tops:
+            return (above, left, 0.0) if logs else (np.exp(above), np.exp(left), 0.0)
+        return np.exp(above - tops[0]), np.exp(left - tops[1]), sum(tops)
+
+    def _back(self, state: State, r: int) -> bool:
+        """β before row r from β after it, and the marginals of the row's cells and pairs; False where a float64 does not reach."""
+        if not state.beta.size:
+            state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
+        tables = self._row(state, r)
+        if tables is None:
+            return False
+        for c in range(self.columns - 1, -1, -1):
+            above, beside, _ = self._matrices(r, c, state.logs)
+            after, before = tables[c + 1][0], tables[c][0].reshape(len(above), -1)
+            if state.logs:
+                pair = log_sum((after + state.beta).reshape(-1, *beside.shape), (0,))
+                pair = np.exp(pair - pair.max())
+                coming = (state.beta.reshape(-1, beside.size) + beside.ravel()).reshape(-1, above.shape[1])
+                up = np.stack([log_sum(before + coming[:, x], (1,)) for x in range(above.shape[1])], axis=1) + above
+                up = np.exp(up - up.max())
+                beta = _log_product(coming, above.T).T
+                state.beta = (beta - beta.max()).ravel()
+            else:
+                pair = np.einsum("ij,ij->j", after.reshape(-1, beside.size), state.beta.reshape(-1, beside.size)).reshape(beside.shape)
+                state.beta.reshape(-1, beside.size)[...] *= beside.ravel()
+                coming = state.beta.reshape(-1, above.shape[1])
+                up = (before @ coming) * above
+                state.beta = (above @ coming.T).ravel()
+                top = float(state.beta.max())
+                if pair.sum() < LEAST_SUM or top < LEAST_TOP:
+                    return False
+                state.beta *= 1 / top
+            self._keep(state, r, c, pair / pair.sum(), up / up.sum())
+        return True
+
+    def _keep(self, state: State, r: int, c: int, pair: Array, up: Array) -> None:
+        states = int(self.lattice.states[r, c])
+        state.single[r, c, :states] = pair.sum(axis=0)
+        state.left[r, c, : len(pair), :states] = pair
+        state.above[r, c, : len(up), :states] = up
+
+    def done(self, state: State) -> bool:
+        """Only after the way back."""
+        return False
+
+    def result(self, state: State) -> Result:
+        """All marginals and log Z."""
+        from herdcli.markov.algorithms import Result
+
+        lattice = self.lattice
+        nodes: list[Array] = [np.empty(0)] * lattice.place.size
+        cliques: list[Factor] = []
+        for (r, c), i in np.ndenumerate(lattice.place):
+            nodes[int(i)] = state.single[r, c, : lattice.states[r, c]].copy()
+        for kind, tables, (down, across) in ((lattice.left, state.left, (0, 1)), (lattice.above, state.above, (1, 0))):
+            for r, c in sorted(kind):
+                first = r - down, c - across
+                scope = int(lattice.place[first]), int(lattice.place[r, c])
+                cliques.append((scope, tables[r, c, : lattice.states[first], : lattice.states[r, c]].copy()))
+        log_z = lattice.constant + float(state.scale[self.rows]) + self._last(state)
+        return Result(nodes, cliques, {"log_z": log_z, "free_energy": -log_z, "iterations": state.step})
+
+    def _last(self, state: State) -> float:
+        """log of the sum of the last table."""
+        table = state.ends[self.rows, : self.sizes[-1]]
+        return float(log_sum(table, (0,))) if state.logs else math.log(float(table.sum()))
+
+
+def _log_product(left: Array, right: Array) -> Array:
+    """log(exp(left) @ exp(right)), left (n, k), right (k, m)."""
+    columns = []
+    for j in range(right.shape[1]):
+        total = left[:, 0] + right[0, j]
+        for i in range(1, len(right)):
+            total = np.logaddexp(total, left[:, i] + right[i, j])
+        columns.append(total)
+    return np.stack(columns, axis=1)

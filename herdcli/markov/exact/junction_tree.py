@@ -1,0 +1,194 @@
+"""Exact marginals and log Z by a junction tree, in the log domain, so that couplings of any size and zeros are exact.
+
+The cliques are those of an elimination order: clique k holds variable k and its neighbours when it goes, and sends its
+message to the clique of the first of them to go next.  A clique's axes stand in elimination order, so that messages
+only need new axes of length 1, and summing a variable out is summing over the first axis.
+Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation, divides messages out); Teh (2003), sec. 2.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.model.network import Factor, Network
+from herdcli.schema import Array
+
+
+@dataclass
+class Tree:
+    """Cliques by elimination position: variables in elimination order (the first is the one eliminated), parent or −1."""
+
+    scopes: list[list[int]]
+    parent: list[int]
+    home: list[int]  # the clique that each factor was multiplied into
+    position: list[int]  # of each variable
+
+    def bytes_needed(self, network: Network) -> int:
+        """Memory of calibration: all tables and messages, and two more of the largest."""
+        sizes = [int(np.prod([int(network.cardinality[i]) for i in scope], dtype=object)) for scope in self.scopes]
+        return 8 * (2 * sum(sizes) + 3 * max(sizes, default=0))
+
+
+def plan(network: Network, order: Array, whole: bool = False) -> Tree:
+    """The cliques of an elimination order (a permutation of the variables).
+
+    A variable of one state, as evidence makes them, is a constant: it stands alone and joins no neighbours, unless the
+    cliques must hold `whole` scopes.
+    """
+    position = np.empty(network.count, dtype=np.int64)
+    position[order] = np.arange(network.count)
+    at: list[int] = position.tolist()
+    members: list[set[int]] = [{i} for i in order.tolist()]
+    home = []
+    free = np.ones(network.count, dtype=bool) if whole else network.cardinality > 1
+    for variables in _free_scopes(network, free):
+        home.append(min((at[i] for i in variables), default=0))
+        members[home[-1]].update(variables)
+    parent, scopes = [], []
+    for k, clique in enumerate(members):
+        ordered = sorted(clique, key=at.__getitem__)
+        scopes.append(ordered)
+        parent.append(at[ordered[1]] if len(ordered) > 1 else -1)
+        if len(ordered) > 1:
+            members[parent[k]].update(ordered[1:])
+    return Tree(scopes, parent, home, at)
+
+
+def _free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
+    """The scope of each factor without the variables that are not free."""
+    scope, kept = network.scope.tolist(), free[network.scope].tolist()
+    for low, high in pairwise(network.scope_offset.tolist()):
+        yield [i for i, is_free in zip(scope[low:high], kept[low:high], strict=True) if is_free]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The log of each clique's unnormalised marginal, and log Z."""
+
+    tree: Tree
+    tables: list[Array]
+    log_z: float
+
+
+def calibrate(network: Network, tree: Tree) -> Calibrated:
+    """Collect messages from the leaves, then distribute.  Raises NegativeResult if no state has a probability."""
+    tables = _initial(network, tree)
+    states = network.cardinality.tolist()
+    messages: list[Array] = []
+    log_z = 0.0
+    for k, table in enumerate(tables):
+        up = log_sum(table, (0,))
+        messages.append(up)
+        if tree.parent[k] < 0:
+            log_z += float(up)
+        else:
+            parent = tables[tree.parent[k]]
+            parent += _placed(up, tree.scopes[k][1:], tree.scopes[tree.parent[k]], states)
+    if log_z == -np.inf:
+        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+    for k in range(len(tables) - 1, -1, -1):
+        p = tree.parent[k]
+        if p < 0:
+            tables[k] += log_z - messages[k]
+            continue
+        separator = set(tree.scopes[k][1:])
+        outside = tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator)
+        down = log_sum(tables[p], outside)
+        impossible = messages[k] == -np.inf  # 0/0 of Hugin propagation is 0
+        down -= np.where(impossible, 0.0, messages[k])
+        tables[k] += down
+    return Calibrated(tree, tables, log_z)
+
+
+def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
+    """The same by Shafer–Shenoy propagation: a message is the product of all other incoming ones, nothing is divided out.
+
+    More products where a clique has many neighbours, and no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
+    """
+    tables = _initial(network, tree)
+    states = network.cardinality.tolist()
+    children: list[list[int]] = [[] for _ in tables]
+    arriving: list[Array] = []  # the message of each clique to its parent, seen with the parent's axes
+    log_z = 0.0
+    for k, table in enumerate(tables):
+        up = log_sum(sum((arriving[j] for j in children[k]), start=table), (0,))
+        p = tree.parent[k]
+        if p < 0:
+            log_z += float(up)
+            arriving.append(up)
+        else:
+            children[p].append(k)
+            arriving.append(_placed(up, tree.scopes[k][1:], tree.scopes[p], states))
+    if log_z == -np.inf:
+        raise NegativeResult("no state has a probability: the evidence, or the zeros of the factors, contradict each other")
+    for p in range(len(tables) - 1, -1, -1):
+        here = tables[p] + (log_z - float(arriving[p]) if tree.parent[p] < 0 else 0.0)
+        for k in children[p]:
+            others = sum((arriving[j] for j in children[p] if j != k), start=here)
+            separator = set(tree.scopes[k][1:])
+            tables[k] = tables[k] + log_sum(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))
+        tables[p] = sum((arriving[j] for j in children[p]), start=here)
+    return Calibrated(tree, tables, log_z)
+
+
+def _initial(network: Network, tree: Tree) -> list[Array]:
+    """The sum of the log factors of each clique."""
+    states = network.cardinality.tolist()
+    tables = [np.zeros([states[i] for i in scope]) for scope in tree.scopes]
+    with np.errstate(divide="ignore"):
+        logs = np.log(network.table)
+    cells = network.table_offset.tolist()
+    for a, scope in enumerate(_free_scopes(network, network.cardinality > 1)):
+        k = tree.home[a]
+        table = logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope])
+        axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
+        tables[k] += _placed(table.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
+    return tables
+
+
+def _placed(table: Array, scope: list[int], clique: list[int], states: list[int]) -> Array:
+    """A table seen with the axes of a clique; both scopes are in elimination order."""
+    inside = set(scope)
+    return table.reshape([states[i] if i in inside else 1 for i in clique])
+
+
+def log_sum(table: Array, axes: tuple[int, ...]) -> Array:
+    """log Σ exp over some axes; −∞ where every entry is."""
+    if not axes:
+        return table.copy()
+    top = np.max(table, axis=axes, keepdims=True)
+    shift = np.where(top == -np.inf, 0.0, top)
+    with np.errstate(divide="ignore"):
+        result: Array = np.log(np.sum(np.exp(table - shift), axis=axes, keepdims=True)) + shift
+    return np.squeeze(result, axis=axes)
+
+
+def node_marginals(network: Network, found: Calibrated) -> list[Array]:
+    """The marginal of each variable, from the clique it is eliminated in."""
+    marginals: list[Array] = [np.empty(0)] * network.count
+    for scope, table in zip(found.tree.scopes, found.tables, strict=True):
+        p = np.exp(table - found.log_z).reshape(table.shape[0], -1).sum(axis=1)
+        marginals[scope[0]] = p / p.sum()
+    return marginals
+
+
+def factor_marginals(network: Network, found: Calibrated) -> list[Factor]:
+    """The marginal over each factor's variables."""
+    made: list[Factor] = []
+    for a, k in enumerate(found.tree.home):
+        scope = network.scope_of(a)
+        if not scope:
+            continue
+        free = [i for i in scope if network.cardinality[i] > 1]
+        clique = found.tree.scopes[k]
+        outside = tuple(axis for axis, i in enumerate(clique) if i not in free)
+        p = np.exp(log_sum(found.tables[k], outside) - found.log_z)
+        kept = [i for i in clique if i in free]
+        shape = [int(network.cardinality[i]) for i in scope]
+        made.append((scope, (p / p.sum()).transpose([kept.index(i) for i in free]).reshape(shape)))
+    return made

@@ -1,0 +1,119 @@
+"""Networks as text: UAI models, libDAI factor graphs; the readers take text and open nothing.
+
+UAI tables run with the last variable fastest, those of .fg with the first; .fg gives only the values that are not zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.formats import bif
+from herdcli.markov.formats.text import Words
+from herdcli.markov.model.network import Factor, Network, build, validate
+from herdcli.schema import Array
+
+LARGEST_TABLE = 1 << 28
+
+
+def read(text: str, form: str) -> Network:
+    """A network in one of the formats `uai`, `fg`, `bif`.  Raises DataError with line and token."""
+    return validate({"uai": read_uai, "fg": read_fg, "bif": bif.read_bif}[form](text))
+
+
+def write(network: Network, form: str) -> str:
+    """The text of a network in one of the formats `uai`, `fg`, `bif`.
+
+    Raises DataError for `bif` unless every factor is a conditional distribution.
+    """
+    return {"uai": write_uai, "fg": write_fg, "bif": bif.write_bif}[form](network)
+
+
+def read_uai(text: str) -> Network:
+    """MARKOV or BAYES, cardinalities, scopes, tables.  Source: UAI 2014 inference competition, file format."""
+    words = Words(text)
+    preamble = words.next("MARKOV or BAYES")
+    if preamble not in ("MARKOV", "BAYES"):
+        raise DataError(f"{words.place(0)}: '{preamble[:40]}' is neither MARKOV nor BAYES")
+    cardinality = words.integers(words.integer("the number of variables", 1), "a cardinality", 1)
+    scopes = []
+    for a in range(words.integer("the number of factors")):
+        scopes.append(words.integers(words.integer(f"the size of scope {a}"), f"a variable of factor {a}"))
+        if scopes[-1] and max(scopes[-1]) >= len(cardinality):
+            at, n = words.at - len(scopes[-1]) + int(np.argmax(scopes[-1])), len(cardinality)
+            raise DataError(f"{words.place(at)}: factor {a} names variable {max(scopes[-1])}, there are {n} (0 to {n - 1})")
+    factors: list[Factor] = []
+    for a, scope in enumerate(scopes):
+        count, size = words.integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
+        if count != size:
+            shape = " × ".join(str(cardinality[i]) for i in scope) or "1"
+            raise DataError(f"{words.place(words.at - 1)}: factor {a} has {count} values, its scope has {size} states ({shape})")
+        factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
+    words.finish()
+    return build(cardinality, factors, directed=preamble == "BAYES")
+
+
+def write_uai(network: Network) -> str:
+    """The inverse of `read_uai`; numbers read back as the same float64."""
+    lines = ["BAYES" if network.directed else "MARKOV", str(network.count), _row(network.cardinality), str(network.factor_count)]
+    factors = list(network.factors())
+    lines += [f"{len(scope)} {_row(scope)}".strip() for scope, _ in factors]
+    for _, table in factors:
+        lines += ["", str(table.size), _row(table.ravel())]
+    return "\n".join(lines) + "\n"
+
+
+def read_fg(text: str) -> Network:
+    """A libDAI factor graph.  Labels may skip numbers; the variables are then those that occur, in order of label."""
+    words = Words(text)
+    cardinality: dict[int, int] = {}
+    blocks: list[tuple[list[int], Array]] = []
+    for a in range(words.integer("the number of factors")):
+        blocks.append(_read_block(words, a, cardinality))
+    words.finish()
+    labels = sorted(cardinality)
+    index = {label: i for i, label in enumerate(labels)}
+    names = None if labels == list(range(len(labels))) else [f"x{label}" for label in labels]
+    factors = [(tuple(index[label] for label in scope), table) for scope, table in blocks]
+    return build([cardinality[label] for label in labels], factors, names=names)
+
+
+def _read_block(words: Words, a: int, cardinality: dict[int, int]) -> tuple[list[int], Array]:
+    """One factor: labels, states, the number of entries, then pairs of index and value; the first variable runs fastest."""
+    scope = words.integers(words.integer(f"the number of variables of factor {a}"), f"a variable of factor {a}")
+    states = words.integers(len(scope), f"a cardinality of factor {a}", 1)
+    for label, count in zip(scope, states, strict=True):
+        if cardinality.setdefault(label, count) != count:
+            place = words.place(words.at - 1)
+            raise DataError(f"{place}: factor {a} gives variable {label} {count} states, an earlier one {cardinality[label]}")
+    size = math.prod(states)
+    if size > LARGEST_TABLE:
+        raise DataError(f"{words.place(words.at - 1)}: factor {a} has {size} values, at most {LARGEST_TABLE} are read")
+    table = np.zeros(size)
+    entries = words.integer(f"the number of entries of factor {a}")
+    for _ in range(entries):
+        at = words.integer(f"an index into factor {a}")
+        if at >= size:
+            raise DataError(f"{words.place(words.at - 1)}: factor {a} has no value {at}, its scope has {size} states")
+        table[at] = words.numbers(1, f"a value of factor {a}")[0]
+    return scope, table.reshape(states, order="F").ravel()
+
+
+def write_fg(network: Network) -> str:
+    """The inverse of `read_fg`; a variable in no factor gets one of ones, or the format would lose it."""
+    factors = list(network.factors())
+    missing = sorted(set(range(network.count)) - {i for scope, _ in factors for i in scope})
+    factors += [((i,), np.ones(network.cardinality[i])) for i in missing]
+    lines = [str(len(factors))]
+    for scope, table in factors:
+        flat = table.ravel(order="F")
+        entries = np.flatnonzero(flat)
+        lines += ["", str(len(scope)), _row(scope), _row(table.shape), str(len(entries))]
+        lines += [f"{at} {float(flat[at])!r}" for at in entries.tolist()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(values: Array | tuple[int, ...]) -> str:
+    return " ".join(map(repr, np.asarray(values).tolist()))

@@ -1,0 +1,191 @@
+"""Largest approximate entropy Σ_R H(P_R) + Σ_r c_r H(P_r) under given marginals, by a double loop that always converges.
+
+The regions are those of the cluster variation method (all intersections of the outer regions, counting numbers 6.25), or a
+junction graph (separators with c = −1), where this finds what loopy iterative scaling looks for.  Outer loop: the convex part
+c_r H(P_r), c_r < 0, is replaced by its tangent at the present P_r, a bound from below; inner loop: what remains is concave, and
+is maximised one region or cluster at a time.  Where each inner loop is run to its end, the approximate entropy never falls from
+one outer iteration to the next.  Source: Teh (2003), sec. 6.5; Yuille (2002); Heskes, Albers & Kappen (2003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage
+from herdcli.markov.exact import cliques
+from herdcli.markov.exact.cliques import Layout, Scope
+from herdcli.markov.learning.ipf import impossible, scaled
+from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.learning.loopy_scaling import chosen_cliques, multiply_base
+from herdcli.markov.model.constraints import Problem, maximal
+from herdcli.schema import Array
+
+INNER_SHARE = 0.1  # of the last residual, which the inner loop goes to
+INNER_SWEEPS = 1000
+MOST_REGIONS = 20_000
+
+
+@dataclass
+class State:
+    """Tables of outer regions, λ of every link, values of clusters and inner regions, the tangent points `old`.
+
+    residual, entropy  one entry an outer iteration.  counts  scalings, agreements.
+    """
+
+    tables: Array
+    multiplier: Array
+    values: Array
+    old: Array
+    residual: Array
+    entropy: Array
+    counts: Array
+    step: int
+
+
+def kikuchi(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
+    """All intersections of outer regions with counting numbers that are not 0: (region, the outer regions around it, c)."""
+    members = [frozenset(scope) for scope in outer]
+    found: set[frozenset[int]] = set()
+    fresh = set(members)
+    while fresh:
+        holding: dict[int, list[frozenset[int]]] = {}
+        for region in [*members, *found]:
+            for i in region:
+                holding.setdefault(i, []).append(region)
+        near = {(a, b) for a in fresh for i in a for b in holding[i] if a != b}
+        fresh = {a & b for a, b in near} - found - set(members)
+        found |= fresh
+        if len(found) > MOST_REGIONS:
+            raise BadUsage(
+                f"the outer regions have more than {MOST_REGIONS} intersections", hint="--algorithm loopy-is, or a smaller --max-clique"
+            )
+    number: dict[frozenset[int], int] = dict.fromkeys(members, 1)
+    result = []
+    for region in sorted(found, key=lambda region: (-len(region), sorted(region))):
+        number[region] = 1 - sum(c for other, c in number.items() if region < other)
+        if number[region]:
+            around = [k for k, other in enumerate(members) if region <= other]
+            result.append((tuple(sorted(region)), around, number[region]))
+    return result
+
+
+def plaquettes(problem: Problem) -> list[Scope] | None:
+    """The squares of a lattice, where every cluster is inside one; else None."""
+    if problem.shape is None or problem.base_factors or min(problem.shape.tolist()) < 2:
+        return None
+    at = np.arange(int(np.prod(problem.shape))).reshape(problem.shape)
+    squares = np.stack([at[:-1, :-1], at[:-1, 1:], at[1:, :-1], at[1:, 1:]], axis=-1).reshape(-1, 4)
+    pairs = {pair for square in squares.tolist() for pair in combinations(square, 2)}
+    inside = all(len(c.scope) == 1 or tuple(sorted(c.scope)) in pairs for c in problem.clusters)
+    return [tuple(square) for square in squares.tolist()] if inside else None
+
+
+class ClusterVariation:
+    """`cvm`, and `loopy-is` with --double-loop: a step is an outer iteration."""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.scopes = [cluster.scope for cluster in problem.clusters]
+        squares = plaquettes(problem) if settings.algorithm == "cvm" and not (settings.max_clique or settings.regions) else None
+        wanted = squares if squares is not None else chosen_cliques(problem, settings)
+        if settings.algorithm == "loopy-is":
+            graph = cliques.junction_graph(wanted)
+            self.outer, inner = graph.cliques, [(scope, around, -1) for scope, around in graph.inner()]
+        else:
+            self.outer = maximal(wanted)
+            inner = kikuchi(self.outer)
+        self.inner = [(scope, around) for scope, around, _ in inner]
+        self.weight = np.array([c for _, _, c in inner], dtype=np.float64)
+        widest = max(len(region) for region in self.outer)
+        self.note = f"{len(self.outer)} outer regions of at most {widest} variables, {len(self.inner)} inner ones"
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the regions' tables."""
+        return cliques.bytes_needed(self.outer, self.inner, self.problem.cardinality, self.scopes), "the regions"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Clusters and inner regions in flat arrays."""
+        return cliques.layout(self.outer, self.inner, self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters])
+
+    @cached_property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """A sweep; the first link of each inner region; where each link's λ begins; scratch space."""
+        made = self.layout
+        count = [len(around) for _, around in self.inner]
+        first = made.clusters + np.concatenate(([0], np.cumsum(count))).astype(np.int64)
+        sizes = np.diff(made.links[5])[made.links[2][made.clusters :]]
+        offset = np.concatenate((np.zeros(made.clusters), [0], np.cumsum(sizes))).astype(np.int64)
+        program = np.array([*(-1 - r for r in range(len(self.inner))), *range(made.clusters)], dtype=np.int32)
+        cells = np.diff(made.links[5])
+        largest = max([2 * int(cells.max()), *((n + 1) * int(cells[made.clusters + r]) for r, n in enumerate(count))])
+        return program, first, offset, np.empty(largest)
+
+    def init(self) -> State:
+        """Uniform regions, times the factors of the base."""
+        made = self.layout
+        tables, values = made.uniform_tables(), made.uniform_values()
+        multiply_base(made, tables, self.problem)
+        multiplier = np.ones(max(1, int(self.arrays[2][-1])))
+        return State(tables, multiplier, values, values.copy(), no_residual(), no_residual(), np.zeros(2, dtype=np.int64), 0)
+
+    def step(self, state: State) -> State:
+        """Maximise under the tangents, then move them."""
+        made = self.layout
+        program, first, offset, scratch = self.arrays
+        last = float(state.residual[-1]) if len(state.residual) else 1.0
+        inner = max(0.1 * self.settings.tolerance, INNER_SHARE * min(last, 0.1))
+        for _ in range(INNER_SWEEPS):
+            far, apart, bad = fast.region_updates(
+                program,
+                first,
+                self.weight,
+                state.tables,
+                state.multiplier,
+                offset,
+                state.values,
+                state.old,
+                made.target,
+                made.links,
+                scratch,
+            )
+            state.counts += np.array([made.clusters, len(self.inner)])
+            if bad >= 0:
+                raise impossible(self.problem, int(program[bad]))
+            if max(far, apart) <= inner:
+                break
+        regions = slice(made.cells_of(made.clusters).start if self.inner else len(state.values), len(state.values))
+        change = float(np.abs(state.values[regions] - state.old[regions]).max(initial=0.0))
+        state.old[regions] = state.values[regions]
+        residual = np.append(state.residual, max(far, apart, change))
+        entropy = np.append(state.entropy, self._entropy(state))
+        return State(
+            state.tables, state.multiplier, state.values, state.old, residual, entropy, state.counts, state.step + 1
+        )  # fmt: skip
+
+    def _entropy(self, state: State) -> float:
+        """Σ H(P_R) + Σ c_r H(P_r)."""
+        made = self.layout
+        start = made.cells_of(made.clusters).start if self.inner else len(state.values)
+        sizes = np.diff(made.links[5])[made.clusters :]
+        terms = _p_log_p(state.values[start:]) * np.repeat(self.weight, sizes)
+        return -float(_p_log_p(state.tables).sum()) - float(terms.sum())
+
+    def done(self, state: State) -> bool:
+        """Do the regions agree, hold the marginals, and stay where they were?"""
+        return reached(state.residual, self.settings.tolerance)
+
+    def result(self, state: State) -> Learned:
+        """The factors."""
+        return scaled(self.problem, self.layout, state, self.done(state))
+
+
+def _p_log_p(p: Array) -> Array:
+    result: Array = p * np.log(np.where(p > 0, p, 1.0))
+    return result

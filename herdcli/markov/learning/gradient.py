@@ -1,0 +1,194 @@
+"""Learning by gradients: of the likelihood, exactly or by Gibbs chains (CD and persistent), and of the pseudo-likelihood.
+
+Source: Teh (2003), 2.53; Hinton (2002); Besag (1975).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.markov.learning.features import Exact, Parameters
+from herdcli.markov.learning.learners import Learned, Settings, no_residual
+from herdcli.markov.model.conditionals import Conditionals, conditionals
+from herdcli.markov.model.constraints import Problem
+from herdcli.numerics import lbfgs
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+
+@dataclass
+class Descent:
+    """A minimisation under way, and the largest gradient an iteration."""
+
+    now: lbfgs.Minimum
+    residual: Array
+    step: int
+
+
+@dataclass
+class Sampled:
+    """θ, its mean over the second half of the run, the chains, the largest sampled gradient an iteration."""
+
+    theta: Array
+    mean: Array
+    chains: Array
+    residual: Array
+    step: int
+
+
+class _Smooth:
+    """Minimisation by L-BFGS; subclasses say what `objective` is."""
+
+    note = ""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.parameters = Parameters(problem)
+
+    def objective(self, theta: Array) -> tuple[float, Array]:
+        """The value to be minimised, and its gradient."""
+        raise TypeError("a subclass says what is minimised")
+
+    def init(self) -> Descent:
+        """θ = 0."""
+        return Descent(lbfgs.begin(self.objective, np.zeros(len(self.parameters.target))), no_residual(), 0)
+
+    def step(self, state: Descent) -> Descent:
+        """One step of L-BFGS."""
+        now = lbfgs.descend(self.objective, state.now)
+        return Descent(now, np.append(state.residual, np.abs(now.gradient).max()), state.step + 1)
+
+    def done(self, state: Descent) -> bool:
+        """Is the gradient at the tolerance, or is rounding all that is left?"""
+        return self.converged(state) or state.now.stuck
+
+    def converged(self, state: Descent) -> bool:
+        """Is the gradient at the tolerance?  (NaN is not.)"""
+        return bool(np.abs(state.now.gradient).max() <= self.settings.tolerance)
+
+    def result(self, state: Descent) -> Learned:
+        """The factors."""
+        return Learned(self.parameters.factors(state.now.x), self.converged(state), state.step, state.residual)
+
+
+class ExactGradient(_Smooth):
+    """`gradient` with exact expectations: −log-likelihood of the targets, plus the penalty."""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        super().__init__(problem, settings)
+        self.expect = Exact(problem, settings)
+        self.bytes_needed = self.expect.bytes_needed
+
+    def objective(self, theta: Array) -> tuple[float, Array]:
+        """log Z − θ·target + ½ penalty |θ|²."""
+        marginals, log_z = self.expect(self.parameters.log_tables(theta))
+        target, penalty = self.parameters.target, self.settings.penalty
+        value = log_z - float(theta @ target) + 0.5 * penalty * float(theta @ theta)
+        return value, self.parameters.pull(marginals) - target + penalty * theta
+
+
+class PseudoLikelihood(_Smooth):
+    """`pseudo-likelihood`: −mean over rows of Σ_i log P(x_i | the others), plus the penalty."""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        super().__init__(problem, settings)
+        assert problem.rows is not None
+        self.x = problem.rows.x.astype(np.int64)
+        self.weight = problem.rows.weight
+        self.given, self.fixed = _with_base(problem)
+        self.cells = self.given.cells(self.x)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the cells that rows are in."""
+        return 8 * self.x.size + 8 * len(self.x) * len(self.given.strides), "the rows"
+
+    def objective(self, theta: Array) -> tuple[float, Array]:
+        """By the conditional of each variable."""
+        logs = [*self.parameters.log_tables(theta), *self.fixed]
+        slopes = [np.zeros(len(table)) for table in logs]
+        value, rows = 0.0, np.arange(len(self.x))
+        for i in range(self.x.shape[1]):
+            p = self.given.probabilities(i, self.x, self.cells, logs)
+            with np.errstate(divide="ignore"):
+                value -= float(self.weight @ np.log(p[rows, self.x[:, i]]))
+            p *= self.weight[:, None]
+            p[rows, self.x[:, i]] -= self.weight
+            for a in self.given.owners[i]:
+                if a >= len(self.problem.clusters):
+                    continue
+                stride = int(self.given.strides[a, i])
+                cell = (self.cells[:, a] - stride * self.x[:, i])[:, None] + stride * np.arange(p.shape[1])
+                slopes[a] += np.bincount(cell.ravel(), p.ravel(), len(slopes[a]))
+        gradient = self.parameters.pull(slopes[: len(self.problem.clusters)])
+        penalty = self.settings.penalty
+        return value + 0.5 * penalty * float(theta @ theta), gradient + penalty * theta
+
+
+def _with_base(problem: Problem) -> tuple[Conditionals, list[Array]]:
+    """Conditionals over clusters and base factors, and the log tables of the latter."""
+    scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
+    with np.errstate(divide="ignore"):
+        fixed = [np.log(table).ravel() for _, table in problem.base_factors]
+    return conditionals(problem.cardinality, scopes), fixed
+
+
+class SampledGradient:
+    """`gradient` with chains: θ rises by rate·(target − mean over chains); the rate falls to 0, θ is averaged over the second half."""
+
+    note = ""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.parameters = Parameters(problem)
+        self.given, self.fixed = _with_base(problem)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the chains."""
+        return 16 * self.settings.chains * (len(self.problem.cardinality) + len(self.given.strides)), "the chains"
+
+    def init(self) -> Sampled:
+        """θ = 0; chains at rows, without rows uniform."""
+        zero = np.zeros(len(self.parameters.target))
+        return Sampled(zero, zero.copy(), self._begin(0), no_residual(), 0)
+
+    def _begin(self, step: int) -> Array:
+        random = generator(self.settings.seed, Stream.LEARNING, unit=1, step=step)
+        rows = self.problem.rows
+        if rows is None:
+            shape = (self.settings.chains, len(self.problem.cardinality))
+            return (random.random(shape) * self.problem.cardinality).astype(np.int64)
+        return rows.x[random.choice(len(rows.x), self.settings.chains, p=rows.weight)].astype(np.int64)
+
+    def step(self, state: Sampled) -> Sampled:
+        """Some sweeps of every chain, and one update."""
+        if self.settings.expectations == "cd":
+            state.chains = self._begin(state.step)
+        logs = [*self.parameters.log_tables(state.theta), *self.fixed]
+        random = generator(self.settings.seed, Stream.LEARNING, step=state.step)
+        for _ in range(self.settings.sweeps):
+            self.given.sweep(state.chains, logs, random)
+        cells = self.given.cells(state.chains)
+        marginals = [np.bincount(cells[:, a], minlength=len(logs[a])) / len(state.chains) for a in range(len(self.problem.clusters))]
+        gradient = self.parameters.target - self.parameters.pull(marginals) - self.settings.penalty * state.theta
+        state.theta = state.theta + self.settings.learning_rate * (1 - state.step / self.steps) * gradient
+        state.step += 1
+        kept = state.step - self.steps // 2
+        if kept > 0:
+            state.mean += (state.theta - state.mean) / kept
+        state.residual = np.append(state.residual, np.abs(gradient).max())
+        return state
+
+    def done(self, state: Sampled) -> bool:
+        """Only after all updates."""
+        return False
+
+    def result(self, state: Sampled) -> Learned:
+        """The factors of the mean."""
+        return Learned(self.parameters.factors(state.mean), True, state.step, state.residual)
+
+
+def gradient(problem: Problem, settings: Settings) -> ExactGradient | SampledGradient:
+    """`gradient` by the expectations asked for."""
+    return ExactGradient(problem, settings) if settings.expectations == "exact" else SampledGradient(problem, settings)

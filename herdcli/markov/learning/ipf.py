@@ -1,0 +1,200 @@
+"""Iterative scaling, exact: on the joint table (IPF), and on a junction tree (effective IPF and UPS-JT).
+
+Each scaling multiplies a cluster's factor, and the clique it lives in, by target/marginal.  Effective IPF then spreads the
+change over all |S| separators, so that every clique is right before the next scaling; UPS-JT walks around the tree and only
+passes the change on to the clique it steps into: 2|S| propagations for a sweep over all clusters.  Both start from P0
+and find the distribution nearest to it.  Source: Teh (2003), 6.11, 6.12 and algorithm 6.1; Jiroušek & Přeučil (1995).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import DataError, NegativeResult
+from herdcli.markov.exact import cliques, enumeration, junction_tree
+from herdcli.markov.exact.cliques import CliqueGraph, Layout, depth_first
+from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.learning.tilting import tilt
+from herdcli.markov.model.constraints import Problem
+from herdcli.markov.model.network import MOST_AXES
+from herdcli.schema import Array
+
+MOST_STATES = 1 << 26
+Row = tuple[int, int]
+
+
+@dataclass
+class State:
+    """Clique tables, values of clusters and separators (see numpy_junction), a residual a sweep, counts of updates."""
+
+    tables: Array
+    values: Array
+    residual: Array
+    counts: Array
+    step: int
+
+
+class IterativeScaling:
+    """`ipf`, `effective-ipf` and `ups-jt`: a step is a sweep over all clusters."""
+
+    note = ""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.scopes = [cluster.scope for cluster in problem.clusters]
+        if settings.algorithm == "ipf":
+            self.graph: CliqueGraph | None = _joint(problem)
+            return
+        found = cliques.search(problem.as_network(), settings.seed, settings.orders)
+        self.width, self.graph = found.width, None
+        if found.complete:
+            self.plan = junction_tree.plan(problem.as_network(), found.order, whole=True)
+            self.graph, self.kept = cliques.junction(self.plan)
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the cliques' tables."""
+        if self.graph is None:
+            return 1 << 60, f"the junction tree, treewidth at least {self.width},"
+        size = self.graph.bytes_needed(self.problem.cardinality, self.scopes)
+        return size, "the joint table" if self.settings.algorithm == "ipf" else f"the junction tree, treewidth {self.width},"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Clusters and separators in flat arrays."""
+        assert self.graph is not None
+        targets = [np.zeros(self.problem.shape_of(c.scope)) if c.features is not None else c.target for c in self.problem.clusters]
+        return cliques.layout(self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, targets)
+
+    @cached_property
+    def program(self) -> list[Array | int]:
+        """A sweep: rows for `clique_updates`, interrupted by the numbers of clusters with features."""
+        assert self.graph is not None
+        rows = (_effective if self.settings.algorithm == "effective-ipf" else _around)(self.graph, self.layout)
+        parts: list[Array | int] = []
+        run: list[Row] = []
+        for k, other in rows:
+            if other < 0 and self.problem.clusters[k].features is not None:
+                parts += [np.array(run, dtype=np.int32).reshape(-1, 2), k]
+                run = []
+            else:
+                run.append((k, other))
+        return [*parts, np.array(run, dtype=np.int32).reshape(-1, 2)]
+
+    def init(self) -> State:
+        """P0, in the marginals of the cliques."""
+        if self.settings.algorithm == "ipf":
+            values = self.layout.uniform_values()
+            base = self.problem.base
+            tables = enumeration.init(base).joint.ravel() if base is not None else self.layout.uniform_tables()
+        else:
+            tables, values = cliques.start(self.problem.base, self.plan, self.kept, self.layout)
+        return State(tables, values, no_residual(), np.zeros(2, dtype=np.int64), 0)
+
+    def step(self, state: State) -> State:
+        """One sweep."""
+        furthest = 0.0
+        made = self.layout
+        for part in self.program:
+            if isinstance(part, int):
+                furthest = max(furthest, self._tilt(part, state))
+                state.counts[0] += 1
+                continue
+            far, _, bad = fast.clique_updates(part, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
+            if bad >= 0:
+                raise impossible(self.problem, int(part[bad, 0]))
+            furthest = max(furthest, far)
+            scalings = int(np.count_nonzero(part[:, 1] < 0))
+            state.counts += np.array([scalings, len(part) - scalings])
+        return State(state.tables, state.values, np.append(state.residual, furthest), state.counts, state.step + 1)
+
+    def _tilt(self, a: int, state: State) -> float:
+        """Give cluster a the expectations of its features; returns how far they were."""
+        cluster, made = self.problem.clusters[a], self.layout
+        assert cluster.features is not None
+        cell = made.links[4][made.links[3][a] : made.links[3][a + 1]]
+        at, table = made.cells_of(a), made.table_of(made.home[a])
+        p = np.bincount(cell, state.tables[table], at.stop - at.start)
+        p = p / p.sum()
+        flat = cluster.features.reshape(len(cluster.features), -1)
+        ratio = tilt(p, flat, cluster.target)
+        if ratio is None:
+            raise impossible(self.problem, a)
+        state.values[at] *= ratio
+        state.tables[table] *= ratio[cell]
+        return float(np.abs(flat @ p - cluster.target).max())
+
+    def done(self, state: State) -> bool:
+        """Did every marginal hold before the last sweep?"""
+        return reached(state.residual, self.settings.tolerance)
+
+    def result(self, state: State) -> Learned:
+        """The factors."""
+        return scaled(self.problem, self.layout, state, self.done(state))
+
+
+class _Scaled(Protocol):
+    """What every state of iterative scaling has."""
+
+    values: Array
+    residual: Array
+    counts: Array
+    step: int
+
+
+def scaled(problem: Problem, made: Layout, state: _Scaled, converged: bool) -> Learned:
+    """The products of the scalings, which stand in `values` before those of inner regions."""
+    factors = [state.values[made.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
+    return Learned(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
+
+
+def _joint(problem: Problem) -> CliqueGraph:
+    """One clique of all variables."""
+    count, states = len(problem.cardinality), math.prod(problem.cardinality.tolist())
+    if states > MOST_STATES or count > MOST_AXES:
+        hint = "ups-jt finds the same distribution on a junction tree: --algorithm ups-jt"
+        size = float(np.log2(problem.cardinality.astype(np.float64)).sum())
+        raise DataError(f"{count} variables have 2^{size:.1f} states together, ipf handles 2^26", hint=hint)
+    return CliqueGraph([tuple(range(count))], [], True)
+
+
+def _by_clique(made: Layout) -> list[list[int]]:
+    """The clusters of each clique."""
+    found: list[list[int]] = [[] for _ in made.cliques]
+    for a, c in enumerate(made.home):
+        found[c].append(a)
+    return found
+
+
+def _around(graph: CliqueGraph, made: Layout) -> list[Row]:
+    """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
+    rows: list[Row] = []
+    owned = _by_clique(made)
+    for root in cliques.roots(graph):
+        for c, e, first in depth_first(graph, root):
+            if e >= 0:
+                rows.append(made.send(e))
+            if first:
+                rows += [(a, -1) for a in owned[c]]
+    return rows
+
+
+def _effective(graph: CliqueGraph, made: Layout) -> list[Row]:
+    """Effective IPF: after each scaling its change goes out to every clique of the tree."""
+    rows: list[Row] = []
+    for a, c in enumerate(made.home):
+        rows.append((a, -1))
+        rows += [made.send(e) for _, e, first in depth_first(graph, c) if first and e >= 0]
+    return rows
+
+
+def impossible(problem: Problem, a: int) -> NegativeResult:
+    """What is said where a cluster needs probability that the others, or P0, do not leave."""
+    scope = ", ".join(problem.names[i] if problem.names else f"x{i}" for i in problem.clusters[a].scope)
+    message = f"no distribution has these marginals: cluster {a} ({scope}) needs states that other clusters, or the base, forbid"
+    return NegativeResult(message, hint="--smoothing 1 leaves no marginal of rows zero; loopy-is that runs away needs --double-loop")

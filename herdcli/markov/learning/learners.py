@@ -1,0 +1,113 @@
+"""The one table of learning algorithms, their settings, and what each of them is to the loop that runs it."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.markov.model.constraints import Problem
+from herdcli.schema import Array
+
+# name -> module.attribute: makes a Learner of (problem, settings)
+ALGORITHMS: dict[str, str] = {
+    "ups-jt": "herdcli.markov.learning.ipf.IterativeScaling",
+    "effective-ipf": "herdcli.markov.learning.ipf.IterativeScaling",
+    "ipf": "herdcli.markov.learning.ipf.IterativeScaling",
+    "loopy-is": "herdcli.markov.learning.loopy_scaling.loopy_scaling",
+    "cvm": "herdcli.markov.learning.cvm.ClusterVariation",
+    "gis": "herdcli.markov.learning.features.FeatureScaling",
+    "iis": "herdcli.markov.learning.features.FeatureScaling",
+    "gradient": "herdcli.markov.learning.gradient.gradient",
+    "pseudo-likelihood": "herdcli.markov.learning.gradient.PseudoLikelihood",
+    "linear-response": "herdcli.markov.learning.response.LinearResponse",
+}
+NEEDS_ROWS = {"pseudo-likelihood"}
+NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
+NO_BASE = {"linear-response"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of learning.
+
+    expectations  of gradient: exact, gibbs (chains that go on) or cd (chains that start at rows); sweeps each update.
+    penalty       L2, on log factors.  damping  share that is kept.
+    max_clique    0 leaves the cliques of loopy-is and cvm as they come.  regions  those cliques, where they are given.
+    """
+
+    algorithm: str = "ups-jt"
+    tolerance: float = 1e-9
+    iterations: int = 1000
+    orders: int = 8
+    expectations: str = "exact"
+    learning_rate: float = 0.5
+    penalty: float = 0.0
+    chains: int = 100
+    sweeps: int = 1
+    max_clique: int = 0
+    regions: tuple[tuple[int, ...], ...] = ()
+    double_loop: bool = False
+    damping: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A factor for each cluster, and how they were had.
+
+    counts  scaling and propagation updates.  residual  one entry an iteration: the largest difference between a
+    marginal (or expectation) of the model and the given one, or what else the algorithm brings to zero.
+    """
+
+    factors: list[Array]
+    converged: bool
+    iterations: int
+    residual: Array
+    counts: tuple[int, int] = (0, 0)
+
+
+class Learner(Protocol):
+    """One algorithm on one problem."""
+
+    steps: int
+    note: str  # a line for the user before the work begins, "" for none
+
+    def init(self) -> Any: ...
+
+    def step(self, state: Any) -> Any: ...
+
+    def done(self, state: Any) -> bool: ...
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """What `init` will need, and for what."""
+        ...
+
+    def result(self, state: Any) -> Learned: ...
+
+
+def learner(problem: Problem, settings: Settings) -> Learner:
+    """The algorithm that the settings name.  Raises BadUsage for constraints that it cannot take."""
+    name = settings.algorithm
+    if name in NEEDS_ROWS and problem.rows is None:
+        raise BadUsage(f"--algorithm {name} needs rows, --moments has none", hint="--algorithm ups-jt")
+    if name in NO_FEATURES and problem.has_features():
+        raise BadUsage(f"--algorithm {name} takes marginals, not features", hint="--algorithm ups-jt")
+    if name in NO_BASE and problem.base is not None:
+        raise BadUsage(f"--algorithm {name} takes no --base", hint="--algorithm ups-jt")
+    module, _, attribute = ALGORITHMS[name].rpartition(".")
+    made: Learner = getattr(importlib.import_module(module), attribute)(problem, settings)
+    return made
+
+
+def reached(residual: Array, tolerance: float) -> bool:
+    """Is the last residual at the tolerance?  (NaN is not.)"""
+    return bool(len(residual)) and bool(residual[-1] <= tolerance)
+
+
+def no_residual() -> Array:
+    """Before the first iteration."""
+    return np.empty(0)

@@ -1,0 +1,150 @@
+"""Loopy iterative scaling on a junction graph: the maximum of the Bethe entropy Σ H(P_c) − Σ H(P_s) under given marginals.
+
+Cliques may overlap in loops, so that they stay small where those of a junction tree would not.  Before each scaling,
+cluster by cluster, the separators' propagations run until nothing changes; all updates can be damped geometrically.
+The products of the scalings are the learned factors; they are exact where the graph is a junction tree.
+Source: Teh (2003), sec. 6.5.2 and 6.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage
+from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.exact.cliques import Layout
+from herdcli.markov.learning.ipf import impossible, scaled
+from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.model import structure
+from herdcli.markov.model.constraints import Problem, pairs
+from herdcli.schema import Array
+
+INNER_SHARE = 1e-2  # of the last residual, which propagation settles to
+INNER_SWEEPS = 50
+
+
+@dataclass
+class State:
+    """Clique tables, values, changes waiting to be sent (see numpy_junction), a residual a sweep, counts of updates."""
+
+    tables: Array
+    values: Array
+    pending: Array
+    residual: Array
+    counts: Array
+    step: int
+
+
+def chosen_cliques(problem: Problem, settings: Settings) -> list[tuple[int, ...]]:
+    """The regions asked for, else the clusters (and scopes of the base), grown to `max_clique` variables if that is asked."""
+    scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
+    if settings.regions:
+        inside = [frozenset(region) for region in settings.regions]
+        for a, scope in enumerate(scopes):
+            if not any(region.issuperset(scope) for region in inside):
+                raise BadUsage(f"cluster {a} ({', '.join(map(str, scope))}) is inside none of the --regions")
+        return list(settings.regions)
+    if not settings.max_clique:
+        return scopes
+    widest = max(len(scope) for scope in scopes)
+    if settings.max_clique < widest:
+        raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
+    if problem.rows is None:
+        raise BadUsage("--max-clique needs rows, for their mutual information; --moments has none", hint="leave it out")
+    found = cliques.search(problem.as_network(), settings.seed, settings.orders)
+    if not found.complete:
+        raise BadUsage("--max-clique needs an elimination order, and every one found is too large", hint="leave it out")
+    within = cliques.junction(junction_tree.plan(problem.as_network(), found.order, whole=True))[0].cliques
+    information = pairs(problem.rows, problem.cardinality).information()
+    return structure.grown_cliques(scopes, within, information, settings.max_clique)
+
+
+def loopy_scaling(problem: Problem, settings: Settings) -> Any:
+    """`loopy-is`, by fixed-point equations or the double loop."""
+    from herdcli.markov.learning.cvm import ClusterVariation
+
+    return ClusterVariation(problem, settings) if settings.double_loop else LoopyScaling(problem, settings)
+
+
+class LoopyScaling:
+    """`loopy-is`: a step is a sweep over all clusters."""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self.problem, self.settings, self.steps = problem, settings, settings.iterations
+        self.scopes = [cluster.scope for cluster in problem.clusters]
+        self.graph = cliques.junction_graph(chosen_cliques(problem, settings))
+        largest = max(len(clique) for clique in self.graph.cliques)
+        kind = "a junction tree: the result is exact" if self.graph.is_tree else "a junction graph with loops"
+        self.note = f"{len(self.graph.cliques)} cliques of at most {largest} variables, {len(self.graph.separators)} separators: {kind}"
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the cliques' tables."""
+        return self.graph.bytes_needed(self.problem.cardinality, self.scopes), "the junction graph"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Clusters and separators in flat arrays."""
+        return cliques.layout(
+            self.graph.cliques, self.graph.inner(), self.problem.cardinality, self.scopes, [c.target for c in self.problem.clusters]
+        )
+
+    @cached_property
+    def sends(self) -> tuple[Array, Array, Array]:
+        """All propagations, and those that leave each clique."""
+        made = self.layout
+        rows = np.array([made.send(e) for e in range(2 * len(self.graph.separators))], dtype=np.int32).reshape(-1, 2)
+        leaving: list[list[int]] = [[e for _, e in near] for near in self.graph.neighbours()]
+        offset = np.concatenate(([0], np.cumsum([len(part) for part in leaving]))).astype(np.int64)
+        return rows, offset, np.array([e for part in leaving for e in part], dtype=np.int32)
+
+    @cached_property
+    def order(self) -> Array:
+        """The clusters, those of one clique after the other."""
+        return np.array(sorted(range(len(self.scopes)), key=lambda a: (self.layout.home[a], a)), dtype=np.int32)
+
+    def init(self) -> State:
+        """Uniform cliques; with a base its factors, which the first propagations spread."""
+        made = self.layout
+        tables, values = made.uniform_tables(), made.uniform_values()
+        pending = np.zeros(len(self.sends[0]))
+        if self.problem.base_factors:
+            values[made.cells_of(made.clusters).start if self.graph.separators else len(values) :] = 1.0
+            pending[:] = 1.0
+            multiply_base(made, tables, self.problem)
+        return State(tables, values, pending, no_residual(), np.zeros(2, dtype=np.int64), 0)
+
+    def step(self, state: State) -> State:
+        """Settle and scale, cluster by cluster."""
+        made, keep = self.layout, 1.0 - self.settings.damping
+        last = float(state.residual[-1]) if len(state.residual) else 1.0
+        inner = max(0.01 * self.settings.tolerance, min(1e-4, INNER_SHARE * last))
+        furthest, bad = fast.settle_and_scale(
+            self.order, *self.sends, state.tables, state.values, made.target, made.links, (keep, keep),
+            inner, INNER_SWEEPS, state.pending, state.counts, made.scratch,
+        )  # fmt: skip
+        if bad >= 0:
+            raise impossible(self.problem, int(self.order[bad]))
+        return State(state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1)
+
+    def done(self, state: State) -> bool:
+        """Did every marginal hold before its scaling in the last sweep?"""
+        return reached(state.residual, self.settings.tolerance)
+
+    def result(self, state: State) -> Learned:
+        """The factors."""
+        return scaled(self.problem, self.layout, state, self.done(state))
+
+
+def multiply_base(made: Layout, tables: Array, problem: Problem) -> None:
+    """The factors of the base, each into one clique; every clique stays of sum one."""
+    states = problem.cardinality.tolist()
+    base = problem.base_factors
+    for c, (scope, factor) in zip(cliques.homes(made.cliques, [scope for scope, _ in base]), base, strict=True):
+        at = made.table_of(c)
+        tables[at] *= factor.ravel()[cliques.cell_map(made.cliques[c], scope, states)]
+        tables[at] /= tables[at].sum()

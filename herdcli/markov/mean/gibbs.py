@@ -1,0 +1,121 @@
+"""Gibbs sampling of Boltzmann machines: parallel chains, units of one colour at once.
+
+Marginals are means of the conditional probabilities that units are drawn from (Rao–Blackwell), over the sweeps after the
+burn-in.  With annealing the inverse temperature rises to 1 over the first sweeps of the burn-in.  R̂ compares the halves of all
+chains with each other (Gelman et al. 2013, sec. 11.4); standard errors are those of the means of the halves.
+Source: Teh (2003), sec. 2.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit
+
+from herdcli.errors import BadUsage
+from herdcli.markov.model.boltzmann import boltzmann, colours
+from herdcli.markov.model.network import Factor, Network
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+
+@dataclass
+class State:
+    """x (N, chains) float64 of 0 and 1; sums over kept sweeps by half of the run, (2, N, chains)."""
+
+    x: Array
+    probability: Array
+    on: Array
+    pair: Array  # (pairs,) how often both units were on
+    step: int
+
+
+class Gibbs:
+    """`gibbs`: a step is a sweep."""
+
+    note = ""
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
+        if settings.annealing > settings.burn_in:
+            hint = f"--burn-in {settings.annealing} or more"
+            raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
+        self.machine = boltzmann(network, "gibbs")
+        self.parts = [part[~self.machine.held[part]] for part in colours(self.machine.W)]
+        self.rows = [(part, self.machine.W[part]) for part in self.parts]
+        held = self.machine.held
+        pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in network.factors()}
+        self.pairs = np.array(sorted(pair for pair in pairs if len(pair) == 2), dtype=np.int64).reshape(-1, 2)
+
+    def init(self) -> State:
+        """Fair coins."""
+        shape = (self.network.count, self.settings.chains)
+        x = (generator(self.settings.seed, Stream.CHAINS, unit=1).random(shape) < 0.5).astype(np.float64)
+        x[self.machine.held] = 0
+        return State(x, np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros(len(self.pairs)), 0)
+
+    def step(self, state: State) -> State:
+        """One sweep of every chain."""
+        random = generator(self.settings.seed, Stream.CHAINS, step=state.step)
+        kept = state.step - self.settings.burn_in
+        half = int(kept >= (self.steps - self.settings.burn_in) // 2)
+        cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
+        for part, W in self.rows:
+            p = expit(cold * (W @ state.x + self.machine.b[part, None]))
+            state.x[part] = random.random(p.shape) < p
+            if kept >= 0:
+                state.probability[half, part] += p
+        if kept >= 0:
+            state.on[half] += state.x
+            state.pair += np.einsum("pc,pc->p", state.x[self.pairs[:, 0]], state.x[self.pairs[:, 1]])
+        state.step += 1
+        return state
+
+    def done(self, state: State) -> bool:
+        """Only after all sweeps."""
+        return False
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the means."""
+        return state.probability.nbytes, "the means of the chains"
+
+    def rhat(self, state: State) -> Array:
+        """(N,) √(((n−1)/n·W + B/n)/W) over the 2·chains half runs of n sweeps; 1 for units that never moved in any."""
+        n = (self.steps - self.settings.burn_in) // 2
+        means = np.concatenate(list(state.on), axis=1) / n
+        within = (means * (1 - means)).mean(axis=1) * n / max(1, n - 1)
+        between = means.var(axis=1, ddof=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.sqrt((n - 1) / n + between / within)
+        return np.where(within > 0, ratio, np.where(between > 0, np.inf, 1.0))
+
+    def result(self, state: State) -> Result:
+        """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
+        from herdcli.markov.algorithms import Result
+
+        n, held = (self.steps - self.settings.burn_in) // 2, self.machine.held
+        halves = np.concatenate(list(state.probability), axis=1) / n
+        m = halves.mean(axis=1)
+        error = halves.std(axis=1, ddof=1) / np.sqrt(halves.shape[1])
+        nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
+        errors = [np.zeros(1) if held[i] else np.array([error[i], error[i]]) for i in range(len(m))]
+        draws = 2 * n * self.settings.chains
+        on = state.on.sum(axis=(0, 2)) / draws
+        cliques: list[Factor] = []
+        for (i, j), both in zip(self.pairs.tolist(), state.pair / draws, strict=True):
+            cliques.append(((i, j), np.array([[1 - on[i] - on[j] + both, on[j] - both], [on[i] - both, both]])))
+        worst = float(self.rhat(state).max(initial=1.0))
+        attributes = {
+            "log_z": np.nan,
+            "free_energy": np.nan,
+            "iterations": state.step,
+            "converged": worst < 1.05,
+            "residual": worst - 1,
+            "standard_error": errors,
+        }
+        return Result(nodes, cliques, attributes)

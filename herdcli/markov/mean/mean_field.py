@@ -1,0 +1,142 @@
+"""Naive mean field and TAP on Boltzmann machines, with covariances by linear response.
+
+mean field  m_i = σ(Σ_j W_ij m_j + b_i)                                                        (2.38)
+TAP         m_i = σ(Σ_j W_ij m_j + b_i + ½(1 − 2 m_i) Σ_j W_ij² m_j (1 − m_j))                 (2.44, its sign corrected)
+Units of one colour are updated at once, so that a sweep of mean field never raises the free energy (2.37).
+Covariances are ∂m_i/∂b_j, the inverse of the second derivatives of the free energy (2.48, 2.49).  Source: Teh (2003), sec. 2.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import diags
+from scipy.special import expit
+
+from herdcli.markov.bethe import starts
+from herdcli.markov.model.boltzmann import boltzmann, colours
+from herdcli.markov.model.network import Factor, Network
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.markov.algorithms import Result, Settings
+
+
+@dataclass
+class State:
+    """Means (N,), and a residual and a free energy a sweep."""
+
+    mean: Array
+    residual: Array
+    free_energy: Array
+    step: int
+
+
+class MeanField:
+    """`mean-field` and `tap`."""
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
+        self.machine = boltzmann(network, settings.algorithm)
+        self.squares = self.machine.W.multiply(self.machine.W).tocsr() * (settings.algorithm == "tap")
+        self.colours = [part[~self.machine.held[part]] for part in colours(self.machine.W)]
+        self.rows = [(part, self.machine.W[part], self.squares[part]) for part in self.colours]
+
+    def init(self) -> State:
+        """Means of one half, or random ones; 0 for what evidence holds."""
+        cardinality = self.network.cardinality
+        last = starts.marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
+        mean = np.where(self.machine.held, 0.0, last)
+        return State(mean, np.empty(0), np.empty(0), 0)
+
+    def step(self, state: State) -> State:
+        """One sweep, colour by colour; TAP solves each unit's equation for its own m by Newton's method."""
+        m, largest = state.mean, 0.0
+        for part, W, squares in self.rows:
+            field, reaction = W @ m + self.machine.b[part], squares @ (m * (1 - m))
+            new = _solve(field, reaction, m[part])
+            largest = max(largest, float(np.abs(new - m[part]).max(initial=0.0)))
+            m[part] = (1 - self.settings.damping) * new + self.settings.damping * m[part]
+        return State(m, np.append(state.residual, largest), np.append(state.free_energy, self.free_energy(m)), state.step + 1)
+
+    def free_energy(self, m: Array) -> float:
+        """2.37; with the third term of Plefka's expansion (2.43) for TAP."""
+        variance = m * (1 - m)
+        energy = -0.5 * m @ (self.machine.W @ m) - self.machine.b @ m - 0.25 * variance @ (self.squares @ variance)
+        entropy = sum(float(np.sum(p * np.log(np.where(p > 0, p, 1.0)))) for p in (m, 1 - m))
+        return float(energy + entropy - self.machine.constant)
+
+    def done(self, state: State) -> bool:
+        """Is the residual at the tolerance?  (NaN is not.)"""
+        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the dense inverse."""
+        free = int((~self.machine.held).sum())
+        return 24 * free**2 if self.settings.linear_response else 8 * free, "the linear response"
+
+    def result(self, state: State) -> Result:
+        """Marginals of units, and of pairs as if independent (linear response: with its covariances)."""
+        from herdcli.markov.algorithms import Result
+        from herdcli.markov.model.beliefs import certificate
+
+        m, held = state.mean, self.machine.held
+        nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
+        pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in self.network.factors()}
+        cliques: list[Factor] = [(pair, np.outer(nodes[pair[0]], nodes[pair[1]])) for pair in sorted(pairs) if len(pair) == 2]
+        energy = self.free_energy(m)
+        warning = self._outside(m) if self.settings.algorithm == "tap" else ""
+        covariance = self.covariance(m) if self.settings.linear_response else None
+        attributes = certificate(energy, self.done(state), state.step, state.residual, state.free_energy, covariance=covariance)
+        return Result(nodes, cliques, attributes, warning)
+
+    def _outside(self, m: Array) -> str:
+        """What is wrong with TAP here, "" for nothing.
+
+        Plefka's expansion in the couplings converges for the model of Sherrington & Kirkpatrick while Σ_j J_ij² (1 − s_j²)² < 1
+        with s = 2m − 1 and J = W/4 (spins of ±1), that is Σ_j W_ij² (m_j(1 − m_j))² < 1.  And on any network TAP's terms are
+        corrections only while the free energy stays above the least energy and the logarithm of all states, which bound it.
+        Source: Plefka (1982), eq. 12.
+        """
+        variance = m * (1 - m)
+        largest = float((self.squares @ variance**2).max(initial=0.0))
+        if largest >= 1:
+            return f"tap is outside Plefka's range: the largest Σ_j W_ij² (m_j(1 − m_j))² is {largest:.3g}, its expansion needs less than 1"
+        W, b, held = self.machine.W, self.machine.b, self.machine.held
+        most = float(np.maximum(b[~held], 0.0).sum() + 0.5 * np.maximum(W.data, 0.0).sum()) + self.machine.constant
+        most += float((~held).sum()) * np.log(2.0)
+        if -self.free_energy(m) > most + 1e-9 * abs(most):
+            return f"tap is outside Plefka's range: its log Z of {-self.free_energy(m):.6g} is above {most:.6g}, which no log Z can be"
+        return ""
+
+    def covariance(self, m: Array) -> Array:
+        """(N, N) covariances of x_i and x_j; zero where evidence holds one."""
+        free = np.flatnonzero(~self.machine.held)
+        variance = m * (1 - m)
+        skew = 1 - 2 * m
+        curvature = diags(1 / variance[free] + (self.squares @ variance)[free])
+        mixed = self.machine.W + 0.5 * diags(skew) @ self.squares @ diags(skew)
+        made = np.zeros((len(m), len(m)))
+        made[np.ix_(free, free)] = np.linalg.inv((curvature - mixed[free][:, free]).toarray())
+        return made
+
+
+def _solve(field: Array, reaction: Array, start: Array) -> Array:
+    """m of logit m = field + ½(1 − 2m)·reaction: one root, as the left side rises and the right one falls with m."""
+    t = np.log(np.clip(start, 1e-300, None)) - np.log1p(-np.clip(start, None, 1 - 1e-16))
+    low, high = field - 0.5 * reaction, field + 0.5 * reaction
+    t = np.clip(t, low, high)
+    for _ in range(100):
+        m = expit(t)
+        excess = t - field - 0.5 * (1 - 2 * m) * reaction
+        low, high = np.where(excess < 0, t, low), np.where(excess > 0, t, high)
+        newton = t - excess / (1 + reaction * m * (1 - m))
+        following = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+        if np.array_equal(following, t) or np.abs(following - t).max(initial=0.0) < 1e-15 * (1 + np.abs(t).max(initial=0.0)):
+            t = following
+            break
+        t = following
+    result: Array = expit(t)
+    return result

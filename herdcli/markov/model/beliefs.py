@@ -1,0 +1,131 @@
+"""The `beliefs` artifact: marginals of variables and of cliques, log Z, and how they were had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.model.network import Factor, Network
+from herdcli.schema import Array, array, require_offsets, require_place
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One entry an iteration: the residual of the fixed-point equations and the free energy."""
+
+    residual: Array = array("t", "largest change that one more update would make", kind="f")
+    free_energy: Array = array("t", "free energy of the algorithm, NaN where it was not computed", kind="f")
+
+
+def no_trace() -> Trace:
+    """The trace of an algorithm that does not iterate."""
+    return Trace(np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Marginals of N variables, one after the other, and of cliques (the factors of the network, or pairs).
+
+    log_z       log Σ_x Π f_a(x) over the states that agree with the evidence, natural logarithm; with observed
+                marginals minus the least divergence.  free_energy  −log_z of the approximation.
+    consistency_gap  largest difference between a variable's marginal and that of a clique.
+    covariance  (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
+    """
+
+    node: Array = array("P", "marginals of all variables", kind="f", low=0, high=1 + 1e-9)
+    node_offset: Array = array("N", "where each variable's marginal begins, and the end", kind="iu")
+    clique_scope: Array = array("S", "variables of all cliques", kind="iu")
+    clique_scope_offset: Array = array("C", "where each clique's variables begin, and the end", kind="iu")
+    clique: Array = array("Q", "marginals of all cliques, last variable fastest", kind="f", low=0, high=1 + 1e-9)
+    clique_offset: Array = array("C", "where each clique's marginal begins, and the end", kind="iu")
+    algorithm: str = ""
+    converged: bool = True
+    iterations: int = 0
+    residual: float = 0.0
+    log_z: float = 0.0
+    free_energy: float = 0.0
+    consistency_gap: float = 0.0
+    scaling_updates: int = 0
+    propagation_updates: int = 0
+    fixed_point_energy: Array | None = array("K", "free energies of the fixed points found by restarts", kind="f", optional=True)
+    fixed_point_runs: Array | None = array("K", "how many runs ended in each", kind="iu", optional=True)
+    trace: Trace = field(default_factory=no_trace)
+    covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
+    standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
+    names: list[str] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts are divided as they are long."""
+        require_offsets("node_offset", self.node_offset, len(self.node), "node")
+        require_offsets("clique_scope_offset", self.clique_scope_offset, len(self.clique_scope), "clique_scope")
+        require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
+        require_place("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
+        if self.names is not None and len(self.names) != len(self.node_offset) - 1:
+            raise DataError(f"/names has {len(self.names)} names for {len(self.node_offset) - 1} variables")
+
+    def marginals(self) -> list[Array]:
+        """The marginal of each variable."""
+        return np.split(self.node, self.node_offset[1:-1])
+
+
+def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any) -> Beliefs:
+    """Beliefs over the variables of `network` from those of the conditioned one, where evidence has one state."""
+    full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)]
+    if (errors := more.get("standard_error")) is not None:
+        more["standard_error"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(errors)])
+    pairs = [(scope, _expanded(scope, p, network, evidence)) for scope, p in cliques]
+    return Beliefs(
+        np.concatenate(full),
+        _offsets(len(p) for p in full),
+        np.array([i for scope, _ in pairs for i in scope], dtype=np.int64),
+        _offsets(len(scope) for scope, _ in pairs),
+        np.concatenate([p.ravel() for _, p in pairs]) if pairs else np.empty(0),
+        _offsets(p.size for _, p in pairs),
+        consistency_gap=_gap(full, pairs),
+        names=network.names,
+        **more,
+    )
+
+
+def certificate(energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any) -> dict[str, Any]:
+    """Attributes of `Beliefs` of an iterative algorithm, from its free energy at the end and its two traces."""
+    told = {
+        "log_z": -energy,
+        "free_energy": energy,
+        "converged": converged,
+        "iterations": iterations,
+        "residual": float(residual[-1]) if len(residual) else 0.0,
+        "trace": Trace(residual, free_energy),
+    }
+    return told | more
+
+
+def check(beliefs: Beliefs, count: int | None = None) -> None:
+    """Raise DataError where two results are not about the same variables."""
+    if count is not None and len(beliefs.node_offset) - 1 != count:
+        raise DataError(f"has marginals of {len(beliefs.node_offset) - 1} variables, expected {count}")
+
+
+def _offsets(lengths: Any) -> Array:
+    return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int64)
+
+
+def _expanded(scope: tuple[int, ...], p: Array, network: Network, evidence: Mapping[int, int]) -> Array:
+    if evidence.keys().isdisjoint(scope):
+        return p
+    made = np.zeros([int(network.cardinality[i]) for i in scope])
+    made[tuple(slice(evidence[i], evidence[i] + 1) if i in evidence else slice(None) for i in scope)] = p
+    return made
+
+
+def _gap(nodes: Sequence[Array], cliques: Sequence[Factor]) -> float:
+    largest = 0.0
+    for scope, p in cliques:
+        for axis, i in enumerate(scope):
+            others = tuple(k for k in range(p.ndim) if k != axis)
+            largest = max(largest, float(np.abs(p.sum(axis=others) - nodes[i]).max()))
+    return largest

@@ -1,0 +1,217 @@
+"""What a model is fitted to: clusters of variables with their marginals, or with expectations of features.
+
+The answer is the distribution of largest entropy, or nearest to a base network P0, that has them:
+
+    P(x) ∝ P0(x) exp(Σ_a λ_a(x_a)),  or with features  P(x) ∝ P0(x) exp(Σ_a θ_a·f_a(x_a)),
+
+which is also the maximum likelihood fit where they come from rows.  Source: Teh (2003), sec. 6.2 and 6.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.markov.model.network import Factor, Network, build
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Variables and what is known of them.
+
+    target    their marginal, one axis a variable; with features the d expectations.
+    features  (d, one axis a variable), None where the whole marginal is given.
+    """
+
+    scope: tuple[int, ...]
+    target: Array
+    features: Array | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Clusters over variables.  base  fixed factors of P0, over the same variables."""
+
+    cardinality: Array
+    clusters: list[Cluster]
+    base: Network | None = None
+    names: list[str] | None = None
+    shape: Array | None = None
+    rows: Rows | None = None
+
+    @property
+    def base_factors(self) -> list[Factor]:
+        """The factors of P0."""
+        return [] if self.base is None else [(scope, table) for scope, table in self.base.factors() if scope]
+
+    def as_network(self) -> Network:
+        """Scopes of clusters and base with tables of ones: what inference costs depends on nothing else."""
+        return self.network([np.ones(self.shape_of(cluster.scope)) for cluster in self.clusters])
+
+    def shape_of(self, scope: tuple[int, ...]) -> list[int]:
+        """The number of states of each variable of a scope."""
+        return [int(self.cardinality[i]) for i in scope]
+
+    def network(self, factors: Sequence[Array]) -> Network:
+        """P0 and one factor a cluster."""
+        own = [(cluster.scope, table) for cluster, table in zip(self.clusters, factors, strict=True)]
+        return build(self.cardinality, [*self.base_factors, *own], names=self.names, shape=self.shape)
+
+    def has_features(self) -> bool:
+        """Is there an expectation among the constraints?"""
+        return any(cluster.features is not None for cluster in self.clusters)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """x (n, N) states of training rows, weight (n,) of sum one."""
+
+    x: Array
+    weight: Array
+
+    def marginal(self, scope: tuple[int, ...], shape: Sequence[int], smoothing: float = 0.0) -> Array:
+        """The empirical marginal, with `smoothing` rows' worth of uniform distribution mixed in."""
+        index = np.ravel_multi_index([self.x[:, i] for i in scope], list(shape))
+        p = np.bincount(index, self.weight, int(np.prod(shape)))
+        share = smoothing / (len(self.x) + smoothing)
+        mixed: Array = ((1 - share) * p + share / len(p)).reshape(shape)
+        return mixed
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The joint tables of all pairs of variables: table (Σ card, Σ card), block (i, j) is P(x_i, x_j)."""
+
+    cardinality: Array
+    table: Array
+    offset: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offset", np.concatenate(([0], np.cumsum(self.cardinality))))
+
+    def single(self) -> Array:
+        """(Σ card,) the marginals of all variables, flat."""
+        return np.diag(self.table).copy()
+
+    def of(self, i: int, j: int) -> Array:
+        """P(x_i, x_j)."""
+        block: Array = self.table[self.offset[i] : self.offset[i + 1], self.offset[j] : self.offset[j + 1]].copy()
+        return block
+
+    def information(self) -> Array:
+        """(N, N) mutual information in nats, 0 on the diagonal."""
+        p = self.single()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(self.table > 0, self.table * np.log(self.table / np.outer(p, p)), 0.0)
+        return self.sums(terms)
+
+    def sums(self, terms: Array) -> Array:
+        """(N, N) sums over the blocks, 0 on the diagonal."""
+        starts = self.offset[:-1]
+        found: Array = np.maximum(np.add.reduceat(np.add.reduceat(terms, starts, axis=0), starts, axis=1), 0.0)
+        np.fill_diagonal(found, 0.0)
+        return found
+
+
+ONE_HOT = 1 << 24  # entries made at once
+
+
+def pairs(rows: Rows, cardinality: Array, smoothing: float = 0.0) -> Pairs:
+    """All pair marginals of rows."""
+    offset = np.concatenate(([0], np.cumsum(cardinality)))
+    size = int(offset[-1])
+    table, step = np.zeros((size, size)), max(1, ONE_HOT // size)
+    for start in range(0, len(rows.x), step):
+        x = rows.x[start : start + step]
+        hot = np.zeros((len(x), size))
+        hot[np.arange(len(x))[:, None], x + offset[:-1]] = 1.0
+        table += (hot * rows.weight[start : start + step, None]).T @ hot
+    share = smoothing / (len(rows.x) + smoothing)
+    flat = np.outer(1 / np.repeat(cardinality, cardinality), 1 / np.repeat(cardinality, cardinality))
+    for i, (first, last) in enumerate(pairwise(offset.tolist())):
+        flat[first:last, first:last] = np.eye(last - first) / cardinality[i]
+    return Pairs(np.asarray(cardinality), (1 - share) * table + share * flat)
+
+
+def from_scopes(
+    rows: Rows, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: Pairs | None = None
+) -> list[Cluster]:
+    """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none.
+
+    known  marginals of all pairs with the same smoothing, so that the rows need not be counted for each.
+    """
+    kept = maximal(scopes)
+    covered = {i for scope in kept for i in scope}
+    kept += [(i,) for i in range(len(cardinality)) if i not in covered]
+    states = cardinality.tolist()
+    return [
+        Cluster(scope, known.of(*scope) if known and len(scope) == 2 else rows.marginal(scope, [states[i] for i in scope], smoothing))
+        for scope in kept
+    ]
+
+
+def maximal(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The scopes that are not inside another one, each once and in the order given."""
+    unique = {frozenset(scope): scope for scope in reversed(list(scopes))}
+    owners: dict[int, list[frozenset[int]]] = {}
+    for members in unique:
+        for i in members:
+            owners.setdefault(i, []).append(members)
+    rarest = {members: min((owners[i] for i in members), key=len, default=[]) for members in unique}
+    kept = [scope for members, scope in unique.items() if not any(members < other for other in rarest[members])]
+    return kept[::-1]
+
+
+def check(problem: Problem) -> Problem:
+    """The problem itself.  Raises DataError for scopes, marginals or features that cannot be, BadUsage for a base of other variables."""
+    n = len(problem.cardinality)
+    if problem.base is not None and not np.array_equal(problem.base.cardinality, problem.cardinality):
+        raise BadUsage(f"--base has {problem.base.count} variables, or other numbers of states, than the data's {n}")
+    for a, cluster in enumerate(problem.clusters):
+        for i in cluster.scope:
+            if not 0 <= i < n:
+                raise DataError(f"cluster {a} names variable {i}, there are {n} (0 to {n - 1})")
+        if len(set(cluster.scope)) != len(cluster.scope):
+            raise DataError(f"cluster {a} names a variable twice")
+        _check_target(a, cluster, problem.shape_of(cluster.scope))
+    _check_agreement(problem)
+    return problem
+
+
+def _check_target(a: int, cluster: Cluster, shape: list[int]) -> None:
+    if cluster.features is not None:
+        low, high = (side.reshape(len(side), -1) for side in (cluster.features, cluster.features))
+        if list(cluster.features.shape[1:]) != shape or len(cluster.target) != len(cluster.features):
+            raise DataError(f"cluster {a}: a feature has one value for each of {int(np.prod(shape))} states")
+        outside = (cluster.target < low.min(axis=1)) | (cluster.target > high.max(axis=1))
+        if outside.any():
+            d = int(np.argmax(outside))
+            raise DataError(
+                f"cluster {a}: the expectation {cluster.target[d]:g} of feature {d} is outside its values "
+                f"{low[d].min():g} to {high[d].max():g}"
+            )
+        return
+    p = cluster.target
+    if list(p.shape) != shape:
+        raise DataError(f"cluster {a} has {p.size} values, its variables have {int(np.prod(shape))} states")
+    if not np.isfinite(p).all() or (p < 0).any():
+        raise DataError(f"cluster {a} has a value that is negative or not finite")
+    if abs(p.sum() - 1) > 1e-6:
+        raise DataError(f"the marginal of cluster {a} sums to {p.sum():.6g}, not to 1")
+
+
+def _check_agreement(problem: Problem) -> None:
+    """Marginals of one variable in two clusters must be the same."""
+    known: dict[int, tuple[int, Array]] = {}
+    for a, cluster in enumerate(problem.clusters):
+        for axis, i in enumerate(cluster.scope if cluster.features is None else ()):
+            p = cluster.target.sum(axis=tuple(k for k in range(cluster.target.ndim) if k != axis))
+            first, q = known.setdefault(i, (a, p))
+            if np.abs(p - q).max() > 1e-6:
+                name = problem.names[i] if problem.names else f"x{i}"
+                raise DataError(f"clusters {first} and {a} give {name} different marginals, by {np.abs(p - q).max():.3g}")

@@ -1,0 +1,271 @@
+"""The `network` artifact: discrete variables and factors, stored flat, with what is observed of it.
+
+P(x) = (1/Z) Π_a f_a(x_a).  Tables are in C order: the last variable of a scope runs fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError, NegativeResult
+from herdcli.markov.model.fit import Fit
+from herdcli.schema import Array, array, require_offsets, require_picture, require_place
+
+Factor = tuple[tuple[int, ...], Array]
+MOST_AXES = 60  # NumPy arrays have at most 64
+
+
+@dataclass(frozen=True)
+class Network:
+    """Variables 0 … N−1 and F factors; factor a has scope[scope_offset[a]:scope_offset[a+1]] and the table alike.
+
+    observed, observed_marginal  variables whose marginals are given (generalised inference), and those marginals one
+                                 after the other.  directed  factor a is P(last of its scope | the others).
+    """
+
+    cardinality: Array = array("N", "number of states of each variable", kind="iu")
+    scope: Array = array("S", "variables of all factors, factor by factor", kind="iu")
+    scope_offset: Array = array("A", "where each factor's scope begins, and the end", kind="iu")
+    table: Array = array("T", "values of all factors, last variable of a scope fastest", kind="f")
+    table_offset: Array = array("A", "where each factor's table begins, and the end", kind="iu")
+    observed: Array | None = array("V", "variables with a given marginal", kind="iu", optional=True)
+    observed_marginal: Array | None = array("O", "those marginals, one after the other", kind="f", optional=True)
+    shape: Array | None = array("2", "rows and columns of a lattice", kind="iu", optional=True)
+    names: list[str] | None = None
+    states: list[str] | None = None  # names of all states, variable by variable
+    directed: bool = False
+    fit: Fit | None = None  # how it was learned
+
+    def validate(self) -> None:
+        """Raise DataError for whatever no network can have."""
+        validate(self)
+
+    @property
+    def count(self) -> int:
+        """Number of variables."""
+        return len(self.cardinality)
+
+    @property
+    def factor_count(self) -> int:
+        """Number of factors."""
+        return len(self.scope_offset) - 1
+
+    def scope_of(self, a: int) -> tuple[int, ...]:
+        """The variables of factor a."""
+        return tuple(self.scope[self.scope_offset[a] : self.scope_offset[a + 1]].tolist())
+
+    def factors(self) -> Iterator[Factor]:
+        """Scope and table of every factor, the table with one axis a variable."""
+        scope, starts = self.scope.tolist(), self.scope_offset.tolist()
+        cardinality, cells = self.cardinality.tolist(), self.table_offset.tolist()
+        for a in range(self.factor_count):
+            variables = tuple(scope[starts[a] : starts[a + 1]])
+            yield variables, self.table[cells[a] : cells[a + 1]].reshape([cardinality[i] for i in variables])
+
+    def name(self, i: int) -> str:
+        """The name of a variable, else x and its number."""
+        return self.names[i] if self.names else f"x{i}"
+
+    def observations(self) -> dict[int, Array]:
+        """The marginals that were stored with the network."""
+        if self.observed is None or self.observed_marginal is None:
+            return {}
+        ends = np.cumsum(self.cardinality[self.observed])
+        parts = np.split(self.observed_marginal, ends[:-1])
+        return dict(zip(self.observed.tolist(), parts, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditioned(Network):
+    """A network under evidence.  cardinality_before  (N,) the numbers of states without it; scopes are those without it too."""
+
+    cardinality_before: Array
+
+
+def states_before(network: Network) -> Array:
+    """The number of states of each variable before any evidence."""
+    return network.cardinality_before if isinstance(network, Conditioned) else network.cardinality
+
+
+def build(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more: Any) -> Network:
+    """A network of scopes and tables (any shape with the right number of values, C order)."""
+    factors = list(factors)
+    lengths = [len(scope) for scope, _ in factors]
+    sizes = [np.size(table) for _, table in factors]
+    scope = np.array([i for scope, _ in factors for i in scope], dtype=np.int64)
+    table = np.concatenate([np.ravel(table) for _, table in factors]) if factors else np.empty(0)
+    return Network(
+        np.asarray(cardinality, dtype=np.int64),
+        scope,
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        table.astype(np.float64),
+        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        **more,
+    )
+
+
+def validate(network: Network) -> Network:
+    """The network itself.  Raises DataError, naming the factor, for whatever no network can have."""
+    n, cardinality = network.count, network.cardinality
+    if n == 0:
+        raise DataError("the network has no variables")
+    if (bad := np.flatnonzero(cardinality < 1)).size:
+        raise DataError(f"variable {bad[0]} has cardinality {cardinality[bad[0]]}, expected 1 or more")
+    for what, flat, offset in (("scope", network.scope, network.scope_offset), ("table", network.table, network.table_offset)):
+        require_offsets(f"{what}_offset", offset, len(flat), what)
+    if len(network.scope) and (network.scope.min() < 0 or network.scope.max() >= n):
+        at = int(np.flatnonzero((network.scope < 0) | (network.scope >= n))[0])
+        a = int(np.searchsorted(network.scope_offset, at, side="right")) - 1
+        raise DataError(f"factor {a} names variable {network.scope[at]}, there are {n} (0 to {n - 1})")
+    for a in np.flatnonzero(_suspects(network)).tolist():
+        _check_factor(network, a)
+    _check_extras(network)
+    for i, marginal in network.observations().items():
+        check_marginal(network, i, marginal)
+    return network
+
+
+def _check_extras(network: Network) -> None:
+    """Names, lattice and observed variables belong to the variables there are."""
+    if network.names is not None and len(network.names) != network.count:
+        raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
+    if network.states is not None and len(network.states) != int(network.cardinality.sum()):
+        raise DataError(f"/states has {len(network.states)} names for {int(network.cardinality.sum())} states")
+    require_picture(network.shape, network.count, "shape", "variables")
+    if (network.observed is None) != (network.observed_marginal is None):
+        raise DataError("/observed and /observed_marginal are there both or not at all")
+    if network.observed is None or network.observed_marginal is None:
+        return
+    require_place("/observed", network.observed, network.count, "a variable")
+    if int(network.cardinality[network.observed].sum()) != len(network.observed_marginal):
+        raise DataError(f"/observed_marginal has {len(network.observed_marginal)} values, the observed variables have other states")
+
+
+def _suspects(network: Network) -> Array:
+    """(F,) which factors cannot be right: told apart for all at once, explained one by one."""
+    owner = np.repeat(np.arange(network.factor_count), np.diff(network.scope_offset))
+    sizes, largest = np.zeros(network.factor_count), np.zeros(network.factor_count)
+    np.add.at(sizes, owner, np.log(network.cardinality[network.scope]))
+    cells = np.diff(network.table_offset)
+    row = np.repeat(np.arange(network.factor_count), cells)
+    np.fmax.at(largest, row, network.table)
+    wrong = (np.diff(network.scope_offset) > MOST_AXES) | (np.abs(np.log(np.maximum(cells, 0.5)) - sizes) > 1e-9) | ~(largest > 0)
+    wrong[row[~np.isfinite(network.table) | (network.table < 0)]] = True
+    pairs = np.sort(owner * network.count + network.scope)
+    wrong[pairs[1:][pairs[1:] == pairs[:-1]] // network.count] = True
+    return wrong
+
+
+def _check_factor(network: Network, a: int) -> None:
+    scope = network.scope_of(a)
+    if len(set(scope)) != len(scope):
+        raise DataError(f"factor {a} names variable {next(i for i in scope if scope.count(i) > 1)} twice")
+    if len(scope) > MOST_AXES:
+        raise DataError(f"factor {a} has {len(scope)} variables, at most {MOST_AXES} can be handled")
+    table = network.table[network.table_offset[a] : network.table_offset[a + 1]]
+    states = [int(network.cardinality[i]) for i in scope]
+    if len(table) != int(np.prod(states, dtype=object)):
+        shape = " × ".join(map(str, states)) or "1"
+        raise DataError(f"factor {a} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({shape})")
+    if not np.isfinite(table).all() or (table < 0).any():
+        at = int(np.flatnonzero(~np.isfinite(table) | (table < 0))[0])
+        raise DataError(f"factor {a}: value {at} is {table[at]:g}, potentials are finite and not negative")
+    if not table.any():
+        raise DataError(f"factor {a} is zero everywhere, so no state has a probability")
+
+
+def check_marginal(network: Network, i: int, marginal: Array) -> Array:
+    """A marginal of variable i, as float64 that sums to one.  Raises DataError for one that cannot be."""
+    p = np.asarray(marginal, dtype=np.float64)
+    states, name = int(network.cardinality[i]), network.name(i)
+    if len(p) != states:
+        raise DataError(f"the marginal of {name} has {len(p)} values, the variable has {states} states")
+    if not np.isfinite(p).all() or (p < 0).any():
+        raise DataError(f"the marginal of {name} has a value that is negative or not finite")
+    if abs(p.sum() - 1) > 1e-6:
+        raise DataError(f"the marginal of {name} sums to {p.sum():.6g}, not to 1")
+    normalised: Array = p / p.sum()
+    return normalised
+
+
+def condition(network: Network, evidence: Mapping[int, int]) -> Network:
+    """The network with some variables held at one state: they keep their number and have cardinality 1.
+
+    log Z of the result is log P(evidence) + log Z.  Raises NegativeResult if a factor then is zero everywhere.
+    """
+    if not evidence:
+        return network
+    cardinality = network.cardinality.copy()
+    for i, state in evidence.items():
+        check_state(network, i, state)
+        cardinality[i] = 1
+    factors: list[Factor] = []
+    for scope, table in network.factors():
+        if not evidence.keys().isdisjoint(scope):
+            table = table[tuple(slice(evidence[i], evidence[i] + 1) if i in evidence else slice(None) for i in scope)]
+            if not table.any():
+                held = ", ".join(f"{network.name(i)}={evidence[i]}" for i in scope if i in evidence)
+                raise NegativeResult(f"the evidence has probability 0: no state is possible with {held}")
+        factors.append((scope, table))
+    flat = build(cardinality, factors)
+    made = Conditioned(
+        cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
+        names=network.names, shape=network.shape, cardinality_before=states_before(network),
+    )  # fmt: skip
+    kept = {i: p for i, p in network.observations().items() if i not in evidence}
+    return observe(made, kept)
+
+
+def reduced(network: Network, factor: Factor) -> Factor:
+    """A factor without its variables of one state, which are constants."""
+    scope, table = factor
+    free = tuple(i for i in scope if network.cardinality[i] > 1)
+    return free, table.reshape([int(network.cardinality[i]) for i in free])
+
+
+def reordered(network: Network, order: Sequence[int]) -> Network:
+    """The same distribution with variable order[j] as variable j, without the record of a fit.  order is a permutation."""
+    place = np.argsort(np.asarray(order, dtype=np.int64))
+    ends = np.concatenate(([0], np.cumsum(network.cardinality)))
+    states, names = network.states, network.names
+    return replace(
+        network,
+        cardinality=network.cardinality[list(order)],
+        scope=place[network.scope],
+        observed=None if network.observed is None else place[network.observed],
+        names=None if names is None else [names[i] for i in order],
+        states=None if states is None else [name for i in order for name in states[ends[i] : ends[i + 1]]],
+        shape=None,
+        fit=None,
+    )
+
+
+def check_state(network: Network, i: int, state: int) -> None:
+    """Raise DataError unless variable i exists and has this state."""
+    if not 0 <= i < network.count:
+        raise DataError(f"the evidence names variable {i}, there are {network.count} (0 to {network.count - 1})")
+    if not 0 <= state < network.cardinality[i]:
+        raise DataError(f"the evidence gives {network.name(i)} the state {state}, it has {network.cardinality[i]}")
+
+
+def observe(network: Network, marginals: Mapping[int, Array]) -> Network:
+    """The network with these observed marginals in place of its own."""
+    if not marginals:
+        return replace(network, observed=None, observed_marginal=None)
+    order = sorted(marginals)
+    flat = np.concatenate([check_marginal(network, i, marginals[i]) for i in order])
+    return replace(network, observed=np.array(order, dtype=np.int64), observed_marginal=flat)
+
+
+def weigh(network: Network, likelihoods: Mapping[int, Array]) -> Network:
+    """The network with a factor more for each variable that has likelihood ("virtual", soft) evidence."""
+    extra: list[Factor] = [((i,), np.asarray(values, dtype=np.float64)) for i, values in sorted(likelihoods.items())]
+    if not extra:
+        return network
+    made = build(network.cardinality, [*network.factors(), *extra], names=network.names, shape=network.shape)
+    made = replace(made, observed=network.observed, observed_marginal=network.observed_marginal)
+    return validate(made)

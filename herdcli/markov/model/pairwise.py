@@ -1,0 +1,168 @@
+"""A network as nodes and edges, which is what messages are passed on.
+
+Factors over one variable become potentials, factors over the same pair are multiplied, and a factor over more becomes an
+auxiliary node whose states are the factor's non-zero cells, joined to each of its variables by a table of zeros and ones.
+Source: Weiss & Freeman (2001), sec. 2; the Bethe free energy of the reduction is that of the factor graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.model import support
+from herdcli.markov.model.network import Network
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """N nodes (`variables` of them the network's own) and E edges; see numpy_markov for the arrays of `arrays`.
+
+    log_scale  what was divided out of potentials and tables.  auxiliary  node -> (scope, cells) of a larger factor.
+    """
+
+    tail: Array
+    head: Array
+    cardinality: Array
+    node_offset: Array
+    potential: Array
+    table_offset: Array
+    table: Array
+    message_offset: Array
+    in_offset: Array
+    in_edge: Array
+    variables: int
+    log_scale: float
+    auxiliary: dict[int, tuple[tuple[int, ...], Array]]
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, auxiliary ones included."""
+        return len(self.cardinality)
+
+    @property
+    def edges(self) -> int:
+        """Number of (undirected) edges."""
+        return len(self.tail) // 2
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What the loops of `fast` take."""
+        return (
+            self.tail, self.head, self.cardinality, self.node_offset, self.potential, self.table_offset, self.table,
+            self.message_offset, self.in_offset, self.in_edge,
+        )  # fmt: skip
+
+    def degree(self) -> Array:
+        """(N,) the number of neighbours."""
+        return np.diff(self.in_offset)
+
+    def neighbours(self, i: int) -> Array:
+        """Nodes joined to i, in the order of the edges that enter it."""
+        found: Array = self.tail[self.in_edge[self.in_offset[i] : self.in_offset[i + 1]]]
+        return found
+
+    def entering(self, i: int) -> Array:
+        """Directed edges that enter i."""
+        found: Array = self.in_edge[self.in_offset[i] : self.in_offset[i + 1]]
+        return found
+
+    def scratch(self) -> Array:
+        """Work space of the loops."""
+        return np.empty(4 * int(self.cardinality.max()))
+
+    def table_of(self, e: int) -> Array:
+        """ψ of undirected edge e, rows the tail of directed edge 2e."""
+        rows, columns = self.cardinality[self.tail[2 * e]], self.cardinality[self.head[2 * e]]
+        found: Array = self.table[self.table_offset[e] : self.table_offset[e + 1]].reshape(rows, columns)
+        return found
+
+    def uniform_messages(self) -> Array:
+        """Messages that say nothing."""
+        return np.ones(int(self.message_offset[-1]))
+
+    def fixed_marginals(self, marginals: dict[int, Array]) -> tuple[Array, Array]:
+        """(N,) uint8 which nodes have a given marginal, and those marginals over all states, flat."""
+        fixed, target = np.zeros(self.nodes, dtype=np.uint8), np.zeros(int(self.node_offset[-1]))
+        for i, p in marginals.items():
+            fixed[i] = 1
+            target[self.node_offset[i] : self.node_offset[i + 1]] = p
+        return fixed, target
+
+
+def reduce(network: Network) -> Pairwise:
+    """The nodes and edges of a network, without the states and cells that zeros forbid.
+
+    Raises NegativeResult if the factors leave a variable no state.
+    """
+    kept = None if network.table.all() else support.domains(network)
+    units: list[Array] = [np.zeros(count) for count in network.cardinality.tolist()]
+    for unit, stays in zip(units, kept or (), strict=kept is not None):
+        unit[~stays] = -np.inf
+    pairs: dict[tuple[int, int], Array] = {}
+    auxiliary: dict[int, tuple[tuple[int, ...], Array]] = {}
+    log_scale = 0.0
+    states = network.cardinality.tolist()
+    for scope, table in network.factors():
+        wide = [i for i in scope if states[i] > 1]
+        with np.errstate(divide="ignore"):
+            logs = np.log(table.reshape([states[i] for i in wide]))
+        if kept is not None:
+            logs = np.where(support.within(np.isfinite(logs), [kept[i] for i in wide]), logs, -np.inf)
+        if not wide:
+            log_scale += float(logs)
+        elif len(wide) == 1:
+            units[wide[0]] = units[wide[0]] + logs
+        elif len(wide) == 2:
+            key = (min(wide), max(wide))
+            oriented = logs if key == tuple(wide) else logs.T
+            pairs[key] = pairs[key] + oriented if key in pairs else oriented
+        else:
+            node, cells = len(units), np.flatnonzero(np.isfinite(logs.ravel()))
+            auxiliary[node] = (tuple(wide), cells)
+            units.append(logs.ravel()[cells])
+            for i, at in zip(wide, np.unravel_index(cells, logs.shape), strict=True):
+                pairs[i, node] = np.where(np.arange(states[i])[:, None] == at[None], 0.0, -np.inf)
+    return _assembled(network, units, pairs, auxiliary, log_scale)
+
+
+def _assembled(
+    network: Network,
+    units: list[Array],
+    pairs: dict[tuple[int, int], Array],
+    auxiliary: dict[int, tuple[tuple[int, ...], Array]],
+    log_scale: float,
+) -> Pairwise:
+    tops = [float(unit.max()) for unit in units] + [float(table.max()) for table in pairs.values()]
+    if -np.inf in tops:
+        at = tops.index(-np.inf)
+        place = network.name(at) if at < len(units) else " and ".join(map(network.name, list(pairs)[at - len(units)]))
+        raise NegativeResult(f"no state has a probability: the factors leave {place} no state")
+    n, m = len(units), len(pairs)
+    edges = np.array(list(pairs), dtype=np.int32).reshape(-1, 2)
+    tail, head = edges.ravel(), edges[:, ::-1].ravel()
+    cardinality = np.array([len(unit) for unit in units], dtype=np.int32)
+    into = np.argsort(head, kind="stable").astype(np.int32)
+    parts = [np.exp(logs - top) for logs, top in zip([*units, *pairs.values()], tops, strict=True)]
+    return Pairwise(
+        tail=np.ascontiguousarray(tail),
+        head=np.ascontiguousarray(head),
+        cardinality=cardinality,
+        node_offset=_offsets(cardinality),
+        potential=np.concatenate(parts[:n]),
+        table_offset=_offsets(np.array([part.size for part in parts[n:]], dtype=np.int64)),
+        table=np.concatenate([part.ravel() for part in parts[n:]]) if m else np.empty(0),
+        message_offset=_offsets(cardinality[head]),
+        in_offset=_offsets(np.bincount(head, minlength=n)),
+        in_edge=into,
+        variables=network.count,
+        log_scale=log_scale + float(np.sum(tops)),
+        auxiliary=auxiliary,
+    )
+
+
+def _offsets(lengths: Array) -> Array:
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)

@@ -1,0 +1,121 @@
+"""Region graphs by the cluster variation method: outer regions, their intersections, and how often each one is counted.
+
+The Kikuchi free energy is Σ_r c_r Σ b_r log b_r minus the average log potential, over outer regions with c = 1 and inner ones
+with c_r = 1 − Σ_{s ⊋ r} c_s, so that every variable and every factor is counted once.  With factors for outer regions it is
+the Bethe free energy.  Source: Kikuchi (1951); Yedidia, Freeman & Weiss (2002); Teh (2003), sec. 2.4.3 and 6.5.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.markov.model.network import Network
+from herdcli.schema import Array
+
+MOST_CELLS = 1 << 22  # of the table of one region
+Scope = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """outer, inner  scopes, increasing.  count  of the inner ones.  parents  of each inner one, numbers of outer ones."""
+
+    outer: list[Scope]
+    inner: list[Scope]
+    count: list[int]
+    parents: list[list[int]]
+
+
+def find(network: Network, kind: str) -> Regions:
+    """Regions over the variables with more than one state: `edges` (the factors) or `plaquettes` (loops of 3 and 4 besides)."""
+    wide = network.cardinality > 1
+    scopes = {tuple(sorted(i for i in scope if wide[i])) for scope, _ in network.factors()}
+    scopes |= {(int(i),) for i in np.flatnonzero(wide)}
+    scopes.discard(())
+    if kind == "plaquettes":
+        scopes |= short_loops(scopes)
+    return closure(network, scopes)
+
+
+def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
+    """Triangles, and squares without a diagonal, of the graph in which the variables of a scope are joined."""
+    near: dict[int, set[int]] = defaultdict(set)
+    for scope in scopes:
+        for i in scope:
+            near[i] |= set(scope) - {i}
+    found: set[Scope] = set()
+    for i in near:
+        above = sorted(j for j in near[i] if j > i)
+        for at, j in enumerate(above):
+            for k in above[at + 1 :]:
+                if k in near[j]:
+                    found.add((i, j, k))
+                    continue
+                opposite = (m for m in near[j] & near[k] if m > i and m not in near[i])
+                found |= {tuple(sorted((i, j, k, m))) for m in opposite}
+    return found
+
+
+def closure(network: Network, scopes: Iterable[Scope]) -> Regions:
+    """The maximal ones of these scopes as outer regions, with all intersections of them.
+
+    Raises DataError for a region whose table would be too large.
+    """
+    holders: dict[int, list[Scope]] = defaultdict(list)
+    outer: list[Scope] = []
+    for scope in sorted(set(scopes), key=lambda scope: (-len(scope), scope)):
+        if not any(set(scope) <= set(other) for other in holders[scope[0]]):
+            outer.append(scope)
+            for i in scope:
+                holders[i].append(scope)
+    outer.sort()
+    for scope in outer:
+        cells = float(np.prod(network.cardinality[list(scope)], dtype=np.float64))
+        if cells > MOST_CELLS:
+            raise DataError(f"a region of {len(scope)} variables has {cells:.3g} states, at most {MOST_CELLS} can be handled")
+    every: set[Scope] = set(outer)
+    fresh = set(outer)
+    members: dict[int, set[Scope]] = defaultdict(set)
+    while fresh:
+        for scope in fresh:
+            for i in scope:
+                members[i].add(scope)
+        made = {tuple(sorted(set(a) & set(b))) for a in fresh for i in a for b in members[i] if a != b}
+        fresh = made - every
+        every |= fresh
+    inner = sorted(every - set(outer), key=lambda scope: (-len(scope), scope))
+    number = {scope: k for k, scope in enumerate(outer)}
+    count: dict[Scope, int] = dict.fromkeys(outer, 1)
+    parents: list[list[int]] = []
+    for scope in inner:
+        above = [other for other in members[scope[0]] if len(other) > len(scope) and set(scope) < set(other)]
+        count[scope] = 1 - sum(count[other] for other in above)
+        parents.append(sorted(number[other] for other in above if other in number))
+    return Regions(outer, inner, [count[scope] for scope in inner], parents)
+
+
+def tables(network: Network, regions: Regions) -> tuple[list[Array], float]:
+    """log ψ of each outer region, axes in the order of its scope: every factor in the first region that holds it; a constant."""
+    states = network.cardinality.tolist()
+    made = [np.zeros([states[i] for i in scope]) for scope in regions.outer]
+    holders: dict[int, list[int]] = defaultdict(list)
+    for k, scope in enumerate(regions.outer):
+        for i in scope:
+            holders[i].append(k)
+    constant = 0.0
+    for scope, table in network.factors():
+        wide = [i for i in scope if states[i] > 1]
+        with np.errstate(divide="ignore"):
+            logs = np.log(table.reshape([states[i] for i in wide]))
+        if not wide:
+            constant += float(logs)
+            continue
+        k = next(k for k in holders[wide[0]] if set(wide) <= set(regions.outer[k]))
+        order = sorted(range(len(wide)), key=lambda axis: wide[axis])
+        made[k] = made[k] + logs.transpose(order).reshape([states[i] if i in wide else 1 for i in regions.outer[k]])
+    return made, constant

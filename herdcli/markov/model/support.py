@@ -1,0 +1,55 @@
+"""Which states the zeros of the factors leave possible, by generalised arc consistency.
+
+A state of a variable stays as long as every factor over the variable has a cell above zero that agrees with it and with what
+stays of the factor's other variables.  What goes has probability zero; what stays may have too, as factors are looked at one at
+a time.  On trees nothing that stays is impossible.  Source: Mackworth (1977), AC-3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.model.network import Network
+from herdcli.schema import Array
+
+
+def domains(network: Network) -> list[Array]:
+    """For each variable (card,) bool, the states that stay.  Raises NegativeResult, naming a variable that none is left of."""
+    kept = [np.ones(count, dtype=bool) for count in network.cardinality.tolist()]
+    factors = [(scope, table > 0) for scope, table in network.factors()]
+    holding: list[list[int]] = [[] for _ in kept]
+    for a, (scope, _) in enumerate(factors):
+        for i in scope:
+            holding[i].append(a)
+    queue = deque(a for a, (_, possible) in enumerate(factors) if not possible.all())
+    waiting = [not possible.all() for _, possible in factors]
+    while queue:
+        a = queue.popleft()
+        waiting[a] = False
+        scope, possible = factors[a]
+        possible = within(possible, [kept[i] for i in scope])
+        for axis, i in enumerate(scope):
+            stays = kept[i] & possible.any(axis=tuple(k for k in range(possible.ndim) if k != axis))
+            if not stays.any():
+                raise NegativeResult(
+                    f"no state has a probability: the zeros of the factors, with the evidence, leave {network.name(i)} none"
+                )
+            if stays.all() or np.array_equal(stays, kept[i]):
+                continue
+            kept[i] = stays
+            for b in holding[i]:
+                if b != a and not waiting[b]:
+                    waiting[b] = True
+                    queue.append(b)
+    return kept
+
+
+def within(possible: Array, kept: list[Array]) -> Array:
+    """The cells of a table of booleans that agree with what stays of each axis."""
+    for axis, stays in enumerate(kept):
+        if not stays.all():
+            possible = possible & stays.reshape([-1 if k == axis else 1 for k in range(possible.ndim)])
+    return possible

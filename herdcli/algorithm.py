@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from herdcli import iterate
 from herdcli.iterate import Steppable
 
 S = TypeVar("S", bound=Steppable)
@@ -57,3 +58,9 @@ class Algorithm(Protocol[S, R]):
     def result(self, state: S) -> R:
         """What came of it."""
         ...
+
+
+def solve(algorithm: Algorithm[S, R], state: S | None = None) -> R:
+    """Run an algorithm where nobody watches: from its start, or on from a state, to its result."""
+    begun = algorithm.init() if state is None else state
+    return algorithm.result(iterate.run(algorithm.step, begun, until=algorithm.done))

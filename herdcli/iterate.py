@@ -60,33 +60,38 @@ def _deferred_signals() -> Iterator[_Pending]:
             signal.signal(number, handler)
 
 
+def _never(state: Steppable) -> bool:
+    return False
+
+
 def run(
     step: Callable[[S], S],
     state: S,
     *,
-    steps: int,
+    steps: int | None = None,
     until: Callable[[S], bool] | None = None,
     checkpoint: Callable[[S], None] | None = None,
     every: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    watch: Callable[[S], None] | None = None,
 ) -> S:
     """Step until `state.step == steps` or `until(state)`; return the last state.
 
     checkpoint  called with the state between steps: each `every` steps, or each 60 s without it.
-    progress    called with (steps done, steps in all) after each step.
+    watch       called with the state after each step.
     Raises Interrupted after a signal, once the running step is done and the checkpoint is saved.
     """
     last_saved = time.monotonic()
+    ended = until or _never
     with _deferred_signals() as pending:
-        while state.step < steps and not (until and until(state)):
+        while (steps is None or state.step < steps) and not ended(state):
             state = step(state)
-            if progress:
-                progress(state.step, steps)
+            if watch:
+                watch(state)
             if pending.number is not None:
                 if checkpoint:
                     checkpoint(state)
                 raise Interrupted(pending.number, step=state.step)
-            if checkpoint and state.step < steps:
+            if checkpoint and (steps is None or state.step < steps):
                 due = state.step % every == 0 if every else time.monotonic() - last_saved >= CHECKPOINT_SECONDS
                 if due:
                     checkpoint(state)

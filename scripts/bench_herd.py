@@ -72,16 +72,16 @@ def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.N
     """One iteration a call; and the run, warmed up."""
     settings = dynamics.Settings(hidden=arguments.hidden, iterations=100_000, burn_in=0, keep=0)
     packed_rows = packed(training, "spin")
-    state = dynamics.init(dynamics.Problem((packed_rows,), settings))
+    state = dynamics.HiddenHerding(dynamics.Problem((packed_rows,), settings)).init()
     warm = dynamics.Problem((packed_rows,), settings)
     while state.iteration < 300:
-        state = dynamics.step(warm, state)
+        state = dynamics.HiddenHerding(warm).step(state)
     problem = dynamics.Problem((packed_rows,), settings, pack(held))
     state.runs[0].energy = np.zeros(len(held))
     dynamics.BLOCK_WORK = 1.0  # one iteration a step
 
     def once() -> None:
-        dynamics.step(problem, state)
+        dynamics.HiddenHerding(problem).step(state)
 
     return once, state.runs[0]
 

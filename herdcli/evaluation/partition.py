@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,10 @@ def log_partitions(
     found = {}
     if settings.likelihood == "ais":
         plain = iterate.run(
-            partial(annealing.step, problem, map=map), annealing.init(problem), steps=annealing.total_steps(problem), progress=progress
+            partial(annealing.step, problem, map=map),
+            annealing.init(problem),
+            steps=annealing.total_steps(problem),
+            watch=_shown(progress, annealing.total_steps(problem)),
         )
         found[""] = [trusted(one) for one in annealing.estimates(problem, plain)]
     else:
@@ -61,7 +65,12 @@ def log_partitions(
         found[""] = annealed(each, own, rows, settings.chains, most, settings.seed, map, progress)
     if settings.reverse:
         back, begun = annealing.reversed_from(problem, rows)
-        ended = iterate.run(partial(annealing.step, back, map=map), begun, steps=annealing.total_steps(back), progress=progress)
+        ended = iterate.run(
+            partial(annealing.step, back, map=map),
+            begun,
+            steps=annealing.total_steps(back),
+            watch=_shown(progress, annealing.total_steps(back)),
+        )
         found["_reverse"] = annealing.estimates(back, ended)
     return {way: dict(zip(models, estimates, strict=True)) for way, estimates in found.items()}
 
@@ -98,11 +107,16 @@ def annealed(
             partial(populations.step, problem, map=map),
             populations.init(problem),
             steps=populations.total_steps(problem),
-            progress=progress,
+            watch=_shown(progress, populations.total_steps(problem)),
         )
         runs.append(populations.estimates(problem, state))
         bases = populations.reshared(problem, state)
     return [_judged(bases[m], [run[m] for run in runs]) for m in places]
+
+
+def _shown(progress: Progress | None, steps: int) -> Callable[[Any], None] | None:
+    """What a loop calls after each of its steps."""
+    return None if progress is None else lambda state: progress(state.step, steps)
 
 
 def _some(h: Harmonium, rows: Array) -> Array:

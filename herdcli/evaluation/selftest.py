@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from herdcli import fast, iterate
+from herdcli.algorithm import solve
 from herdcli.evaluation.table import Row
 from herdcli.rng import Stream, generator
 
@@ -50,7 +51,7 @@ def loops() -> Iterator[Answer]:
     try:
         for kernels in ("cython", "python"):
             fast.use(kernels)
-            state = iterate.run(lambda now: dynamics.step(problem, now), dynamics.init(problem), steps=dynamics.total_steps(problem))
+            state = solve(dynamics.HiddenHerding(problem))
             weights[kernels] = np.concatenate([part.ravel() for part in (state.runs[0].M, state.runs[0].b, state.runs[0].c)])
     finally:
         fast.use(used)
@@ -88,14 +89,14 @@ def herding() -> Iterator[Answer]:
 
     on, T = _random(2).random((50, 20)) < 0.3, 1000
     problem = dynamics.Problem((packed(on, "spin"),), dynamics.Settings(hidden=10, iterations=T, burn_in=0))
-    before = dynamics.init(problem).runs[0].b
-    state = iterate.run(lambda now: dynamics.step(problem, now), dynamics.init(problem), steps=dynamics.total_steps(problem))
+    before = dynamics.HiddenHerding(problem).init().runs[0].b
+    state = solve(dynamics.HiddenHerding(problem))
     run, total = state.runs[0], np.where(on, 1, -1).sum(axis=0)
     off = float(np.abs(run.b - before - (T * total - len(on) * run.visible_sum)).max())
     yield Answer("w_T − w_0 against T (moments of the data − of the pseudo-samples), in integers", "Welling (2009), prop. 1", off, 0, 0)
     bit = visible.from_moments(np.array([0.2]), 1, "x", "binary")
     one = visible.Problem((bit,), visible.Settings(iterations=200, burn_in=0, representation="binary"))
-    counts = iterate.run(lambda now: visible.step(one, now), visible.init(one), steps=visible.total_steps(one)).runs[0].counts
+    counts = solve(visible.VisibleHerding(one)).runs[0].counts
     yield Answer("how often a herded bit of mean 1/5 is on in 200 iterations", "Welling (2009), 4", float(counts[0]), 40, 0)
 
 

@@ -12,15 +12,15 @@ Source: Welling (2009), sec. 4, 7 and 10; arrangement in docs/design.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.herding.blocks import Blocks
 from herdcli.herding.features import LANES, Packed
 from herdcli.numerics.scores import accumulate
 from herdcli.rng import Stream, generator
@@ -183,11 +183,6 @@ class State:
             raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
 
 
-def total_steps(problem: Problem) -> int:
-    """Steps of `iterate.run`, each a block of iterations of every run."""
-    return -(-problem.settings.iterations // problem.block)
-
-
 def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Array, Array]:
     """(M, b, c, x, z) before the first iteration of run u.
 
@@ -204,7 +199,7 @@ def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Arra
     return M, np.zeros(D, dtype=np.int64), np.zeros(K, dtype=np.int64), x, np.ones(K, dtype=np.int8)
 
 
-def init(problem: Problem) -> State:
+def _started(problem: Problem) -> State:
     """Every run before its first iteration."""
     settings, D = problem.settings, problem.visible
     K, T = settings.hidden, settings.iterations
@@ -236,16 +231,25 @@ def init(problem: Problem) -> State:
     return State(0, 0, runs)
 
 
-def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
-    """A block of iterations of every run; `state` is updated in place.
+@dataclass(frozen=True)
+class HiddenHerding(Blocks[Problem, State]):
+    """Herding with hidden units, as an algorithm (Welling 2009, eqs. 10 and 14–16)."""
 
-    map  goes over the runs, which touch disjoint parts of the state; it may use threads.
-    """
-    count = min(problem.block, problem.settings.iterations - state.iteration)
-    list(map(partial(_advance, problem, state, count), range(len(problem.units))))
-    state.iteration += count
-    state.step += 1
-    return state
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        return _started(self.problem)
+
+    def advance(self, state: State, count: int, u: int) -> None:
+        _advance(self.problem, state, count, u)
+
+    def memory(self) -> int:
+        problem, settings = self.problem, self.problem.settings
+        D, K = problem.visible, settings.hidden
+        queried = 0 if problem.queries is None else len(problem.queries)
+        return problem.count * (8 * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8)))
 
 
 @dataclass(frozen=True)

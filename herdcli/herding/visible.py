@@ -10,15 +10,15 @@ Source: Welling (2009), eq. 10–11 without hidden variables; Bach et al. (2012)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding import ascent
+from herdcli.herding.blocks import Blocks
 from herdcli.herding.features import REPRESENTATIONS, feature_count, feature_sums
 from herdcli.numerics.scores import accumulate
 from herdcli.schema import Array, array
@@ -174,12 +174,7 @@ class State:
             raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
 
 
-def total_steps(problem: Problem) -> int:
-    """Steps of `iterate.run`, each a block of iterations of every run."""
-    return -(-problem.settings.iterations // problem.block)
-
-
-def init(problem: Problem) -> State:
+def _started(problem: Problem) -> State:
     """Every run before its first iteration: nothing counted, all units low."""
     settings = problem.settings
     queried = 0 if problem.queries is None else len(problem.queries)
@@ -200,13 +195,24 @@ def init(problem: Problem) -> State:
     return State(0, 0, runs)
 
 
-def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
-    """A block of iterations of every run; `state` is updated in place.  `map` may use threads."""
-    count = min(problem.block, problem.settings.iterations - state.iteration)
-    list(map(partial(_advance, problem, state, count), range(len(problem.sources))))
-    state.iteration += count
-    state.step += 1
-    return state
+@dataclass(frozen=True)
+class VisibleHerding(Blocks[Problem, State]):
+    """Herding of fully visible models, as an algorithm (Welling 2009, eqs. 4–5)."""
+
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        return _started(self.problem)
+
+    def advance(self, state: State, count: int, u: int) -> None:
+        _advance(self.problem, state, count, u)
+
+    def memory(self) -> int:
+        problem, settings = self.problem, self.problem.settings
+        queried = 0 if problem.queries is None else len(problem.queries)
+        return problem.count * (16 * problem.length + 8 * queried + 8 * settings.iterations + settings.kept * (problem.length // 8 + 4))
 
 
 def weights(source: Source, run: Run, t: int, features: str) -> Array:

@@ -66,9 +66,9 @@ def problem_of(on, queries=None, **options):
 
 
 def finish(problem, state=None, map=map):
-    state = dynamics.init(problem) if state is None else state
+    state = dynamics.HiddenHerding(problem).init() if state is None else state
     while state.iteration < problem.settings.iterations:
-        state = dynamics.step(problem, state, map=map)
+        state = dynamics.HiddenHerding(problem, map).step(state)
     return state
 
 
@@ -174,7 +174,7 @@ def test_step_size_scale_and_offset_leave_the_states_alone():
     np.testing.assert_array_equal([np.concatenate(s) for s in scaled], [np.concatenate(s) for s in plain])
     assert not np.array_equal([np.concatenate(s) for s in offset], [np.concatenate(s) for s in plain])  # b, c start at 40
     tripled = problem_of(on, hidden_bias="full", iterations=150, step_sizes=(3, 3, 3))
-    state = dynamics.init(tripled)
+    state = dynamics.HiddenHerding(tripled).init()
     state.runs[0].M *= 3
     run, same = finish(tripled, state).runs[0], finish(problem).runs[0]
     np.testing.assert_array_equal(run.states, same.states)
@@ -206,7 +206,7 @@ def test_large_weights_give_the_same_states(factor, dtype):
     on = random_bits(60, 20)
     plain = finish(problem_of(on, hidden_bias="full", iterations=200))
     large = problem_of(on, hidden_bias="full", iterations=200, step_sizes=(factor,) * 3)
-    state = dynamics.init(large)
+    state = dynamics.HiddenHerding(large).init()
     state.runs[0].M = state.runs[0].M * dtype(factor)
     assert state.runs[0].M.dtype == dtype
     run = finish(large, state).runs[0]
@@ -218,7 +218,7 @@ def test_large_weights_give_the_same_states(factor, dtype):
 def test_weights_beyond_exact_arithmetic_are_an_error(monkeypatch):
     monkeypatch.setattr(dynamics, "FLOAT64", 100)
     with pytest.raises(Diverged, match="exact arithmetic"):
-        dynamics.init(problem_of(random_bits(60, 20)))
+        dynamics.HiddenHerding(problem_of(random_bits(60, 20))).init()
 
 
 def test_one_thread_and_two_give_the_same_bits():
@@ -233,15 +233,15 @@ def test_resumed_run_equals_an_uninterrupted_one(monkeypatch):
     monkeypatch.setattr(dynamics, "BLOCK_WORK", 1e5)
     problem = problem_of(random_bits(40, 18), random_bits(9, 18, 3), iterations=100)
     assert problem.block < 20
-    state, saved = dynamics.init(problem), None
+    state, saved = dynamics.HiddenHerding(problem).init(), None
     while state.iteration < 100:
-        state = dynamics.step(problem, state)
+        state = dynamics.HiddenHerding(problem).step(state)
         if state.step == 4:
             saved = copy.deepcopy(state)
     assert saved is not None
     assert saved.iteration == 4 * problem.block
     assert_same(finish(problem, saved), state)
-    assert state.step == dynamics.total_steps(problem)
+    assert state.step == dynamics.HiddenHerding(problem).steps
 
 
 @pytest.mark.parametrize("block_work", [1.0, 1e9])

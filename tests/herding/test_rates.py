@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli import schema
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding import classes, dynamics, visible
 from herdcli.herding.features import packed, values
@@ -21,11 +22,8 @@ def random_bits(rows, units, seed=0, share=0.5):
     return np.random.default_rng(seed).random((rows, units)) < share
 
 
-def finish(problem, module=dynamics):
-    state = module.init(problem)
-    while state.iteration < problem.settings.iterations:
-        state = module.step(problem, state)
-    return state
+def finish(problem, algorithm=dynamics.HiddenHerding):
+    return solve(algorithm(problem))
 
 
 def learned(iterations=80, **options):
@@ -42,13 +40,13 @@ def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
     X = values(on, "spin").astype(int)
     settings = dynamics.Settings(hidden=4, iterations=60, burn_in=0, hidden_bias="full")
     problem = dynamics.Problem((packed(on, "spin"),), settings)
-    state, rate = dynamics.init(problem), np.full((9, 4), Fraction(0))
+    state, rate = dynamics.HiddenHerding(problem).init(), np.full((9, 4), Fraction(0))
     for t in range(1, 61):
         run = state.runs[0]
         Z = np.where(X @ run.M + run.c >= 0, 1, -1)
         mean = np.array([[Fraction(int(v), 30) for v in row] for row in X.T @ Z])
         rate = rate * Fraction(t - 1, t) + mean / t
-        state = dynamics.step(problem, state)
+        state = dynamics.HiddenHerding(problem).step(state)
         assert state.iteration == t
     value = classes.assemble_hidden(problem, state)
     found = [[Fraction(int(v), int(value.rates.scale[0])) for v in row] for row in value.rates.pair[0]]
@@ -91,7 +89,7 @@ def test_decoupling_needs_rates_and_a_local_start():
     on = values(random_bits(20, 4), "spin")
     problem = visible.Problem((visible.from_rows(on, "x"),), visible.Settings(iterations=10, burn_in=0))
     with pytest.raises(DataError, match="no rates of hidden features"):
-        decouple(classes.assemble_visible(problem, finish(problem, visible)), 0)
+        decouple(classes.assemble_visible(problem, finish(problem, visible.VisibleHerding)), 0)
     with pytest.raises(BadUsage, match="safe"):
         dynamics.Problem((decouple(learned()[1], 0),), dynamics.Settings(variant="safe"))
 
@@ -103,7 +101,7 @@ def test_artifacts_of_visible_models_hold_their_moments(features):
     settings = visible.Settings(features=features, maximiser=maximiser, iterations=500, burn_in=400)
     source = visible.from_vectors(rows.astype(float)) if features == "rows" else visible.from_rows(values(rows, "spin"), features)
     problem = visible.Problem((source,), settings)
-    value = classes.assemble_visible(problem, finish(problem, visible))
+    value = classes.assemble_visible(problem, finish(problem, visible.VisibleHerding))
     schema.check(value)
     mean = (rows if features == "rows" else values(rows, "spin")).mean(axis=0)
     np.testing.assert_allclose(value.rates.visible[0] / value.rates.scale[0], mean)
@@ -146,7 +144,7 @@ def test_averaged_energies_tell_classes(model):
         problem, module = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)), dynamics
     else:
         problem, module = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible
-    state = finish(problem, module)
+    state = finish(problem, algorithm)
     found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
     assert state.runs[0].averaged == 100
     schema.check(found)

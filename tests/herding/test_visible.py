@@ -15,9 +15,9 @@ from herdcli.herding.features import feature_count, feature_sums, pack, packed, 
 
 
 def finish(problem):
-    state = visible.init(problem)
+    state = visible.VisibleHerding(problem).init()
     while state.iteration < problem.settings.iterations:
-        state = visible.step(problem, state)
+        state = visible.VisibleHerding(problem).step(state)
     return state.runs[0]
 
 
@@ -146,14 +146,14 @@ def test_resumed_run_equals_an_uninterrupted_one(monkeypatch):
     X = values(np.random.default_rng(5).random((20, 5)) < 0.5, "spin")
     settings = visible.Settings(features="x,xx", maximiser="coordinates", iterations=100, burn_in=50)
     problem = visible.Problem((visible.from_rows(X, "x,xx"),), settings, X[:4])
-    state = visible.init(problem)
+    state = visible.VisibleHerding(problem).init()
     for _ in range(5):
-        state = visible.step(problem, state)
+        state = visible.VisibleHerding(problem).step(state)
     saved = copy.deepcopy(state)
     ends = []
     for now in (state, saved):
         while now.iteration < 100:
-            now = visible.step(problem, now)
+            now = visible.VisibleHerding(problem).step(now)
         ends.append(now.runs[0])
     for name, item in vars(ends[0]).items():
         np.testing.assert_array_equal(item, getattr(ends[1], name), err_msg=name)

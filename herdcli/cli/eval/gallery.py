@@ -76,7 +76,7 @@ def recognising(session: Session, artifact: Artifact, options: Row) -> Artifact:
         for name in GALLERY if options["gallery"] is None else ("gallery",):
             session.ignored(name, "without --gallery" if options["gallery"] is None else f"with kind {artifact.kind}")
         return artifact
-    from herdcli.cli.frame.rows import in_units
+    from herdcli.cli.frame.rows import Reading, in_units
     from herdcli.evaluation.gallery import Dimensions, Recognition
     from herdcli.rbm.units import family
 
@@ -87,7 +87,7 @@ def recognising(session: Session, artifact: Artifact, options: Row) -> Artifact:
     if data.value.X.shape[1] != len(model.W1):
         raise DataError(f"/X has {data.value.X.shape[1]} columns, the model has {len(model.W1)} pixels", where=data.name)
     known = {"threshold": model.threshold, "value_range": None if model.value_range is None else tuple(model.value_range), "split": None}
-    rows = in_units(session, data, family(model.settings.visible_units), options | known, default=0.5)
+    rows = in_units(session, data, family(model.settings.visible_units), Reading.asked(options | known, default=0.5))
     persons, names = rows.labelled(data.name, "--gallery")
     split = _split(session, artifact, data, rows.split)
     train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[options["probes"]]))

@@ -95,14 +95,14 @@ def rejudged(session: Session, artifact: Artifact, path: str | None) -> Artifact
 def rows_of(session: Session, model: RBM, data: Artifact, options: dict[str, Any], *, default: float = DEFAULT_THRESHOLD) -> Prepared:
     """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were."""
     from herdcli.cli.frame.columns import by_name
-    from herdcli.cli.frame.rows import in_units
+    from herdcli.cli.frame.rows import Reading, in_units
     from herdcli.rbm.units import family
 
     known = {"threshold": model.threshold, "value_range": None if model.value_range is None else tuple(model.value_range)}
     given = {name: value for name, value in options.items() if name not in known or value is not None}
     chosen = {"split": None, "seed": 0} | known | given | {"column_mean": model.column_mean, "column_scale": model.column_scale}
     data = by_name(session, data, model.feature_names, model.W.shape[1])
-    rows = in_units(session, data, family(model.visible_units), chosen, default=default)
+    rows = in_units(session, data, family(model.visible_units), Reading.asked(chosen, default=default))
     if rows.X.shape[1] != model.W.shape[1]:
         raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.W.shape[1]} visible units", where=data.name)
     return rows

@@ -105,11 +105,11 @@ def _base(session: Session, options: dict[str, Any], names: list[str] | None, co
 def _states(session: Session, data: Artifact, options: dict[str, Any]) -> States:
     """Two-state columns where the data are that or grey, else whole numbers as states."""
     from herdcli.artifacts import preparation
-    from herdcli.cli.frame.rows import two_state
+    from herdcli.cli.frame.rows import Reading, two_state
 
     value = data.value
     if _two_valued(value, options):
-        made = two_state(session, data, (0, 1), options, default=DEFAULT_THRESHOLD)
+        made = two_state(session, data, (0, 1), Reading.asked(options, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
     else:
         for name in ("threshold", "range"):

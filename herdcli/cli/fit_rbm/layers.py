@@ -44,7 +44,7 @@ def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Settings, *, default: float) -> None:
     """Learn the layers and save them as a `dbn`."""
     from herdcli.cli.eval.harmoniums import rows_of
-    from herdcli.cli.frame.rows import in_units
+    from herdcli.cli.frame.rows import Reading, in_units
     from herdcli.rbm import learning, stack
     from herdcli.rbm.classes import judged_on
     from herdcli.rbm.units import family
@@ -63,7 +63,7 @@ def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Se
         rows = rows_of(session, below[0], data, options, default=default)
         settings = replace(settings, visible_units=below[-1].hidden_units, hidden_units=options["hidden_units"] or below[-1].hidden_units)
     else:
-        rows = in_units(session, data, family(settings.visible_units), options, default=default)
+        rows = in_units(session, data, family(settings.visible_units), Reading.asked(options, default=default))
     data = replace(data, value=None)
     training = rows.split == 0
     if not training.any():

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 def fit_models(session: Session, source: str, options: dict[str, Any], settings: Settings, *, default: float) -> None:
     """Learn and save an `rbm`, or a shard of one.  default  the threshold of two-state units."""
-    from herdcli.cli.frame.rows import in_units
+    from herdcli.cli.frame.rows import Reading, in_units
     from herdcli.rbm import classes, learning
     from herdcli.rbm.units import family
 
     session.check_output("rbm")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    rows = in_units(session, data, family(settings.visible_units), options, default=default)
+    rows = in_units(session, data, family(settings.visible_units), Reading.asked(options, default=default))
     data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
     most = int(np.bincount(y[rows.split == TRAIN], minlength=1).max())

@@ -29,14 +29,14 @@ def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def fit_pairs(session: Session, source: str, options: dict[str, Any], *, default: float) -> None:
     """Learn and save an `rbm-pairs`.  default  the threshold of two-state units."""
-    from herdcli.cli.frame.rows import in_units
+    from herdcli.cli.frame.rows import Reading, in_units
     from herdcli.rbm import learning, pairs
     from herdcli.rbm.units import family
 
     settings = _settings(session, options)
     session.check_output("rbm-pairs")
     data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    rows = in_units(session, data, family(settings.visible_units), options, default=default)
+    rows = in_units(session, data, family(settings.visible_units), Reading.asked(options, default=default))
     persons, names = rows.labelled(data.name, "--pairs")
     found = pairs.ordered_pairs(persons, np.flatnonzero(rows.split == TRAIN), names)
     if not len(found):

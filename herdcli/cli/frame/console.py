@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from herdcli.algorithm import Progress
 from herdcli.errors import WriteFailed
 
 SECONDS_BEFORE_BAR = 2.0
@@ -54,13 +55,17 @@ class Console:
             sys.stderr.write(text)
             sys.stderr.flush()
 
-    def progress(self, label: str) -> Progress:
-        """A progress display; use as a context manager and call it with (done, total)."""
-        return Progress(self, label)
+    def progress(self, label: str) -> Display:
+        """A progress display; use as a context manager and `show` it a Progress, or call it with (done, total)."""
+        return Display(self, label)
 
 
-class Progress:
-    """A bar on a terminal once there are more than 2 s of work; in a log one line a minute."""
+class Display:
+    """A bar on a terminal once there are more than 2 s of work; in a log one line a minute.
+
+    Beside the bar stands the figure that matters (residual, likelihood, error).  Where nobody knows how many steps there will be,
+    the bar moves without end and counts them.
+    """
 
     def __init__(self, console: Console, label: str) -> None:
         self.console = console
@@ -71,7 +76,7 @@ class Progress:
         self.task: Any = None
         self.terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Display:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -79,31 +84,46 @@ class Progress:
             self.bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
+        self.show(Progress(done, total))
+
+    def show(self, progress: Progress) -> None:
+        """Show how far a run is, if it is time to."""
         now = time.monotonic()
         if now < self.next_look or self.console.verbosity < 0:
             return
         if self.terminal:
-            self._draw(done, total, now)
+            self._draw(progress, now)
         elif now - self.started >= SECONDS_BETWEEN_LINES:
             self.next_look = now + SECONDS_BETWEEN_LINES
-            left = (now - self.started) * (total - done) / max(done, 1)
-            self.console.note(f"{self.label}: {done} of {total} ({100 * done // max(total, 1)} %), about {left:.0f} s left")
+            self.console.note(f"{self.label}: {self._line(progress, now)}")
 
-    def _draw(self, done: int, total: int, now: float) -> None:
+    def _line(self, progress: Progress, now: float) -> str:
+        figure = f", {progress.figure}" if progress.figure else ""
+        if progress.bound is None:
+            return f"{progress.step} steps in {now - self.started:.0f} s{figure}"
+        left = (now - self.started) * (progress.bound - progress.step) / max(progress.step, 1)
+        share = 100 * progress.step // max(progress.bound, 1)
+        return f"{progress.step} of {progress.bound} ({share} %), about {left:.0f} s left{figure}"
+
+    def _draw(self, progress: Progress, now: float) -> None:
         self.next_look = now + 0.1
         if self.bar is None:
             elapsed = now - self.started
-            if elapsed * total / max(done, 1) < SECONDS_BEFORE_BAR:
+            if progress.bound is not None and elapsed * progress.bound / max(progress.step, 1) < SECONDS_BEFORE_BAR:
                 return
-            from rich.console import Console as RichConsole
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
+            self._begin(progress)
+        self.bar.update(self.task, completed=progress.step, figure=progress.figure)
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self.bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
-            self.bar.start()
-            self.task = self.bar.add_task(f"{self.console.command}: {self.label}", total=total)
-        self.bar.update(self.task, completed=done)
+    def _begin(self, progress: Progress) -> None:
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        clock = TimeElapsedColumn() if progress.bound is None else TimeRemainingColumn()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), clock, TextColumn("{task.fields[figure]}"))
+        self.bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
+        self.bar.start()
+        self.task = self.bar.add_task(f"{self.console.command}: {self.label}", total=progress.bound, figure=progress.figure)
 
 
 def printable(name: str) -> str:

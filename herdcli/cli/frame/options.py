@@ -15,12 +15,14 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from herdcli.cli.frame.console import Console
-from herdcli.cli.frame.session import Session
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -198,6 +200,8 @@ def default_threads() -> int:
 
 
 def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
+    from herdcli.cli.frame.session import Session
+
     command = ctx.info_name or ""
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     options.pop("debug")
@@ -224,8 +228,12 @@ def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
     )
 
 
-def stage(*groups: Decorator) -> Decorator:
-    """Add option groups and the common options to a command, which then gets a `Session` first."""
+def stage(request: type[Any] | Decorator | None = None, *groups: Decorator) -> Decorator:
+    """Add option groups and the common options to a command, which then gets a `Session` and its request.
+
+    request  the frozen dataclass whose fields are the command's own options; `resolved`, where it has one, fills in what depends on
+             other options.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -233,10 +241,17 @@ def stage(*groups: Decorator) -> Decorator:
             ctx = click.get_current_context()
             session = _make_session(ctx, options)
             with session:
-                return function(session, **options)
+                if not isinstance(request, type):
+                    return function(session, **options)
+                asked = request(**options)
+                if hasattr(asked, "resolved"):
+                    asked = asked.resolved(frozenset(session.given))
+                session.request = asked
+                return function(session, asked)
 
         command: Callable[..., Any] = wrapped
-        for group in (common_options, *reversed(groups)):
+        own = groups if request is None or isinstance(request, type) else (request, *groups)
+        for group in (common_options, *reversed(own)):
             command = group(command)
         return command
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,14 +49,39 @@ class Prepared:
         return np.zeros(len(self.X), dtype=np.int64), ["all rows"]
 
 
-def in_units(session: Session, artifact: Artifact, units: Family, options: dict[str, Any], *, default: float) -> Prepared:
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a data set become unit values.
+
+    default  the threshold used, and told, where the data set declares its value range and none is given.
+    column_mean, column_scale  (D,) of the model that the rows are for; None: of these rows, where they are standardised.
+    """
+
+    default: float
+    split: str | None = None
+    seed: int = 0
+    threshold: float | None = None
+    value_range: tuple[float, float] | None = None
+    standardize: bool = False
+    column_mean: Array | None = None
+    column_scale: Array | None = None
+
+    @classmethod
+    def asked(cls, request: Any, *, default: float) -> Reading:
+        """What a request, or a mapping of options, says of it."""
+        get = request.get if hasattr(request, "get") else lambda name: getattr(request, name, None)
+        known = {each.name: get(each.name) for each in fields(cls) if each.name != "default"}
+        return cls(default=default, **{name: value for name, value in known.items() if value is not None})
+
+
+def in_units(session: Session, artifact: Artifact, units: Family, reading: Reading) -> Prepared:
     """Rows of a data set in the values of a unit family: `two_state`, counts of a range's proportions, or the values as they are."""
     from herdcli.rbm.units import TwoState
 
-    if options.get("standardize") and units.name != "gaussian":
+    if reading.standardize and units.name != "gaussian":
         session.console.warn(f"--standardize has no effect with visible units {units.name}")
     if isinstance(units, TwoState):
-        return two_state(session, artifact, units.values, options, default=default)
+        return two_state(session, artifact, units.values, reading)
     data, is_rate = artifact.value, units.name.startswith("rate:")
     session.ignored("threshold", f"with visible units {units.name}")
     if "value_range" in session.given and not is_rate:
@@ -64,13 +89,13 @@ def in_units(session: Session, artifact: Artifact, units: Family, options: dict[
     rows, columns = data.X.shape
     session.require_memory(4 * rows * columns, f"{rows} × {columns} {units.name} units")
     try:
-        split = preparation.split_rows(data, options["split"], options["seed"])
-        declared = data.value_range if options["value_range"] is None else options["value_range"]
+        split = preparation.split_rows(data, reading.split, reading.seed)
+        declared = data.value_range if reading.value_range is None else reading.value_range
         X = preparation.dense(data, np.float32)
         if is_rate:
             declared = preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
             X = preparation.proportions(X, declared) * np.float32(units.scale)
-        mean, scale = _standardized(session, X, split == 0, units, options)
+        mean, scale = _standardized(session, X, split == 0, units, reading)
         units.require(X)
     except HerdError as error:
         if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
@@ -82,10 +107,10 @@ def in_units(session: Session, artifact: Artifact, units: Family, options: dict[
     return Prepared(X=X, split=split, **_labels(data), **known, feature_names=data.feature_names)
 
 
-def _standardized(session: Session, X: Array, training: Array, units: Family, options: dict[str, Any]) -> tuple[Array | None, Array | None]:
+def _standardized(session: Session, X: Array, training: Array, units: Family, reading: Reading) -> tuple[Array | None, Array | None]:
     """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize the training rows'."""
-    mean, scale = options.get("column_mean"), options.get("column_scale")
-    if options.get("standardize") and units.name == "gaussian" and mean is None and training.any():
+    mean, scale = reading.column_mean, reading.column_scale
+    if reading.standardize and units.name == "gaussian" and mean is None and training.any():
         mean, scale = preparation.mean_and_deviation(X[training])
     if mean is not None and scale is not None and X.shape[1] == len(mean):
         X -= mean
@@ -93,24 +118,23 @@ def _standardized(session: Session, X: Array, training: Array, units: Family, op
     return mean, scale
 
 
-def two_state(session: Session, artifact: Artifact, values: tuple[int, int], options: dict[str, Any], *, default: float) -> Prepared:
+def two_state(session: Session, artifact: Artifact, values: tuple[int, int], reading: Reading) -> Prepared:
     """Rows of a data set in the two values of a unit family, thresholded where the data are grey.
 
-    values   the unit's off and on value.  default  the threshold used, and said, where the data set declares its
-    value range and no --threshold is given.
+    values   the unit's off and on value.
     """
     data = artifact.value
     if data.is_sparse:
         session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
     try:
-        split = preparation.split_rows(data, options["split"], options["seed"])
-        on, threshold = preparation.binarise(data, options["threshold"], default, options["value_range"])
+        split = preparation.split_rows(data, reading.split, reading.seed)
+        on, threshold = preparation.binarise(data, reading.threshold, reading.default, reading.value_range)
     except HerdError as error:
         error.where = error.where or artifact.name
         raise
-    if threshold is not None and options["threshold"] is None:
+    if threshold is not None and reading.threshold is None:
         session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")
-    declared = data.value_range if options["value_range"] is None else options["value_range"]
+    declared = data.value_range if reading.value_range is None else reading.value_range
     if threshold is None:
         declared = preparation.coding(data)  # so that fewer rows are read alike
     return Prepared(

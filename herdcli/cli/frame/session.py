@@ -9,21 +9,28 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import click
 
 from herdcli import artifacts, iterate
+from herdcli.algorithm import Algorithm, Progress
 from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.wording import readable
+from herdcli.cli.frame import outputs
 from herdcli.cli.frame.console import Console, write_stdout
+from herdcli.cli.frame.request import recorded
 from herdcli.errors import BadUsage, DataError, Interrupted
 from herdcli.shards import Place
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from _typeshed import DataclassInstance
+
 S = TypeVar("S", bound=iterate.Steppable)
+R = TypeVar("R")
+MANY = 1 << 40  # steps: a stream of unknown length
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
@@ -46,7 +53,7 @@ class Session:
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
     shard: Place | None = None
-    restores: bool = False  # the history of what is saved is that of the input: no stage of its own
+    request: DataclassInstance | None = None  # what was asked; its record is the stage's
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
@@ -92,10 +99,7 @@ class Session:
 
     def check_output(self, kind: str, format: str | None = None) -> None:
         """Refuse an output that cannot be made, before any work is done."""
-        if self.shard is not None:
-            kind = f"{kind}-shard"
-        if not self.dry_run:
-            artifacts.check_output(self.output, kind, format=format, clobber=self.clobber)
+        outputs.check(self, kind, format)
 
     def require_memory(self, size: int, what: str) -> None:
         """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
@@ -126,14 +130,15 @@ class Session:
 
     def record(self) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters, input digests."""
-        return provenance.record(self.command, self.parameters, self.inputs)
+        parameters = self.parameters if self.request is None else recorded(self.request)
+        return provenance.record(self.command, parameters, self.inputs)
 
-    def save(self, value: Any, summary: str, *, history: Artifact | None = None, format: str | None = None) -> None:
+    def save(self, value: Any, summary: str, *, history: outputs.History = None, format: str | None = None) -> None:
         """Write the one artifact, say so in the closing line, and drop the checkpoint."""
-        earlier = [] if history is None else list(history.history)
-        records = earlier if self.restores else [*earlier, self.record()]
-        written = artifacts.save(self.output, value, records, format=format, clobber=self.clobber)
-        self.console.note(f"{summary}, {self.console.elapsed():.1f} s → {written.kind} {readable(written.size)}")
+        outputs.artifact(self, value, summary, history=history, format=format)
+
+    def forget_checkpoint(self) -> None:
+        """The run has succeeded: its checkpoint goes away."""
         if self.checkpoint:
             self._saved = False
             artifacts.remove_checkpoint(self.checkpoint)
@@ -148,6 +153,37 @@ class Session:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd")
         return self._pool.map(function, *iterables)
 
+    def run(
+        self, algorithm: Algorithm[S, R], *, label: str, memory: str | None = None, after: Callable[[S], tuple[float, int]] | None = None
+    ) -> R:
+        """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
+
+        memory  what is too large, in the words of a refusal where it would take more than --max-memory.
+        after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
+        """
+        if memory is not None:
+            self.require_memory(algorithm.memory(), memory)
+        if self.dry_run:
+            self._print_plan(algorithm, label, after)
+        digest = provenance.digest(self.record()) + (f" {self.shard}" if self.shard else "")
+        resumed = self._resumed(algorithm, digest)
+        step = algorithm.step if resumed is None else _fitting(algorithm.step, resumed, str(self.checkpoint))
+
+        def keep(now: S) -> None:
+            artifacts.save_checkpoint(str(self.checkpoint), now, digest)
+            self._saved = True
+
+        with self.console.progress(label) as progress:
+            state = iterate.run(
+                step,
+                algorithm.init() if resumed is None else resumed,
+                until=algorithm.done,
+                checkpoint=keep if self.checkpoint else None,
+                every=self.every,
+                watch=lambda now: progress.show(algorithm.progress(now)),
+            )
+        return algorithm.result(state)
+
     def iterate(
         self,
         step: Callable[[S], S],
@@ -158,47 +194,37 @@ class Session:
         until: Callable[[S], bool] | None = None,
         after: Callable[[S], tuple[float, int]] | None = None,
     ) -> S:
-        """Run an algorithm from its start, or from the checkpoint under --resume, with progress.
+        """Run a step and a start that are no algorithm yet."""
+        return self.run(_Steps(step, init, steps, until), label=label, after=after)
 
-        until  says when a stream of unknown length has ended; `steps` is then a bound, and there is no bar.
-        after  for --dry-run, from a state: the seconds and bytes of what follows the steps.
-        """
-        if self.dry_run:
-            self._print_plan(step, init(), steps, label, after)
-        path, digest = self.checkpoint, provenance.digest(self.record())
-        digest += f" {self.shard}" if self.shard else ""
-        state = init()
-        if path and self.resume:
-            saved = artifacts.load_checkpoint(path, type(state), digest, like=state)
-            if saved is None:
-                self.console.note(f"no checkpoint at {path} yet: starting afresh")
-            else:
-                state, self._saved = saved, True
-                if not 0 <= state.step <= steps:
-                    raise DataError(f"is at step {state.step} of {steps}", where=path)
-                step = _fitting(step, state, path)
-                self.console.note(f"going on from step {state.step}" + ("" if until else f" of {steps}"))
+    def _resumed(self, algorithm: Algorithm[S, R], digest: str) -> S | None:
+        """The state of the checkpoint, where there is one to go on from."""
+        if not (self.checkpoint and self.resume):
+            return None
+        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=algorithm.init())
+        if saved is None:
+            self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")
+            return None
+        self._saved = True
+        bound = algorithm.progress(saved).bound
+        if saved.step < 0 or (bound is not None and saved.step > bound):
+            raise DataError(f"is at step {saved.step} of {bound}", where=self.checkpoint)
+        self.console.note(f"going on from step {saved.step}" + (f" of {bound}" if bound else ""))
+        return saved
 
-        def keep(now: S) -> None:
-            artifacts.save_checkpoint(str(path), now, digest)
-            self._saved = True
-
-        with self.console.progress(label) as progress:
-            shown = None if until else progress
-            return iterate.run(step, state, steps=steps, until=until, checkpoint=keep if path else None, every=self.every, progress=shown)
-
-    def _print_plan(
-        self, step: Callable[[S], S], state: S, steps: int, label: str, after: Callable[[S], tuple[float, int]] | None
-    ) -> NoReturn:
+    def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:
         """Try the first steps, say what the whole would take, and end the command."""
+        state = algorithm.init()
         started, first = time.monotonic(), state.step
-        while state.step < steps and time.monotonic() - started < TRIAL_SECONDS:
-            state = step(state)
-        seconds = (time.monotonic() - started) * (steps - first) / max(1, state.step - first)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        while not algorithm.done(state) and time.monotonic() - started < TRIAL_SECONDS:
+            state = algorithm.step(state)
+        taken, bound = time.monotonic() - started, algorithm.progress(state).bound
+        steps = state.step if bound is None else bound
         more, size = after(state) if after else (0.0, 0)
-        seconds, peak = seconds + more, peak + size
-        write_stdout(f"{label}: {steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {readable(peak)} of memory\n")
+        seconds = taken * (steps - first) / max(1, state.step - first) + more
+        peak = readable(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + size)
+        least = "at least " if bound is None and not algorithm.done(state) else ""
+        write_stdout(f"{label}: {least}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
         raise click.exceptions.Exit(0)
 
 
@@ -216,3 +242,35 @@ def _fitting(step: Callable[[S], S], resumed: S, path: str) -> Callable[[S], S]:
             ) from error
 
     return guarded
+
+
+@dataclass(frozen=True)
+class _Steps(Generic[S]):
+    """An algorithm of a step and a start."""
+
+    _step: Callable[[S], S]
+    _init: Callable[[], S]
+    _steps: int
+    _until: Callable[[S], bool] | None
+
+    @property
+    def state(self) -> type[S]:
+        return type(self._init())
+
+    def init(self) -> S:
+        return self._init()
+
+    def step(self, state: S) -> S:
+        return self._step(state)
+
+    def done(self, state: S) -> bool:
+        return state.step >= self._steps or (self._until is not None and self._until(state))
+
+    def memory(self) -> int:
+        return 0
+
+    def progress(self, state: S) -> Progress:
+        return Progress(state.step, None if self._steps >= MANY else self._steps)
+
+    def result(self, state: S) -> S:
+        return state

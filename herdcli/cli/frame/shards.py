@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from herdcli.cli.frame.options import Parsed
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import revived
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.shards import Shard, joined, parse
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
 
-Finish = Callable[[Session, Any, Any, Mapping[str, Any]], None]
+Finish = Callable[["Session", Any, Any, Any], None]
 
-# kind -> module.function: finish(session, whole, history, options) saves what the units of all shards make
+# kind -> wing with `finish(session, whole, history, request)`, which saves what the units of all shards make
 FINISH: dict[str, str] = {
     "rbm-shard": "herdcli.cli.fit_rbm.models.finish",
     "herding-shard": "herdcli.cli.herd.runs.finish",
@@ -30,6 +32,10 @@ FINISH: dict[str, str] = {
     "beliefs-shard": "herdcli.cli.ups_infer.starts.finish",
     "dataset-shard": "herdcli.cli.ups_infer.evidence_rows.finish",
 }
+
+
+# kind -> the request that a record of its run is read as
+REQUEST: dict[str, str] = {"herding-shard": "herdcli.cli.herd.request.Request"}
 
 
 def shard_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +65,7 @@ def units(session: Session, count: int, what: str) -> range:
     return found
 
 
-def close(session: Session, made: Shard, what: str, finish: Finish, history: Artifact | None, options: Mapping[str, Any]) -> None:
+def close(session: Session, made: Shard, what: str, finish: Finish, history: History, options: Any) -> None:
     """Save the shard, or without --shard what its units make."""
     if session.shard is None:
         finish(session, made, history, options)
@@ -73,6 +79,8 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
     first = shards[0]
     for other in shards[1:]:
         _require_same_run(first, other)
+    from herdcli.cli.frame.outputs import Restored
+
     by_index: dict[int, Artifact] = {}
     for shard in shards:
         place = shard.value.place
@@ -83,11 +91,16 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
     missing = [index for index in range(1, count + 1) if index not in by_index]
     if missing:
         _missing(missing, count)
-    module, _, name = FINISH[first.kind].rpartition(".")
     whole = joined([by_index[index].value for index in range(1, count + 1)])
-    finish: Finish = getattr(import_module(module), name)
-    session.restores = True
-    finish(session, whole, first, _record(first)["parameters"])
+    finish: Finish = _named(FINISH[first.kind])
+    parameters = _record(first)["parameters"]
+    finish(session, whole, Restored(first), revived(_named(REQUEST[first.kind]), parameters) if first.kind in REQUEST else parameters)
+
+
+def _named(path: str) -> Any:
+    """What stands at a dotted path."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def _missing(missing: list[int], count: int) -> NoReturn:

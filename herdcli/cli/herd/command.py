@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +17,10 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.session import Session
-from herdcli.cli.herd import inputs as herd_input
-from herdcli.cli.herd import runs as herd_runs
-from herdcli.errors import BadUsage
+from herdcli.cli.herd.request import Request
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 
 def _parse_step_sizes(text: str) -> tuple[int, ...]:
@@ -81,8 +81,8 @@ def _parse_step_sizes(text: str) -> tuple[int, ...]:
 @click.option(
     "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Where weights run away."
 )
-@stage(data_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
-def command(session: Session, source: str, **options: Any) -> None:
+@stage(Request, data_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
     """Herding: deterministic weights and pseudo-samples that match the data's moments.
 
     \b
@@ -94,33 +94,11 @@ def command(session: Session, source: str, **options: Any) -> None:
     and 2 are scored by every class, for eval.  Arithmetic is exact: any number of threads, the compiled
     and the NumPy loops give the same bytes.
     """
-    if options["burn_in"] is None:
-        options["burn_in"] = options["iterations"] // 2
-    _warn_of_ignored(session, options)
+    from herdcli.cli.herd import inputs, runs
+
+    request.warn_of_ignored(session)
     session.check_output("herding")
-    inputs = herd_input.read(session, source, options)
-    if inputs.problem.count == 1 and not options["per_class"]:
+    read = inputs.read(session, request)
+    if read.problem.count == 1 and not request.per_class:
         shards.refuse(session, "--per-class herds one run per label")
-    herd_runs.run(session, inputs, options)
-
-
-def _warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
-    """Options without effect for this model; contradictions are errors."""
-    hidden_only = ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes", "rates")
-    if options["features"] == "rows" or options["moments"] or options["maximiser"]:
-        if "model" in session.given and options["model"] == "rbm":
-            raise BadUsage("--features rows, --moments and --maximiser are of fully visible models", hint="use --model mrf")
-        options["model"] = "mrf"
-    if options["features"] and options["model"] == "rbm":
-        raise BadUsage("--features are those of fully visible models", hint="use --model mrf")
-    if options["rates"] and options["model"] == "mrf":
-        raise BadUsage("--rates drive hidden features, and mrf has none", hint="use --moments, which need no data")
-    for name in hidden_only if options["model"] == "mrf" else ("maximiser",):
-        session.ignored(name, f"with --model {options['model']}")
-    if options["model"] == "rbm" and (options["variant"] == "safe" or options["representation"] == "binary"):
-        session.ignored("flip", "with --variant safe or binary units")
-    if options["per_class"] and (options["rates"] or options["moments"] or options["features"] == "rows"):
-        raise BadUsage("--per-class needs labelled two-state rows", hint="leave out --rates, --moments and --features rows")
-    if not options["per_class"]:
-        session.ignored("score_training", "without --per-class")
-        session.ignored("energy_every", "without --per-class")
+    runs.run(session, read, request)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from types import ModuleType
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.herd.request import Request
+    from herdcli.herding.blocks import Blocks
     from herdcli.herding.model import Herding
 
 DEFAULT_THRESHOLD = 0.2
@@ -19,60 +21,54 @@ DEFAULT_THRESHOLD = 0.2
 
 @dataclass(frozen=True)
 class Inputs:
-    """A problem, the module that steps it, and what makes the artifact of it, or of a part of it, and its last state."""
+    """A problem, the algorithm that herds it or a part of it, and what makes the artifact of such a part and its last state."""
 
     problem: Any
-    module: ModuleType
+    algorithm: type[Blocks[Any, Any]]
     finish: Callable[[Any, Any], Herding]
     history: Artifact
 
 
-def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
+def read(session: Session, request: Request) -> Inputs:
     """The inputs that the options ask for."""
-    if options["rates"]:
-        return _rates(session, options)
-    data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    if options["moments"]:
-        return _moments(data, options)
-    if options["features"] == "rows":
-        return _vectors(data, options)
-    return _rows(session, data, options)
+    if request.rates:
+        return _rates(session, request.rates, request)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    if request.moments:
+        return _moments(data, request)
+    if request.features == "rows":
+        return _vectors(data, request)
+    return _rows(session, data, request)
 
 
-def _settings(kind: type[Any], options: dict[str, Any], **more: Any) -> Any:
-    """The settings of a model from the options of the same names."""
-    chosen = {name.name: options[name.name] for name in fields(kind) if options.get(name.name) is not None}
-    return kind(**chosen | more)
-
-
-def _visible_settings(options: dict[str, Any], units: int) -> Any:
+def _visible_settings(request: Request, units: int) -> Any:
     from herdcli.herding.ascent import ENUMERABLE
     from herdcli.herding.visible import Settings
 
-    features = options["features"] or "x"
+    features = request.features or "x"
     exact = {"x": "exact", "rows": "rows"}.get(features, "enumerate" if units <= ENUMERABLE else "coordinates")
-    return _settings(Settings, options, features=features, maximiser=options["maximiser"] or exact)
+    return settings(Settings, request, burn_in=request.kept_from, features=features, maximiser=request.maximiser or exact)
 
 
-def _rows(session: Session, data: Artifact, options: dict[str, Any]) -> Inputs:
+def _rows(session: Session, data: Artifact, request: Request) -> Inputs:
     """Two-state rows: one run, or one per class."""
-    from herdcli.cli.frame.rows import two_state
+    from herdcli.cli.frame.rows import Reading, two_state
     from herdcli.herding import classes, dynamics, visible
 
-    rows = two_state(session, data, (0, 1), options, default=DEFAULT_THRESHOLD)
+    rows = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
     data = replace(data, value=None)  # two-state rows take its place in memory, and packed ones theirs
-    y, names = rows.labelled(data.name, "--per-class") if options["per_class"] else rows.unlabelled()
-    scored = options["per_class"]
-    groups = classes.group(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and options["score_training"])
+    y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
+    scored = request.per_class
+    groups = classes.group(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training)
     labels, nearest = groups.labels, None
     if scored:
         nearest = classes.nearest_classes(groups, session.map) if session.place.first else classes.unknown_classes(groups)
-    hidden = options["model"] == "rbm"
+    hidden = not request.visible
     problem: Any
     if hidden:
-        problem = classes.hidden_problem(groups, _settings(dynamics.Settings, options))
+        problem = classes.hidden_problem(groups, settings(dynamics.Settings, request, burn_in=request.kept_from))
     else:
-        problem = classes.visible_problem(groups, _visible_settings(options, len(labels.units)))
+        problem = classes.visible_problem(groups, _visible_settings(request, len(labels.units)))
     _warn_of_pruned(session, len(labels.units), labels.all_units)
     seen: dict[str, Any] = {name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")}
     del groups, rows
@@ -82,7 +78,7 @@ def _rows(session: Session, data: Artifact, options: dict[str, Any]) -> Inputs:
         known: dict[str, Any] = {"units": labels.units, "all_units": labels.all_units, "classes": names if scored else None}
         return replace(value, **seen, **known, scores=classes.scores(labels, nearest, state) if nearest is not None else None)
 
-    return Inputs(problem, dynamics if hidden else visible, finish, data)
+    return Inputs(problem, dynamics.HiddenHerding if hidden else visible.VisibleHerding, finish, data)
 
 
 def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
@@ -90,17 +86,18 @@ def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
         session.console.warn(f"{count - kept} of {count} units are the same in all training rows and were pruned")
 
 
-def _vectors(data: Artifact, options: dict[str, Any]) -> Inputs:
+def _vectors(data: Artifact, request: Request) -> Inputs:
     """Rows that are real feature vectors themselves."""
     from herdcli.herding import classes, visible
 
     source = visible.from_vectors(_dense(data))
-    problem = visible.Problem((source,), _visible_settings(options, source.units))
+    problem = visible.Problem((source,), _visible_settings(request, source.units))
     names = data.value.feature_names
-    return Inputs(problem, visible, lambda own, state: replace(classes.assemble_visible(own, state), feature_names=names), data)
+    algorithm = visible.VisibleHerding
+    return Inputs(problem, algorithm, lambda own, state: replace(classes.assemble_visible(own, state), feature_names=names), data)
 
 
-def _moments(data: Artifact, options: dict[str, Any]) -> Inputs:
+def _moments(data: Artifact, request: Request) -> Inputs:
     """One row of feature means."""
     from herdcli.herding import classes, visible
     from herdcli.herding.features import unit_count
@@ -108,31 +105,31 @@ def _moments(data: Artifact, options: dict[str, Any]) -> Inputs:
     X = _dense(data)
     if len(X) != 1:
         raise DataError(f"/X has {len(X)} rows; --moments takes one row of means", where=data.name)
-    features = options["features"] or "x"
+    features = request.features or "x"
     units = unit_count(X.shape[1], features)
-    source = visible.from_moments(X[0], units, features, options["representation"])
-    problem = visible.Problem((source,), _visible_settings(options, units))
-    return Inputs(problem, visible, classes.assemble_visible, data)
+    source = visible.from_moments(X[0], units, features, request.representation)
+    problem = visible.Problem((source,), _visible_settings(request, units))
+    return Inputs(problem, visible.VisibleHerding, classes.assemble_visible, data)
 
 
-def _rates(session: Session, options: dict[str, Any]) -> Inputs:
+def _rates(session: Session, path: str, request: Request) -> Inputs:
     """The rates of an earlier run, which goes on from its last weights."""
     from herdcli.herding import classes, dynamics
     from herdcli.herding.rates import decouple
 
-    earlier = session.load(options["rates"], "rates", kinds={"herding"})
+    earlier = session.load(path, "rates", kinds={"herding"})
     learned: Herding = earlier.value
     drives = tuple(decouple(learned, run) for run in range(learned.count))
     inherited = {"representation": learned.representation, "hidden_bias": learned.hidden_bias, "hidden": drives[0].M.shape[1]}
     for name in inherited:
-        if name in session.given and options[name] != inherited[name]:
-            raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {options[name]}", where=earlier.name)
-    problem = dynamics.Problem(drives, _settings(dynamics.Settings, options, **inherited))
+        if name in session.given and getattr(request, name) != inherited[name]:
+            raise DataError(f"was made with --{name.replace('_', '-')} {inherited[name]}, not {getattr(request, name)}", where=earlier.name)
+    problem = dynamics.Problem(drives, settings(dynamics.Settings, request, burn_in=request.kept_from, **inherited))
     kept = {
         name: getattr(learned, name)
         for name in ("units", "all_units", "classes", "image_shape", "threshold", "value_range", "feature_names")
     }
-    return Inputs(problem, dynamics, lambda own, state: replace(classes.assemble_hidden(own, state), **kept), earlier)
+    return Inputs(problem, dynamics.HiddenHerding, lambda own, state: replace(classes.assemble_hidden(own, state), **kept), earlier)
 
 
 def _dense(data: Artifact) -> Any:

@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.session import Session
-from herdcli.cli.herd.inputs import Inputs
 from herdcli.errors import NotConverged
 
 if TYPE_CHECKING:
-    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.herd.inputs import Inputs
+    from herdcli.cli.herd.request import Request
     from herdcli.herding.classes import HerdingShard
     from herdcli.herding.model import Herding
 
 
-def run(session: Session, inputs: Inputs, options: Mapping[str, Any]) -> None:
+def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Herd, and save a `herding` or a shard of one."""
     from herdcli.herding.classes import HerdingShard
 
     count = inputs.problem.count
     units = shards.units(session, count, "runs")
     made = HerdingShard(place=session.place, units=count, parts=_herded(session, inputs, units) if units else [])
-    shards.close(session, made, "runs", finish, inputs.history, options)
+    shards.close(session, made, "runs", finish, inputs.history, request)
 
 
 def _herded(session: Session, inputs: Inputs, units: Sequence[int]) -> list[Herding]:
     """The runs of these numbers."""
     from herdcli.herding.classes import one_by_one
 
-    problem, module = inputs.problem.part(units), inputs.module
-    state = session.iterate(
-        lambda now: module.step(problem, now, map=session.map),
-        lambda: module.init(problem),
-        steps=module.total_steps(problem),
-        label="herding",
-    )
+    problem = inputs.problem.part(units)
+    state = session.run(inputs.algorithm(problem, session.map), label="herding", memory="herding")
     return one_by_one(problem, state, inputs.finish)
 
 
-def finish(session: Session, whole: HerdingShard, history: Artifact, options: Mapping[str, Any]) -> None:
+def finish(session: Session, whole: HerdingShard, history: History, request: Request) -> None:
     """Save all runs as one artifact."""
     from herdcli.schema import joined
 
     value = joined(whole.parts, "C")
     runs = f"{value.count} runs × " if value.count > 1 else ""
     session.save(value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history)
-    _warn_of_growth(session, value, options["on_nonconvergence"])
+    _warn_of_growth(session, value, request.on_nonconvergence)
 
 
 def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:

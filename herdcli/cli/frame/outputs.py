@@ -1,0 +1,82 @@
+"""The one door out: whatever a command makes leaves through `_deliver`, whole or not at all, and with -n over nothing that exists.
+
+    artifact(…)   the result, sealed, to -o           text(…)   the result as text, to -o
+    beside(…)     a picture or page beside the result
+
+What goes to -o is the end of a run: the closing line is printed and the checkpoint goes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from herdcli import artifacts
+from herdcli.artifacts import Artifact, streams
+from herdcli.artifacts.wording import readable
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The history of an artifact as it stands: what is written is what that run would have written, no stage of its own."""
+
+    artifact: Artifact
+
+
+History = Artifact | Restored | None
+
+
+def check(session: Session, kind: str, format: str | None = None) -> None:
+    """Refuse an artifact at -o that cannot be written, before any work is done."""
+    if session.shard is not None:
+        kind = f"{kind}-shard"
+    if not session.dry_run:
+        artifacts.check_output(session.output, kind, format=format, clobber=session.clobber)
+
+
+def check_text(session: Session) -> None:
+    """Refuse a text at -o that cannot be written, before any work is done."""
+    if not session.dry_run:
+        streams.check_destination(session.output, clobber=session.clobber, binary=False)
+
+
+def check_beside(session: Session, path: str, *, binary: bool = True) -> None:
+    """Refuse a picture or page that cannot be written, before any work is done."""
+    streams.check_destination(path, clobber=session.clobber, binary=binary)
+
+
+def artifact(session: Session, value: Any, summary: str, *, history: History = None, format: str | None = None) -> None:
+    """Write the one artifact of a run to -o.  history: of the input that this stage follows."""
+    records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
+    written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber)
+    _finished(session, summary, f"{written.kind} {readable(written.size)}")
+
+
+def text(session: Session, content: str, summary: str, what: str) -> None:
+    """Write a result that is text to -o.  what: its format, for the closing line."""
+    _deliver(session, session.output, lambda target: _write_text(target, content), binary=False)
+    _finished(session, summary, f"{what} {readable(len(content.encode()))}")
+
+
+def beside(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:
+    """Write a file beside the result."""
+    _deliver(session, path, write, binary=binary)
+
+
+def _deliver(session: Session, path: str, write: Callable[[Path], None], *, binary: bool) -> None:
+    with artifacts.publish(path, clobber=session.clobber, binary=binary) as target:
+        write(target)
+
+
+def _write_text(target: Path, content: str) -> None:
+    target.write_text(content, encoding="utf-8")
+
+
+def _finished(session: Session, summary: str, what: str) -> None:
+    session.console.note(f"{summary}, {session.console.elapsed():.1f} s → {what}")
+    session.forget_checkpoint()

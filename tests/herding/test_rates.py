@@ -141,9 +141,9 @@ def test_averaged_energies_tell_classes(model):
     assert groups.labels.all_units == 60
     assert 7 not in groups.labels.units
     if model == "rbm":
-        problem, module = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)), dynamics
+        problem, algorithm = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)), dynamics.HiddenHerding
     else:
-        problem, module = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible
+        problem, algorithm = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible.VisibleHerding
     state = finish(problem, algorithm)
     found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
     assert state.runs[0].averaged == 100

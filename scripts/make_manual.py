@@ -17,8 +17,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import click
 
 from herdcli import __version__
-from herdcli.artifacts.kinds import KINDS
 from herdcli.cli.main import COMMANDS, cli
+from herdcli.kinds import KINDS
 from herdcli.schema import KIND_NAMES, spec_of
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,8 +28,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "iterate": frozenset({"errors"}),
     "algorithm": frozenset({"iterate"}),
     "numerics": GROUND | {"iterate", "algorithm"},
-    "artifacts": GROUND,
-    "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics"},
+    "kinds": frozenset({"errors"}),
+    "artifacts": GROUND | {"kinds"},
+    "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "data": frozenset(),
     **dict.fromkeys(TOPICS, GROUND | {"iterate", "algorithm", "numerics"}),
 }

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from herdcli import schema
 from herdcli.artifacts import codec, guard, hdf5, header, memory
 from herdcli.artifacts.inputs import open_source
-from herdcli.artifacts.kinds import CHECKPOINT
 from herdcli.artifacts.streams import check_destination, publish
 from herdcli.errors import BadUsage, CannotCreate, DataError
+from herdcli.kinds import CHECKPOINT
 
 State = TypeVar("State")
 VERSION = 1

@@ -10,9 +10,9 @@ from typing import Any
 from herdcli.artifacts import guard, hdf5, header, memory, people, sniff
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
-from herdcli.artifacts.kinds import CHECKPOINT, Kind, kind_of
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
+from herdcli.kinds import CHECKPOINT, Kind, kind_of
 
 TEXT = ("csv", "svmlight")
 SHARD = "-shard"  # ends the kinds that hold a part of one

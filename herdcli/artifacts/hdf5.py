@@ -7,8 +7,8 @@ import os
 from dataclasses import fields
 from typing import Any
 
-from herdcli import __version__
-from herdcli.artifacts import codec, guard, header, kinds
+from herdcli import __version__, kinds
+from herdcli.artifacts import codec, guard, header
 from herdcli.artifacts.patient import created
 from herdcli.errors import DataError
 from herdcli.schema import check

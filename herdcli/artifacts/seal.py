@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 
-from herdcli.artifacts import guard, header, kinds, memory, sniff, tables
+from herdcli import kinds
+from herdcli.artifacts import guard, header, memory, sniff, tables
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.streams import publish
 from herdcli.errors import DataError, HerdError

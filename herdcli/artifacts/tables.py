@@ -17,8 +17,8 @@ from herdcli import __version__
 from herdcli.artifacts import hdf5, header, memory, tabular
 from herdcli.artifacts.columns import from_table
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.kinds import Kind, lookup, upgrade
 from herdcli.errors import DataError, HerdError
+from herdcli.kinds import Kind, lookup, upgrade
 from herdcli.schema import check
 
 KEY, DIGEST_KEY = b"herd", b"herd.sha256"

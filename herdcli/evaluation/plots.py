@@ -1,7 +1,7 @@
 """The pictures of `herd eval --plot`: which ones a kind has, and the two forms they take, tiles of images and curves.
 
-A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line in PLOTS.  matplotlib (the extra `plot`)
-is imported when a figure is begun, without its global state; equal figures are written as equal bytes.
+A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  matplotlib (the extra
+`plot`) is imported when a figure is begun, without its global state; equal figures are written as equal bytes.
 """
 
 from __future__ import annotations
@@ -14,30 +14,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.kinds import KINDS, named
 from herdcli.schema import Array
 
 Figure = Any  # matplotlib.figure.Figure
 Plot = Callable[..., Figure]
 
-# (kind, name of the plot) -> module.function
-PLOTS: dict[tuple[str, str], str] = {
-    ("rbm", "filters"): "herdcli.evaluation.rbm_plots.filters",
-    ("rbm", "reconstructions"): "herdcli.evaluation.rbm_plots.reconstructions",
-    ("rbm", "samples"): "herdcli.evaluation.rbm_plots.samples",
-    ("rbm", "trace"): "herdcli.evaluation.rbm_plots.trace",
-    ("dbn", "filters"): "herdcli.evaluation.dbn.filters",
-    ("dbn", "reconstructions"): "herdcli.evaluation.dbn.reconstructions",
-    ("dbn", "samples"): "herdcli.evaluation.dbn.samples",
-    ("dbn", "trace"): "herdcli.evaluation.dbn.trace",
-    ("rbm-pairs", "filters"): "herdcli.evaluation.gallery_plots.filters",
-    ("rbm-pairs", "trace"): "herdcli.evaluation.gallery_plots.trace",
-    ("rbm-pairs", "errors"): "herdcli.evaluation.gallery_plots.errors",
-    ("rbm-pairs", "nearest"): "herdcli.evaluation.gallery_plots.closest",
-    ("ica", "filters"): "herdcli.evaluation.ica_plots.filters",
-    ("ica", "spectra"): "herdcli.evaluation.ica_plots.spectra",
-    ("ica", "gabors"): "herdcli.evaluation.ica_plots.gabors",
-    ("ica", "tiling"): "herdcli.evaluation.ica_plots.tiling",
-}
 SUFFIXES = (".png", ".pdf", ".svg")
 INCHES = 6.4  # width of every figure
 DPI = 150
@@ -46,19 +28,16 @@ MOST_TILES = 400
 
 def names(kind: str) -> list[str]:
     """The plots of a kind."""
-    return [name for owner, name in PLOTS if owner == kind]
+    return list(KINDS[kind].plots)
 
 
 def plot_of(kind: str, name: str) -> Plot:
     """The function that draws one plot of a kind, imported now.  Raises BadUsage for plots that the kind has not."""
-    if (kind, name) not in PLOTS:
+    if name not in names(kind):
         known = names(kind)
-        hint = (
-            f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(dict.fromkeys(kind for kind, _ in PLOTS))}"
-        )
+        hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(k for k in KINDS if names(k))}"
         raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
-    module, function = PLOTS[kind, name].rsplit(".", 1)
-    found: Plot = getattr(importlib.import_module(module), function)
+    found: Plot = named(KINDS[kind].plots[name])
     return found
 
 

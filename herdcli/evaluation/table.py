@@ -7,7 +7,6 @@ kinds share a table: its columns are theirs in order of first appearance.
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import math
@@ -20,33 +19,26 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.kinds import KINDS, named
 from herdcli.schema import Array
 
 Value = str | float | int | None
 Row = dict[str, Value]
 Metrics = Callable[..., dict[str, float | None]]
 
-# kind -> module.function: metrics(value, settings, *, map, progress) -> dict column -> number or None
-METRICS: dict[str, str] = {
-    "classifier": "herdcli.evaluation.classifier.metrics",
-    "rbm": "herdcli.evaluation.rbm.metrics",
-    "dbn": "herdcli.evaluation.dbn.metrics",
-    "rbm-pairs": "herdcli.evaluation.gallery.metrics",
-    "herding": "herdcli.evaluation.herding.metrics",
-    "beliefs": "herdcli.evaluation.beliefs.metrics",
-    "network": "herdcli.evaluation.network.metrics",
-    "samples": "herdcli.evaluation.samples.metrics",
-    "ica": "herdcli.evaluation.ica.metrics",
-}
-
 
 def metrics_of(kind: str) -> Metrics:
     """The metrics of a kind, imported now.  Raises BadUsage for kinds that have none."""
-    if kind not in METRICS:
-        raise BadUsage(f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(METRICS)}")
-    module, name = METRICS[kind].rsplit(".", 1)
-    found: Metrics = getattr(importlib.import_module(module), name)
+    path = KINDS[kind].metrics
+    if path is None:
+        raise BadUsage(f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(evaluable())}")
+    found: Metrics = named(path)
     return found
+
+
+def evaluable() -> list[str]:
+    """The kinds that have metrics."""
+    return [kind.name for kind in KINDS.values() if kind.metrics]
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:

@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.artifacts import Artifact, Dataset, hdf5, kinds, load, load_checkpoint, provenance, remove_checkpoint, save, save_checkpoint
+from herdcli import kinds
+from herdcli.artifacts import Artifact, Dataset, hdf5, load, load_checkpoint, provenance, remove_checkpoint, save, save_checkpoint
 from herdcli.errors import BadUsage, CannotCreate, DataError
 from herdcli.schema import Array, array
 
@@ -101,7 +102,7 @@ class New:
 
 
 def test_older_versions_are_upgraded_and_newer_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scales = kinds.Kind("scales", (f"{__name__}.Old", f"{__name__}.New"))
+    scales = kinds.Kind(name="scales", versions=(f"{__name__}.Old", f"{__name__}.New"))
     monkeypatch.setitem(kinds.KINDS, "scales", scales)
     monkeypatch.setattr(kinds.Kind, "type_of", lambda self, version, where=None: original(self, version, where=where, here=(Old, New)))
     path = tmp_path / "scales.h5"

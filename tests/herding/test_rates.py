@@ -141,9 +141,13 @@ def test_averaged_energies_tell_classes(model):
     assert groups.labels.all_units == 60
     assert 7 not in groups.labels.units
     if model == "rbm":
-        problem, algorithm = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)), dynamics.HiddenHerding
+        problem, algorithm = (
+            classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100)),
+            dynamics.HiddenHerding,
+        )
     else:
-        problem, algorithm = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100)), visible.VisibleHerding
+        algorithm = visible.VisibleHerding
+        problem = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100))
     state = finish(problem, algorithm)
     found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
     assert state.runs[0].averaged == 100

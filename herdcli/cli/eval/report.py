@@ -51,9 +51,9 @@ class Reporter:
 
     def loaded(self, paths: Sequence[str]) -> Iterator[Artifact]:
         """Each artifact; with --keep-going without those of kinds that have no figures, which are named."""
-        from herdcli.evaluation.table import METRICS
+        from herdcli.evaluation import table
 
-        evaluable = {*METRICS, "dataset"}
+        evaluable = {*table.evaluable(), "dataset"}
         for number, path in enumerate(paths):
             artifact = self._session.load(path, f"artifact {number + 1}", kinds=None if self._keep_going else evaluable)
             if artifact.kind in evaluable:

@@ -15,6 +15,7 @@ import click
 from herdcli.cli.frame.options import Parsed
 from herdcli.cli.frame.request import revived
 from herdcli.errors import BadUsage, DataError, NoInput
+from herdcli.kinds import KINDS, named
 from herdcli.shards import Shard, joined, parse
 
 if TYPE_CHECKING:
@@ -23,19 +24,6 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 Finish = Callable[["Session", Any, Any, Any], None]
-
-# kind -> wing with `finish(session, whole, history, request)`, which saves what the units of all shards make
-FINISH: dict[str, str] = {
-    "rbm-shard": "herdcli.cli.fit_rbm.models.finish",
-    "herding-shard": "herdcli.cli.herd.runs.finish",
-    "samples-shard": "herdcli.cli.kernel_herd.groups.finish",
-    "beliefs-shard": "herdcli.cli.ups_infer.starts.finish",
-    "dataset-shard": "herdcli.cli.ups_infer.evidence_rows.finish",
-}
-
-
-# kind -> the request that a record of its run is read as
-REQUEST: dict[str, str] = {"herding-shard": "herdcli.cli.herd.request.Request"}
 
 
 def shard_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,15 +80,10 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
     if missing:
         _missing(missing, count)
     whole = joined([by_index[index].value for index in range(1, count + 1)])
-    finish: Finish = _named(FINISH[first.kind])
+    kind = KINDS[first.kind]
+    finish: Finish = named(str(kind.finish))
     parameters = _record(first)["parameters"]
-    finish(session, whole, Restored(first), revived(_named(REQUEST[first.kind]), parameters) if first.kind in REQUEST else parameters)
-
-
-def _named(path: str) -> Any:
-    """What stands at a dotted path."""
-    module, _, name = path.rpartition(".")
-    return getattr(import_module(module), name)
+    finish(session, whole, Restored(first), revived(named(kind.request), parameters) if kind.request else parameters)
 
 
 def _missing(missing: list[int], count: int) -> NoReturn:

@@ -10,6 +10,7 @@ from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import output_options, stage
 from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError
+from herdcli.kinds import KINDS
 
 
 @click.command("merge")
@@ -59,7 +60,7 @@ def command(session: Session, models: tuple[str, ...], rule: str, data: str | No
 
 def _loaded(session: Session, path: str, role: str) -> Artifact:
     found = session.load(path, role, kinds=None)
-    if found.kind != "classifier" and found.kind not in shards.FINISH:
+    if found.kind != "classifier" and KINDS[found.kind].finish is None:
         raise DataError(f"is of kind {found.kind}, expected classifier or shard", where=found.name)
     return found
 

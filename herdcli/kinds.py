@@ -1,0 +1,154 @@
+"""The one table of artifact kinds: a page each, with everything that the program knows of it.
+
+Paths are dotted names, imported when they are first needed, so that the table costs nothing and stands below everything: the artifacts
+take the dataclasses from it, `eval` figures and pictures, `merge` how shards are finished.  A kind that changes keeps its old dataclass,
+which gains a method `upgrade()` that returns the next version's; the new path is appended.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from herdcli.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of artifact.
+
+    versions  dataclass of each version; the last one is written.
+    metrics   (value, settings, *, map, progress) -> dict from column to number or None: its row in `herd eval`.
+    plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
+    finish    (session, whole, history, request): saves what the units of all shards make, for kinds of shards.
+    request   the command's request, which a shard's record is read as.
+    """
+
+    name: str
+    versions: tuple[str, ...]
+    metrics: str | None = None
+    plots: Mapping[str, str] = field(default_factory=dict)
+    finish: str | None = None
+    request: str | None = None
+
+    @property
+    def version(self) -> int:
+        """The version this program writes."""
+        return len(self.versions)
+
+    def type_of(self, version: int, *, where: str | None = None) -> type[Any]:
+        """The dataclass of one version; DataError for a version newer than this program."""
+        if not 1 <= version <= self.version:
+            hint = "update with: pip install --upgrade herdcli"
+            raise DataError(f"is a {self.name} of version {version}, this herd reads versions up to {self.version}", where=where, hint=hint)
+        found: type[Any] = named(self.versions[version - 1])
+        return found
+
+
+def named(path: str) -> Any:
+    """What a dotted path names, imported now."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def _plots(module: str, *names: str) -> dict[str, str]:
+    """Plots that are drawn by the functions of the same names in one module."""
+    return {name: f"herdcli.evaluation.{module}.{name}" for name in names}
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(name="dataset", versions=("herdcli.artifacts.dataset.Dataset",)),
+        Kind(
+            name="rbm",
+            versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
+            metrics="herdcli.evaluation.rbm.metrics",
+            plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace"),
+        ),
+        Kind(
+            name="rbm-pairs",
+            versions=("herdcli.rbm.pairs.PairRBM",),
+            metrics="herdcli.evaluation.gallery.metrics",
+            plots=_plots("gallery_plots", "filters", "trace", "errors") | {"nearest": "herdcli.evaluation.gallery_plots.closest"},
+        ),
+        Kind(
+            name="dbn",
+            versions=("herdcli.rbm.stack.DBN",),
+            metrics="herdcli.evaluation.dbn.metrics",
+            plots=_plots("dbn", "filters", "reconstructions", "samples", "trace"),
+        ),
+        Kind(name="herding", versions=("herdcli.herding.model.Herding",), metrics="herdcli.evaluation.herding.metrics"),
+        Kind(
+            name="classifier",
+            versions=("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier"),
+            metrics="herdcli.evaluation.classifier.metrics",
+        ),
+        Kind(name="samples", versions=("herdcli.quadrature.samples.Samples",), metrics="herdcli.evaluation.samples.metrics"),
+        Kind(name="network", versions=("herdcli.markov.model.network.Network",), metrics="herdcli.evaluation.network.metrics"),
+        Kind(name="beliefs", versions=("herdcli.markov.model.beliefs.Beliefs",), metrics="herdcli.evaluation.beliefs.metrics"),
+        Kind(
+            name="ica",
+            versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
+            metrics="herdcli.evaluation.ica.metrics",
+            plots=_plots("ica_plots", "filters", "spectra", "gabors", "tiling"),
+        ),
+        Kind(name="mixture", versions=("herdcli.em.artifacts.Mixture",)),
+        Kind(name="kmeans", versions=("herdcli.em.artifacts.Clusters",)),
+        Kind(name="factors", versions=("herdcli.em.artifacts.FactorModel",)),
+        Kind(name="report", versions=("herdcli.evaluation.table.Report",)),
+        Kind(
+            name="rbm-shard",
+            versions=("herdcli.rbm.classes.RBMShard",),
+            finish="herdcli.cli.fit_rbm.models.finish",
+        ),
+        Kind(
+            name="herding-shard",
+            versions=("herdcli.herding.classes.HerdingShard",),
+            finish="herdcli.cli.herd.runs.finish",
+            request="herdcli.cli.herd.request.Request",
+        ),
+        Kind(
+            name="samples-shard",
+            versions=("herdcli.quadrature.assemble.SamplesShard",),
+            finish="herdcli.cli.kernel_herd.groups.finish",
+        ),
+        Kind(
+            name="beliefs-shard",
+            versions=("herdcli.markov.bethe.starts.BeliefsShard",),
+            finish="herdcli.cli.ups_infer.starts.finish",
+        ),
+        Kind(
+            name="dataset-shard",
+            versions=("herdcli.markov.exact.batch.RowsShard",),
+            finish="herdcli.cli.ups_infer.evidence_rows.finish",
+        ),
+    )
+}
+CHECKPOINT = "checkpoint"
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind whose newest dataclass `value` is."""
+    path = f"{type(value).__module__}.{type(value).__qualname__}"
+    for kind in KINDS.values():
+        if kind.versions[-1] == path:
+            return kind
+    raise TypeError(f"{path} is the dataclass of no artifact kind")
+
+
+def lookup(name: str, *, where: str | None = None) -> Kind:
+    """The kind of a name read from a file."""
+    if name not in KINDS:
+        hint = "a newer herd may: pip install --upgrade herdcli"
+        raise DataError(f"is of kind '{name}', which this herd does not know", where=where, hint=hint)
+    return KINDS[name]
+
+
+def upgrade(value: Any, kind: Kind, version: int) -> Any:
+    """Bring a value read in an older version up to the newest."""
+    for _ in range(version, kind.version):
+        value = value.upgrade()
+    return value

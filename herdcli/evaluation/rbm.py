@@ -181,6 +181,14 @@ def verdict(found: Mapping[str, Value]) -> str:
     return "ok"
 
 
+def worse_than_independent(likelihood: float, baseline: float) -> str:
+    """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
+    return (
+        f"the model explains held-out rows worse than independent columns do ({likelihood:.2f} against {baseline:.2f} nats a row): "
+        "lower --learning-rate, or take more --steps"
+    )
+
+
 def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
     """What is said at the end of training: (log-likelihood, that of independent columns), nats a row, where the first is the lower.
 

@@ -60,7 +60,7 @@ def command(session: Session, model: str, source: str, want: str | None, **optio
 def _harmoniums(session: Session, layers: list[Any], data: Any, want: str | None, options: dict[str, Any]) -> tuple[Any, str]:
     """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
     from herdcli.artifacts.dataset import Dataset
-    from herdcli.cli.eval.harmoniums import rows_of
+    from herdcli.cli.frame.rows import rows_of
     from herdcli.evaluation.classes import class_probabilities
     from herdcli.evaluation.settings import EvaluationSettings
     from herdcli.rbm import stack, transform

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
-from herdcli.cli.fit_rbm.options import unit_options
 from herdcli.cli.frame.options import INTERVAL
 from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.units import unit_options
 
 OF_WEIGHTS = {"units", "visible_units", "hidden_units", "threshold", "value_range"}
 USED = {*OF_WEIGHTS, "source", "to", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
 
 WORSE = "worse than independent"  # the verdict of evaluation.rbm
-DEFAULT_THRESHOLD = 0.4  # that of fit-rbm, for models that do not say theirs
 
 
 def likelihood_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,15 +54,9 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
                 f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
             )
         if row.get("verdict") == WORSE:
+            from herdcli.evaluation.rbm import worse_than_independent
+
             session.console.warn(f"{row['file']}: {worse_than_independent(row['log_likelihood'], row['independent'])}")
-
-
-def worse_than_independent(model: float, independent: float) -> str:
-    """What is said of a model that independent columns beat."""
-    return (
-        f"the model explains held-out rows worse than independent columns do ({model:.2f} against {independent:.2f} nats a row): "
-        "lower --learning-rate, or take more --steps"
-    )
 
 
 def warn_of_ranks(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -79,6 +72,7 @@ def rejudged(session: Session, artifact: Artifact, path: str | None) -> Artifact
     """An rbm or dbn with the rows of another file, all of them test rows if it has no split; other kinds as they are."""
     if path is None or artifact.kind not in ("rbm", "dbn"):
         return artifact
+    from herdcli.cli.frame.rows import rows_of
     from herdcli.rbm.classes import judged_on
 
     model: RBM = artifact.value if artifact.kind == "rbm" else artifact.value.layers[0]
@@ -90,22 +84,6 @@ def rejudged(session: Session, artifact: Artifact, path: str | None) -> Artifact
     if artifact.kind == "rbm":
         return replace(artifact, value=judged)
     return replace(artifact, value=replace(artifact.value, layers=[judged, *artifact.value.layers[1:]]))
-
-
-def rows_of(session: Session, model: RBM, data: Artifact, options: dict[str, Any], *, default: float = DEFAULT_THRESHOLD) -> Prepared:
-    """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were."""
-    from herdcli.cli.frame.columns import by_name
-    from herdcli.cli.frame.rows import Reading, in_units
-    from herdcli.rbm.units import family
-
-    known = {"threshold": model.threshold, "value_range": None if model.value_range is None else tuple(model.value_range)}
-    given = {name: value for name, value in options.items() if name not in known or value is not None}
-    chosen = {"split": None, "seed": 0} | known | given | {"column_mean": model.column_mean, "column_scale": model.column_scale}
-    data = by_name(session, data, model.feature_names, model.W.shape[1])
-    rows = in_units(session, data, family(model.visible_units), Reading.asked(chosen, default=default))
-    if rows.X.shape[1] != model.W.shape[1]:
-        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.W.shape[1]} visible units", where=data.name)
-    return rows
 
 
 def _classes(model: RBM, rows: Prepared, path: str) -> Any:

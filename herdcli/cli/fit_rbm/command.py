@@ -9,11 +9,12 @@ import click
 
 from herdcli.cli.fit_rbm.layers import fit_dbn, layer_options
 from herdcli.cli.fit_rbm.models import fit_models
-from herdcli.cli.fit_rbm.options import ALGORITHMS, BATCH_SIZE, standardize_option, unit_options, variant_options, warn_of_idle_options
+from herdcli.cli.fit_rbm.options import ALGORITHMS, BATCH_SIZE, standardize_option, variant_options, warn_of_idle_options
 from herdcli.cli.fit_rbm.pairs import fit_pairs, pairs_option
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.units import unit_options
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:

@@ -43,8 +43,7 @@ def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Settings, *, default: float) -> None:
     """Learn the layers and save them as a `dbn`."""
-    from herdcli.cli.eval.harmoniums import rows_of
-    from herdcli.cli.frame.rows import Reading, in_units
+    from herdcli.cli.frame.rows import Reading, in_units, rows_of
     from herdcli.rbm import learning, stack
     from herdcli.rbm.classes import judged_on
     from herdcli.rbm.units import family

@@ -9,7 +9,6 @@ import click
 
 from herdcli.cli.frame.options import Parsed
 from herdcli.cli.frame.session import Session
-from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.rbm.learning import Problem
@@ -37,38 +36,6 @@ def _parse_batch_size(text: str) -> int:
 
 
 BATCH_SIZE = Parsed("n|all", _parse_batch_size)
-
-
-def _parse_units(text: str) -> str:
-    """A unit family's name."""
-    from herdcli.rbm.units import family
-
-    try:
-        return family(text).name
-    except BadUsage as error:
-        raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
-
-
-UNITS = Parsed("units", _parse_units)
-
-
-def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--units, --visible-units, --hidden-units."""
-    for option in (
-        click.option("--hidden-units", type=UNITS, default=None, metavar="UNITS", help="Values of the hidden units.  [default: --units]"),
-        click.option("--visible-units", type=UNITS, default=None, metavar="UNITS", help="Values of the visible units.  [default: --units]"),
-        click.option(
-            "--units",
-            type=UNITS,
-            default="binary",
-            show_default=True,
-            metavar="UNITS",
-            help="Values of all units: binary {0,1}, spin {−1,+1}, rate:N (0 to 1 in steps of 1/N), gaussian (variance 1), "
-            "poisson (counts), softmax:K (one of K columns).",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def standardize_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,8 +110,7 @@ def fitted_to(session: Session, settings: Settings, rows: int) -> Settings:
 
 def warn_of_worse(session: Session, model: RBM) -> None:
     """Say when held-out rows are explained worse than by independent columns."""
-    from herdcli.cli.eval.harmoniums import worse_than_independent
-    from herdcli.evaluation.rbm import quick_verdict
+    from herdcli.evaluation.rbm import quick_verdict, worse_than_independent
 
     found = quick_verdict(model, map=session.map)
     if found is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,10 @@ from herdcli.errors import DataError, HerdError
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
+    from herdcli.rbm.model import RBM
     from herdcli.rbm.units import Family
+
+OF_MODELS = 0.4  # the threshold of fit-rbm, for models that do not say theirs
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,30 @@ def _standardized(session: Session, X: Array, training: Array, units: Family, re
         X -= mean
         X /= scale
     return mean, scale
+
+
+def rows_of(session: Session, model: RBM, artifact: Artifact, asked: Any, *, default: float = OF_MODELS) -> Prepared:
+    """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
+
+    asked  a request, or a mapping of options; what it says goes before what the model says.
+    """
+    from herdcli.cli.frame.columns import by_name
+    from herdcli.rbm.units import family
+
+    reading = Reading.asked(asked, default=default)
+    limits = None if model.value_range is None else tuple(model.value_range)
+    reading = replace(
+        reading,
+        threshold=model.threshold if reading.threshold is None else reading.threshold,
+        value_range=limits if reading.value_range is None else reading.value_range,
+        column_mean=model.column_mean,
+        column_scale=model.column_scale,
+    )
+    artifact = by_name(session, artifact, model.feature_names, model.W.shape[1])
+    rows = in_units(session, artifact, family(model.visible_units), reading)
+    if rows.X.shape[1] != model.W.shape[1]:
+        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.W.shape[1]} visible units", where=artifact.name)
+    return rows
 
 
 def two_state(session: Session, artifact: Artifact, values: tuple[int, int], reading: Reading) -> Prepared:

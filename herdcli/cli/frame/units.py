@@ -1,0 +1,43 @@
+"""--units, --visible-units and --hidden-units, of commands that make harmoniums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from herdcli.cli.frame.options import Parsed
+from herdcli.errors import BadUsage
+
+
+def _parse_units(text: str) -> str:
+    """A unit family's name."""
+    from herdcli.rbm.units import family
+
+    try:
+        return family(text).name
+    except BadUsage as error:
+        raise ValueError(error.message.replace(f"unknown units '{text}', expected one of", "is none of")) from None
+
+
+UNITS = Parsed("units", _parse_units)
+
+
+def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--units, --visible-units, --hidden-units."""
+    for option in (
+        click.option("--hidden-units", type=UNITS, default=None, metavar="UNITS", help="Values of the hidden units.  [default: --units]"),
+        click.option("--visible-units", type=UNITS, default=None, metavar="UNITS", help="Values of the visible units.  [default: --units]"),
+        click.option(
+            "--units",
+            type=UNITS,
+            default="binary",
+            show_default=True,
+            metavar="UNITS",
+            help="Values of all units: binary {0,1}, spin {−1,+1}, rate:N (0 to 1 in steps of 1/N), gaussian (variance 1), "
+            "poisson (counts), softmax:K (one of K columns).",
+        ),
+    ):
+        command = option(command)
+    return command

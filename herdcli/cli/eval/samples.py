@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.artifacts import Artifact
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.session import Session
-from herdcli.cli.kernel_herd import targets as kernel_herd_tables
+from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def figures(session: Session, artifact: Artifact, options: dict[str, Any], plain
 
 def _atoms(artifact: Artifact) -> tuple[Array, Array]:
     """Points (m, d) and weights (m,); groups count alike."""
-    X, _ = kernel_herd_tables.matrix(artifact)
+    X, _ = matrix(artifact)
     weight = artifact.value.weight
     weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
     if artifact.kind == "samples":
@@ -58,13 +58,13 @@ def _atoms(artifact: Artifact) -> tuple[Array, Array]:
 def _target(session: Session, options: dict[str, Any], artifact: Artifact) -> Target:
     from herdcli.quadrature.targets import Rows
 
-    own, names = kernel_herd_tables.matrix(artifact)
+    own, names = matrix(artifact)
     dimension = own.shape[1]
     if options["target"]:
         if options["data"]:
             raise BadUsage("--data and --target are both targets", hint="give one of them")
-        return kernel_herd_tables.closed_target(session, options["target"], dimension)
-    X, have = kernel_herd_tables.table(session, options["data"], "data")
+        return closed_target(session, options["target"], dimension)
+    X, have = table(session, options["data"], "data")
     X = matrix_by_name(session, X, have, names, dimension, where=options["data"])
     return Rows(X, np.full(len(X), 1.0 / len(X)))
 
@@ -76,7 +76,7 @@ def _kernel(artifact: Artifact, options: dict[str, Any], target: Target) -> tupl
 
     stored = artifact.value.kernel if artifact.kind == "samples" else ""
     kernel = parse(options["kernel"] or stored or "gaussian")
-    X, _ = kernel_herd_tables.matrix(artifact)
+    X, _ = matrix(artifact)
     scale = artifact.value.scale if artifact.kind == "samples" else None
     basis = target.X if isinstance(target, Rows) else X
     return choose(kernel, basis, "median", options["seed"]), np.ones(X.shape[1]) if scale is None else scale

@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd import targets as kernel_herd_tables
 from herdcli.errors import BadUsage, DataError
 
@@ -102,7 +103,7 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
 
 def _candidates(session: Session, path: str, data: _Rows | None) -> Array:
     """The candidates of a file, their columns in the order of the rows'."""
-    X, names = kernel_herd_tables.table(session, path, "candidates")
+    X, names = table(session, path, "candidates")
     if data is None:
         return X
     found: Array = matrix_by_name(session, X, names, data.feature_names, data.X.shape[1], where=path)
@@ -155,7 +156,7 @@ def _rates(session: Session, options: dict[str, Any]) -> tuple[float, ...]:
         except ValueError:
             raise BadUsage(f"--step '{options['rates']}' is not of the form constant:ρ") from None
     else:
-        rates = tuple(float(rate) for rate in kernel_herd_tables.table(session, options["rates"], "step")[0].ravel())
+        rates = tuple(float(rate) for rate in table(session, options["rates"], "step")[0].ravel())
         session.parameters["rates"] = "file"
     if not all(0 <= rate <= 1 for rate in rates):
         raise BadUsage("step sizes lie in [0, 1]")
@@ -167,7 +168,7 @@ def _input_rows(session: Session, source: str, options: dict[str, Any]) -> _Rows
     label = None if options["by"] in (None, "y") else options["by"]
     artifact = kernel_herd_tables.spilled(session, source) if options["block_rows"] else None
     artifact = artifact or session.load(source, "data", kinds={"dataset", "samples"}, input_format=options["input_format"], label=label)
-    X, names = kernel_herd_tables.matrix(artifact)
+    X, names = matrix(artifact)
     weights = getattr(artifact.value, "weight", None)
     group: Array | None = None
     group_names: list[str] | None = None
@@ -212,7 +213,7 @@ def _target(session: Session, options: dict[str, Any], known: Array | None, data
     dimension = options["dimension"] or (
         known.shape[1] if known is not None else kernel_herd_tables.whole(count, "cube") if made == "cube" else 1
     )
-    return kernel_herd_tables.closed_target(session, options["target"], dimension)
+    return closed_target(session, options["target"], dimension)
 
 
 def _agree(target: Target, given: Array | None) -> None:

@@ -1,11 +1,9 @@
-"""Files and texts that stand for matrices and targets, in `herd kernel-herd` and `herd eval`."""
+"""The ways in and out of `herd kernel-herd` that are its own."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from herdcli.artifacts import Artifact
 from herdcli.cli.frame.session import Session
@@ -17,21 +15,7 @@ if TYPE_CHECKING:
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
-FORMS = "uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE, trigonometric:FILE, signs:FILE, moments:FILE"
-
 NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact by default, and drawn beyond
-
-
-def matrix(artifact: Artifact) -> tuple[Array, list[str] | None]:
-    """The rows of a data set or of samples as float64, and the columns' names."""
-    value = artifact.value
-    X = value.x if artifact.kind == "samples" else value.X
-    dense = X.toarray() if hasattr(X, "indptr") else X
-    return np.ascontiguousarray(dense, dtype=np.float64), value.feature_names
-
-
-def table(session: Session, path: str, role: str) -> tuple[Array, list[str] | None]:
-    return matrix(session.load(path, role, kinds={"dataset", "samples"}))
 
 
 def spilled(session: Session, path: str) -> Artifact | None:
@@ -50,30 +34,6 @@ def whole(text: str, option: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise BadUsage(f"--candidates {option} needs a number above 0")
     return int(text)
-
-
-def closed_target(session: Session, text: str, dimension: int) -> Target:
-    """The target of a text such as `uniform:0,1` or `mixture:FILE`; the record then names its kind alone."""
-    from herdcli.quadrature import preparation
-
-    name, _, rest = text.partition(":")
-    numbers = _two_numbers(rest) if rest else (0.0, 1.0)
-    if name == "uniform" and numbers:
-        return preparation.uniform(*numbers, dimension)
-    if name == "gaussian" and numbers:
-        return preparation.gaussian(*numbers, dimension)
-    if name not in ("gaussian", "mixture", "trigonometric", "signs", "moments") or not rest:
-        raise BadUsage(f"--target '{text}' is no target", hint=f"targets: {FORMS}")
-    session.parameters["target"] = name
-    return preparation.from_table(name, *table(session, rest, "target"))
-
-
-def _two_numbers(text: str) -> tuple[float, float] | None:
-    try:
-        first, second = (float(part) for part in text.split(","))
-    except ValueError:
-        return None
-    return first, second
 
 
 def norm_rows(text: str | None, target: Target, given: Array | None) -> int:

@@ -1,0 +1,61 @@
+"""Files and texts that stand for matrices and for targets of herding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.quadrature.targets import Target
+    from herdcli.schema import Array
+
+FORMS = "uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE, trigonometric:FILE, signs:FILE, moments:FILE"
+OF_FILES = ("gaussian", "mixture", "trigonometric", "signs", "moments")
+
+
+def matrix(artifact: Artifact) -> tuple[Array, list[str] | None]:
+    """The rows of a data set or of samples as float64, and the columns' names."""
+    value = artifact.value
+    X = value.x if artifact.kind == "samples" else value.X
+    dense = X.toarray() if hasattr(X, "indptr") else X
+    return np.ascontiguousarray(dense, dtype=np.float64), value.feature_names
+
+
+def table(session: Session, path: str, role: str) -> tuple[Array, list[str] | None]:
+    """The same of a file."""
+    return matrix(session.load(path, role, kinds={"dataset", "samples"}))
+
+
+def closed_target(session: Session, text: str, dimension: int) -> Target:
+    """The target of a text such as `uniform:0,1` or `mixture:FILE`.  Raises BadUsage for a text that is none."""
+    from herdcli.quadrature import preparation
+
+    name, _, rest = text.partition(":")
+    numbers = _two_numbers(rest) if rest else (0.0, 1.0)
+    if name == "uniform" and numbers:
+        return preparation.uniform(*numbers, dimension)
+    if name == "gaussian" and numbers:
+        return preparation.gaussian(*numbers, dimension)
+    if name not in OF_FILES or not rest:
+        raise BadUsage(f"--target '{text}' is no target", hint=f"targets: {FORMS}")
+    session.parameters["target"] = recorded_target(text)
+    return preparation.from_table(name, *table(session, rest, "target"))
+
+
+def recorded_target(text: str) -> str:
+    """The record of a text of --target: of one that names a file its kind alone, since the content is among the inputs."""
+    name, _, rest = text.partition(":")
+    return name if rest and name in OF_FILES and not (name == "gaussian" and _two_numbers(rest)) else text
+
+
+def _two_numbers(text: str) -> tuple[float, float] | None:
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        return None
+    return first, second

@@ -136,8 +136,8 @@ $(foreach folder,$(RESULTS) $(QUICK),$(folder)/ $(folder)/faces/ $(addprefix $(f
 results: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes)))  ## every figure and table of the papers; hours, and what was begun goes on
 quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick
 
-check-results: | $(VENV)/installed-dev  ## compare results/ with scripts/expected.toml; exit 1 on a miss
-	@$(BIN)/python scripts/check_results.py $(RESULTS)
+check-results:  ## compare results/ with scripts/expected.toml; exit 1 on a miss
+	@$(PYTHON) scripts/check_results.py $(RESULTS)
 
-check-quick: | $(VENV)/installed-dev  ## the same of results/quick, more loosely
-	@$(BIN)/python scripts/check_results.py --quick $(QUICK)
+check-quick:  ## the same of results/quick, more loosely
+	@$(PYTHON) scripts/check_results.py --quick $(QUICK)

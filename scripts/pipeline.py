@@ -6,6 +6,7 @@ pictures from there to their place when it has ended.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -17,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import threadpoolctl
+with contextlib.suppress(ImportError):  # where nothing is computed, as in check_results.py, it need not be installed
+    import threadpoolctl
 
-threadpoolctl.threadpool_limits(1)  # BLAS in this process, as `herd` does in its own
+    threadpoolctl.threadpool_limits(1)  # BLAS in this process, as `herd` does in its own
 
 HERD = [sys.executable, "-m", "herdcli"]
 Row = dict[str, Any]

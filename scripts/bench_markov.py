@@ -39,6 +39,7 @@ from herdcli.markov.bethe import propagation
 from herdcli.markov.exact import elimination, junction_tree
 from herdcli.markov.formats import networks as formats
 from herdcli.markov.learning import learners as learning
+from herdcli.markov.method import Settings
 from herdcli.markov.model import constraints, generate, network, structure
 from herdcli.markov.model.pairwise import reduce
 
@@ -57,7 +58,7 @@ def least(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
 
 def infer(given: network.Network, algorithm: str, **settings: Any) -> tuple[Any, Any]:
     """Last state and result of an algorithm."""
-    method = algorithms.method(given, algorithms.Settings(algorithm=algorithm, **settings))
+    method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
     state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
     return state, method.result(state)
 
@@ -91,7 +92,7 @@ def lattices() -> None:
     """The ratio-domain loop: to 1e-9 on 300×300, and messages a second in and out of cache."""
     for rows in (300, 1500):
         given = generate.make("grid", rows=rows, columns=rows, sigma_w=1.0, sigma_b=1.0)
-        method = algorithms.method(given, algorithms.Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
+        method = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
         seconds, state = least(lambda m=method: iterate.run(m.step, m.init(), steps=m.steps, until=m.done))
         sweep, _ = least(lambda m=method, s=state: [fast.lattice_sweep(s.messages, m.weight, m.bias, False) for _ in range(10)])
         rate = 10 * 4 * rows * (rows - 1) / sweep / 1e9

@@ -122,11 +122,12 @@ def quadrature() -> Iterator[Answer]:
 def networks() -> Iterator[Answer]:
     """Exact inference two ways, belief propagation on a tree, and two minimisers of one Bethe free energy."""
     from herdcli.markov import algorithms
+    from herdcli.markov.method import Settings
     from herdcli.markov.model import generate
     from herdcli.markov.model.network import Network
 
     def log_z(network: Network, algorithm: str, **more: object) -> float:
-        settings = replace(algorithms.Settings(algorithm=algorithm, tolerance=1e-12, iterations=5000), **more)  # type: ignore[arg-type]
+        settings = replace(Settings(algorithm=algorithm, tolerance=1e-12, iterations=5000), **more)  # type: ignore[arg-type]
         method = algorithms.method(network, settings)
         return float(method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done)).attributes["log_z"])
 

@@ -15,8 +15,8 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.formats import networks as formats
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 
 ROOT = Path(__file__).resolve().parents[2]

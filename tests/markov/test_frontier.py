@@ -11,9 +11,9 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.exact.batch import Batch
 from herdcli.markov.formats import networks as formats
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 
 ROOT = Path(__file__).resolve().parents[2]

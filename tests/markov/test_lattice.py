@@ -8,8 +8,8 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.bethe import lattice
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 
 

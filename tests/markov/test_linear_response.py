@@ -8,7 +8,7 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 
 

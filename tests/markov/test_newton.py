@@ -10,11 +10,11 @@ import pytest
 
 from herdcli import fast, iterate
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import newton
 from herdcli.markov.bethe.curvature import curvature
 from herdcli.markov.formats import networks as formats
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network, pairwise
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from inference import mean_error, run
 
 from herdcli import iterate
 from herdcli.errors import DataError, Diverged
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.bethe.double_loop import DoubleLoop
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network, regions
 
 

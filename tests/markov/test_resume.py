@@ -8,7 +8,7 @@ import pytest
 from herdcli import iterate
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate
 
 OBSERVED = {"loopy-is", "is-bp", "gis-bp", "enumerate"}

@@ -8,9 +8,9 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import DataError
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.bethe import starts
 from herdcli.markov.formats import results
+from herdcli.markov.method import Settings
 from herdcli.markov.model import beliefs, generate
 
 RESTARTED = ["bp", "ups", "double-loop", "mean-field", "structured-mean-field", "belief-optimization"]

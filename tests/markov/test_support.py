@@ -8,8 +8,8 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.exact import enumeration
+from herdcli.markov.method import Settings
 from herdcli.markov.model import network, support
 
 

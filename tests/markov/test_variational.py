@@ -9,9 +9,9 @@ from inference import mean_error, run
 from herdcli import iterate
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
 from herdcli.markov.bethe import two_state
 from herdcli.markov.mean import structured
+from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network, pairwise
 
 

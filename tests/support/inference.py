@@ -6,7 +6,7 @@ import numpy as np
 
 from herdcli import iterate
 from herdcli.markov import algorithms
-from herdcli.markov.algorithms import Settings
+from herdcli.markov.method import Settings
 
 
 def run(given, algorithm, **settings):

@@ -53,7 +53,7 @@ def command(session: Session, source: str, format: str | None, input_format: str
     --observe fixes their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows
     takes a table of evidence and writes a table of marginals.
     """
-    from herdcli.markov import algorithms
+    from herdcli.markov.method import Settings
 
     form = output_format(session, format, starts.FORMATS)
     check_text_output(session, "dataset" if options["evidence_rows"] else "beliefs", form)
@@ -66,9 +66,7 @@ def command(session: Session, source: str, format: str | None, input_format: str
 
         infer_rows(session, loaded, network, options)
         return
-    settings = algorithms.Settings(
-        **{each.name: options[each.name] for each in fields(algorithms.Settings) if options.get(each.name) is not None}
-    )
+    settings = Settings(**{each.name: options[each.name] for each in fields(Settings) if options.get(each.name) is not None})
     settings = replace(settings, clamp_sets=clamp_sets(session, full, options["clamp"]))
     if form == "pr" and settings.algorithm == "gibbs":
         raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")

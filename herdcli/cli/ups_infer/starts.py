@@ -15,8 +15,8 @@ from herdcli.errors import BadUsage, NotConverged
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.markov.algorithms import Result, Settings
     from herdcli.markov.bethe.starts import BeliefsShard
+    from herdcli.markov.method import Result, Settings
     from herdcli.markov.model.network import Network
 
 FORMATS = ("hdf5", "mar", "pr")

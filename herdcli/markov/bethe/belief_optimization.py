@@ -8,7 +8,6 @@ are moved at once, so no sweep raises the free energy.  Source: Welling & Teh (2
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
@@ -16,13 +15,11 @@ from scipy.special import expit
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts, two_state
 from herdcli.markov.bethe.propagation import bethe_result, memory_of_result
+from herdcli.markov.method import Result, Settings
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 WIDEST = 750.0  # logits: exp of more is no float64
 MOST = 200  # Newton and bisection steps on a unit

@@ -14,19 +14,17 @@ stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003), sec. 4.  Tab
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.bethe import starts
+from herdcli.markov.method import Result, Settings
 from herdcli.markov.model import regions
+from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.regions import Regions
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 INNER_SWEEPS = 1000
 LOOSEST = 1e-5  # disagreement of regions after an inner loop; from then on it falls with the free energy's distance from
@@ -221,9 +219,6 @@ class DoubleLoop:
 
     def result(self, state: State) -> Result:
         """Marginals of variables, of factors, and the Kikuchi log Z."""
-        from herdcli.markov.algorithms import Result
-        from herdcli.markov.model.beliefs import certificate
-
         beliefs = [np.exp(_normalised(rows)) for rows in self.groups(state.tables)]
         tables = [beliefs[group][row].reshape(self.shapes[group]) for group, row in self.place]
         cliques: list[Factor] = list(zip(self.regions.outer, tables, strict=True))

@@ -9,17 +9,14 @@ Source: Heskes, Albers & Kappen (2003), sec. 4.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.markov.bethe.double_loop import DoubleLoop
+from herdcli.markov.method import Settings
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.pairwise import Pairwise
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Settings
 
 AGREE = 1e-10  # what the regions may differ by
 

@@ -7,18 +7,16 @@ Units of one colour of the chess board send at once.  Source: Teh (2003), 5.4 fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage
+from herdcli.markov.method import Result, Settings
+from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.boltzmann import Boltzmann, boltzmann
 from herdcli.markov.model.network import Factor, Network
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside float64
 SWEEPS = 4  # a step on large lattices; the last of them is checked
@@ -138,9 +136,6 @@ class LatticePropagation:
 
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
-        from herdcli.markov.algorithms import Result
-        from herdcli.markov.model.beliefs import certificate
-
         energy, m, pairs = self._beliefs(state.messages)
         held = self.lattice.held.ravel()
         nodes = list(np.stack([1 - m, m], axis=-1).reshape(-1, 2))

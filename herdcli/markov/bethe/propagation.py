@@ -8,7 +8,7 @@ residual schedule: Elidan, McGraw & Koller (2006).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -17,12 +17,11 @@ from herdcli.errors import Diverged
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts
 from herdcli.markov.bethe.curvature import covariance
+from herdcli.markov.method import Result, Settings
+from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration
 
@@ -146,9 +145,6 @@ def bethe_result(
 
     response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
     """
-    from herdcli.markov.algorithms import Result
-    from herdcli.markov.model.beliefs import certificate
-
     energy = bethe.free_energy(graph, found)
     nodes, cliques = bethe.to_network(graph, found, network.cardinality)
     attributes = certificate(

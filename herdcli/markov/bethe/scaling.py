@@ -7,19 +7,16 @@ convergence: s = 1 (5.16) or 1/|V| (5.17).  Source: Teh (2003), algorithm 5.2 an
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import propagation
+from herdcli.markov.method import Result, Settings
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 INNER_ITERATIONS = 1000
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.method import Settings
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.markov.model.pairwise import Pairwise
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.shards import Shard
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Settings
 
 SAME = 1e-4  # largest difference of marginals within one fixed point
 

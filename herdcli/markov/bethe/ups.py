@@ -12,7 +12,6 @@ form (two_state.py), and nothing is left to scale.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +20,10 @@ from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, feasible, newton, starts, two_state
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.propagation import State, bethe_result, forward_and_back, memory_of_result, reduction_note, refuse_zero_message
+from herdcli.markov.method import Result, Settings
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 INNER_SWEEPS = 10_000
 FIRST = 200  # sweeps of propagation to start from where factors have zeros

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.method import Result, Settings
 from herdcli.markov.model import grids
 from herdcli.markov.model.network import Factor, Network
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 MOST_CELLS = 1 << 27
 LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it begin again in logarithms
@@ -240,8 +237,6 @@ class Frontier:
 
     def result(self, state: State) -> Result:
         """All marginals and log Z."""
-        from herdcli.markov.algorithms import Result
-
         lattice = self.lattice
         nodes: list[Array] = [np.empty(0)] * lattice.place.size
         cliques: list[Factor] = []

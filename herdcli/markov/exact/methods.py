@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.markov.exact import elimination, enumeration, junction_tree
 from herdcli.markov.exact.elimination import Search
 from herdcli.markov.exact.enumeration import State
+from herdcli.markov.method import Result, Settings
+from herdcli.markov.model.beliefs import Trace
 from herdcli.markov.model.network import Network
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 TRIAL = 1 << 18  # cells
 
@@ -57,8 +55,6 @@ class JunctionTree:
 
     def result(self, state: Search) -> Result:
         """All marginals and log Z."""
-        from herdcli.markov.algorithms import Result
-
         hugin = self.settings.message_passing == "hugin"
         propagate = junction_tree.calibrate if hugin else junction_tree.calibrate_without_division
         found = propagate(self.network, junction_tree.plan(self.network, state.order))
@@ -94,9 +90,6 @@ class Enumerate:
 
     def result(self, state: State) -> Result:
         """Marginals, and −KL to the unnormalised P."""
-        from herdcli.markov.algorithms import Result
-        from herdcli.markov.model.beliefs import Trace
-
         nodes, cliques, log_z = enumeration.results(self.network, state)
         residual = float(state.residual[-1]) if len(state.residual) else 0.0
         trace = Trace(state.residual, np.full(len(state.residual), np.nan))

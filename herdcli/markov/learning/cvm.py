@@ -21,8 +21,8 @@ from herdcli.errors import BadUsage
 from herdcli.markov.exact import cliques
 from herdcli.markov.exact.cliques import Layout, Scope
 from herdcli.markov.learning.ipf import impossible, scaled
+from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_base
 from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
-from herdcli.markov.learning.loopy_scaling import chosen_cliques, multiply_base
 from herdcli.markov.model.constraints import Problem, maximal
 from herdcli.schema import Array
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from herdcli import fast
-from herdcli.errors import BadUsage
-from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.exact import cliques
 from herdcli.markov.exact.cliques import Layout
+from herdcli.markov.learning.cvm import ClusterVariation
 from herdcli.markov.learning.ipf import impossible, scaled
+from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_base
 from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
-from herdcli.markov.model import structure
-from herdcli.markov.model.constraints import Problem, pairs
+from herdcli.markov.model.constraints import Problem
 from herdcli.schema import Array
 
 INNER_SHARE = 1e-2  # of the last residual, which propagation settles to
@@ -38,37 +37,6 @@ class State:
     residual: Array
     counts: Array
     step: int
-
-
-def chosen_cliques(problem: Problem, settings: Settings) -> list[tuple[int, ...]]:
-    """The regions asked for, else the clusters (and scopes of the base), grown to `max_clique` variables if that is asked."""
-    scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
-    if settings.regions:
-        inside = [frozenset(region) for region in settings.regions]
-        for a, scope in enumerate(scopes):
-            if not any(region.issuperset(scope) for region in inside):
-                raise BadUsage(f"cluster {a} ({', '.join(map(str, scope))}) is inside none of the --regions")
-        return list(settings.regions)
-    if not settings.max_clique:
-        return scopes
-    widest = max(len(scope) for scope in scopes)
-    if settings.max_clique < widest:
-        raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
-    if problem.rows is None:
-        raise BadUsage("--max-clique needs rows, for their mutual information; --moments has none", hint="leave it out")
-    found = cliques.search(problem.as_network(), settings.seed, settings.orders)
-    if not found.complete:
-        raise BadUsage("--max-clique needs an elimination order, and every one found is too large", hint="leave it out")
-    within = cliques.junction(junction_tree.plan(problem.as_network(), found.order, whole=True))[0].cliques
-    information = pairs(problem.rows, problem.cardinality).information()
-    return structure.grown_cliques(scopes, within, information, settings.max_clique)
-
-
-def loopy_scaling(problem: Problem, settings: Settings) -> Any:
-    """`loopy-is`, by fixed-point equations or the double loop."""
-    from herdcli.markov.learning.cvm import ClusterVariation
-
-    return ClusterVariation(problem, settings) if settings.double_loop else LoopyScaling(problem, settings)
 
 
 class LoopyScaling:
@@ -140,11 +108,6 @@ class LoopyScaling:
         return scaled(self.problem, self.layout, state, self.done(state))
 
 
-def multiply_base(made: Layout, tables: Array, problem: Problem) -> None:
-    """The factors of the base, each into one clique; every clique stays of sum one."""
-    states = problem.cardinality.tolist()
-    base = problem.base_factors
-    for c, (scope, factor) in zip(cliques.homes(made.cliques, [scope for scope, _ in base]), base, strict=True):
-        at = made.table_of(c)
-        tables[at] *= factor.ravel()[cliques.cell_map(made.cliques[c], scope, states)]
-        tables[at] /= tables[at].sum()
+def loopy_scaling(problem: Problem, settings: Settings) -> ClusterVariation | LoopyScaling:
+    """`loopy-is`, by fixed-point equations or the double loop."""
+    return ClusterVariation(problem, settings) if settings.double_loop else LoopyScaling(problem, settings)

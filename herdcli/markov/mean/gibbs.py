@@ -9,19 +9,16 @@ Source: Teh (2003), sec. 2.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 
 from herdcli.errors import BadUsage
+from herdcli.markov.method import Result, Settings
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Factor, Network
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 
 @dataclass
@@ -96,8 +93,6 @@ class Gibbs:
 
     def result(self, state: State) -> Result:
         """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
-        from herdcli.markov.algorithms import Result
-
         n, held = (self.steps - self.settings.burn_in) // 2, self.machine.held
         halves = np.concatenate(list(state.probability), axis=1) / n
         m = halves.mean(axis=1)

@@ -9,19 +9,17 @@ Covariances are ∂m_i/∂b_j, the inverse of the second derivatives of the free
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import diags
 from scipy.special import expit
 
 from herdcli.markov.bethe import starts
+from herdcli.markov.method import Result, Settings
+from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Factor, Network
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 
 @dataclass
@@ -79,9 +77,6 @@ class MeanField:
 
     def result(self, state: State) -> Result:
         """Marginals of units, and of pairs as if independent (linear response: with its covariances)."""
-        from herdcli.markov.algorithms import Result
-        from herdcli.markov.model.beliefs import certificate
-
         m, held = state.mean, self.machine.held
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in self.network.factors()}

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
@@ -23,12 +22,11 @@ from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, starts
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.propagation import memory_of_result
+from herdcli.markov.method import Result, Settings
+from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from herdcli.markov.algorithms import Result, Settings
 
 SWEEPS = 50  # two are enough on a tree
 
@@ -144,9 +142,6 @@ class StructuredMeanField:
 
     def result(self, state: State) -> Result:
         """Marginals, pairs of kept edges, products for the cut ones, and the bound on log Z."""
-        from herdcli.markov.algorithms import Result
-        from herdcli.markov.model.beliefs import certificate
-
         energy, found = self._energy(state)
         nodes, cliques = bethe.to_network(self.graph, found, self.network.cardinality)
         cliques += [((i, j), np.outer(nodes[i], nodes[j])) for i, j in self.cut_ends]

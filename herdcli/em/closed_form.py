@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.em.blocks import Block, Map, Moments, Source, Sums, total
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
+from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, total
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.em.blocks import PASS_BLOCKS, Map, Source, Sums, Tree
 from herdcli.errors import BadUsage, Diverged
+from herdcli.numerics.blocks import PASS_BLOCKS, Map, Source, Sums, Tree
 from herdcli.schema import Array, array
 
 Parameters = dict[str, Array]

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.em import closed_form
-from herdcli.em.blocks import Block, Map, Moments, Source, Sums, moments
 from herdcli.em.closed_form import FLOOR, LEAST
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
+from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.em import starts
-from herdcli.em.blocks import Block, Map, Moments, Source, Sums, moments, sampled
 from herdcli.em.densities import LOG_TAU, SLAB, Gaussians, features, log_determinants, normalise, precision_roots, ready, unfolded
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments, sampled
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

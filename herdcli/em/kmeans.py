@@ -17,9 +17,9 @@ from scipy.spatial.distance import cdist
 from herdcli import fast
 from herdcli.algorithm import Progress
 from herdcli.em import starts
-from herdcli.em.blocks import BLOCK, Block, Map, Moments, Rows, Source, Sums, moments, sampled
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import BLOCK, Block, Map, Moments, Rows, Source, Sums, moments, sampled
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from herdcli.em.blocks import Block, Moments
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import Block, Moments
 from herdcli.schema import Array
 
 INITS = ("kmeans++", "random")

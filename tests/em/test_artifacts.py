@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts.files import load, save
-from herdcli.em import artifacts, blocks, driver, factors, gmm, kmeans
+from herdcli.em import artifacts, driver, factors, gmm, kmeans
 from herdcli.errors import DataError
+from herdcli.numerics import blocks
 from herdcli.schema import check
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data"

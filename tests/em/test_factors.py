@@ -8,8 +8,9 @@ import h5py
 import numpy as np
 import pytest
 
-from herdcli.em import blocks, closed_form, driver, factors, rotation
+from herdcli.em import closed_form, driver, factors, rotation
 from herdcli.errors import BadUsage
+from herdcli.numerics import blocks
 
 DIGITS = Path(__file__).resolve().parents[2] / "data" / "digits.h5"
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from herdcli.em import blocks, densities, driver, gmm
+from herdcli.em import densities, driver, gmm
 from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.numerics import blocks
 
 FAMILIES = {"full": "full", "tied": "tied", "diagonal": "diag", "spherical": "spherical"}
 

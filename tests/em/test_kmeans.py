@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from herdcli.em import blocks, driver, gmm, kmeans
+from herdcli.em import driver, gmm, kmeans
 from herdcli.errors import DataError
+from herdcli.numerics import blocks
 
 
 def data(n: int = 10_000, seed: int = 0) -> np.ndarray:

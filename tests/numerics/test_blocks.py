@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from herdcli.em import blocks, driver, gmm, kmeans
+from herdcli.em import driver, gmm, kmeans
 from herdcli.errors import DataError
+from herdcli.numerics import blocks
 
 
 def rows(n: int = 20_000, columns: int = 3) -> blocks.Table:

@@ -131,8 +131,6 @@ def test_what_points_elsewhere_or_is_no_plain_data_is_refused(tmp_path: Path, fi
     ("rows", "message"),
     [
         (np.float64(3), "0 dimensions"),
-        (np.zeros(3), "1 dimensions"),
-        (np.zeros((2, 3, 4)), "3 dimensions"),
         (np.zeros((2, 3), complex), "complex numbers"),
         (np.zeros((0, 3)), "0 rows"),
         (np.zeros((3, 0)), "0 columns"),
@@ -144,6 +142,19 @@ def test_what_points_elsewhere_or_is_no_plain_data_is_refused(tmp_path: Path, fi
 def test_rows_that_cannot_be_learned_from_are_refused(tmp_path: Path, rows: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load(written(tmp_path, lambda file: file.create_dataset("X", data=rows)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "read", "picture"),
+    [((3,), (3, 1), None), ((5, 2, 3), (5, 6), (2, 3)), ((5, 2, 3, 1), (5, 6), (2, 3)), ((5, 2, 3, 3), (5, 18), None)],
+)
+def test_a_vector_is_a_column_and_a_cube_holds_pictures(
+    tmp_path: Path, shape: tuple[int, ...], read: tuple[int, int], picture: tuple[int, int] | None
+) -> None:
+    values = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    found = load(written(tmp_path, lambda file: file.create_dataset("X", data=values))).value
+    assert np.array_equal(found.X, values.reshape(read))
+    assert (None if found.image_shape is None else tuple(found.image_shape)) == picture
 
 
 @pytest.mark.parametrize(

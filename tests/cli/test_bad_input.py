@@ -48,7 +48,6 @@ ARRAYS = {
     ),
     "no columns": (lambda rows: {"X": rows["X"][:, :0]}, [], "/X has 40 rows and 0 columns: there is nothing to read\n"),
     "scalar": (lambda rows: {"X": np.float64(1), "y": None, "split": None}, [], "dataset 'X' has 0 dimensions, expected 2 (n, d)\n"),
-    "cube": (lambda rows: {"X": np.zeros((40, 2, 3))}, [], "dataset 'X' has 3 dimensions, expected 2 (n, d)\n"),
     "complex": (lambda rows: {"X": rows["X"] * 1j}, [], "/X holds complex numbers; numbers, booleans and strings are read\n"),
     "strings": (
         lambda rows: {"X": np.full((40, 6), b"on")},
@@ -136,7 +135,8 @@ def test_empty_file(herd, quick, tmp_path):
 def test_neither_format(herd, quick, tmp_path):
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
     message = (
-        "noise: the format is not recognised\nhint: known are hdf5, parquet, npz, csv, svmlight, also in gzip or zstd; text must be UTF-8\n"
+        "noise: the format is not recognised\n"
+        "hint: known are hdf5, parquet, npz, npy, csv, svmlight, also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
     )
     refused(herd, tmp_path, quick("noise"), 65, f"herd fit-rbm: {message}")
 

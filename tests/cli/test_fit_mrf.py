@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import click
 import numpy as np
 import pytest
 
@@ -229,7 +230,7 @@ def test_defaults_are_those_of_the_topic():
     from herdcli.markov.learning.learners import Settings
 
     assert "fit-mrf" in COMMANDS
-    options = {param.name: param.default for param in cli.get_command(None, "fit-mrf").params}
+    options = {param.name: param.default for param in cli.get_command(click.Context(cli), "fit-mrf").params}
     shared = [field for field in fields(Settings) if field.name in options and field.name not in ("regions", "max_clique", "double_loop")]
     assert len(shared) >= 10
     assert {field.name: options[field.name] for field in shared} == {field.name: field.default for field in shared}

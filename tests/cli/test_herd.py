@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import click
 import h5py
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def test_rates_of_another_kind_are_refused(herd, tmp_path):
 
 
 def test_options_are_those_of_the_topic():
-    command = cli.get_command(None, "herd")
+    command = cli.get_command(click.Context(cli), "herd")
     options = {param.name: param for param in command.params}
     for settings, names in (
         (dynamics.Settings(), ("hidden", "variant", "flip", "hidden_bias", "sweeps", "step_sizes")),

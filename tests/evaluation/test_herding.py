@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from herdcli.algorithm import solve
 from herdcli.evaluation import table
 from herdcli.evaluation.herding import COLUMNS, metrics
 from herdcli.evaluation.settings import EvaluationSettings
@@ -15,16 +16,9 @@ from herdcli.herding import ascent, classes, dynamics, entropy, visible
 from herdcli.herding.features import packed, values
 
 
-def finish(problem, module):
-    state = module.init(problem)
-    while state.iteration < problem.settings.iterations:
-        state = module.step(problem, state)
-    return state
-
-
 def visible_artifact(source, **options):
     problem = visible.Problem((source,), visible.Settings(burn_in=0, **options))
-    return classes.assemble_visible(problem, finish(problem, visible))
+    return classes.assemble_visible(problem, solve(visible.VisibleHerding(problem)))
 
 
 def test_independent_bits_converge_to_maximum_entropy_and_pairs_do_not():
@@ -87,7 +81,7 @@ def test_classes_are_told_with_baselines_beside():
     split = np.tile(np.repeat([0, 1, 2], 20), 3)
     groups = classes.group(on, y, split, ["a", "b", "c"], per_class=True, score_training=True)
     problem = classes.hidden_problem(groups, dynamics.Settings(hidden=10, iterations=200, burn_in=100))
-    state = finish(problem, dynamics)
+    state = solve(dynamics.HiddenHerding(problem))
     value = replace(
         classes.assemble_hidden(problem, state),
         scores=classes.scores(groups.labels, classes.nearest_classes(groups), state),
@@ -106,7 +100,7 @@ def test_classes_are_told_with_baselines_beside():
 def test_models_without_classes_or_hidden_units_leave_their_columns_empty():
     on = np.random.default_rng(1).random((30, 8)) < 0.5
     problem = dynamics.Problem((packed(on, "spin"),), dynamics.Settings(hidden=5, iterations=50, burn_in=25))
-    row = metrics(classes.assemble_hidden(problem, finish(problem, dynamics)), EvaluationSettings())
+    row = metrics(classes.assemble_hidden(problem, solve(dynamics.HiddenHerding(problem))), EvaluationSettings())
     assert row["error"] is None
     assert row["max_entropy_distance"] is None
     assert row["effective_states"] > 1

@@ -179,7 +179,8 @@ def step(problem: Problem, state: State) -> State:
     if state.sizes is not None:
         _grow(state, problem, block.width)
         block = rescaled(block, state.sizes)
-    score, variance = learn(problem, state, block)
+    with np.errstate(all="ignore"):  # what is no longer finite is told once, below
+        score, variance = learn(problem, state, block)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
         raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:

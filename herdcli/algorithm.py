@@ -8,8 +8,10 @@ memory, saves and resumes, answers signals, tries the first steps for a dry run,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from herdcli import iterate
 from herdcli.iterate import Steppable
@@ -25,6 +27,22 @@ class Progress:
     step: int
     bound: int | None
     figure: str = ""
+
+
+Watch = Callable[[Progress], None]  # is told how far a run is, after each of its steps
+
+
+class Counted(ABC, Generic[S]):
+    """What algorithms share whose number of steps is known beforehand."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps in all."""
+
+    def done(self, state: S) -> bool:
+        """Whether all steps are behind it."""
+        return state.step >= self.steps
 
 
 class Algorithm(Protocol[S, R]):
@@ -60,7 +78,8 @@ class Algorithm(Protocol[S, R]):
         ...
 
 
-def solve(algorithm: Algorithm[S, R], state: S | None = None) -> R:
-    """Run an algorithm where nobody watches: from its start, or on from a state, to its result."""
+def solve(algorithm: Algorithm[S, R], state: S | None = None, *, watch: Watch | None = None) -> R:
+    """Run an algorithm outside of a command: from its start, or on from a state, to its result."""
     begun = algorithm.init() if state is None else state
-    return algorithm.result(iterate.run(algorithm.step, begun, until=algorithm.done))
+    told = None if watch is None else lambda now: watch(algorithm.progress(now))
+    return algorithm.result(iterate.run(algorithm.step, begun, until=algorithm.done, watch=told))

@@ -103,6 +103,7 @@ KINDS: dict[str, Kind] = {
             name="rbm-shard",
             versions=("herdcli.rbm.classes.RBMShard",),
             finish="herdcli.cli.fit_rbm.models.finish",
+            request="herdcli.cli.fit_rbm.request.Request",
         ),
         Kind(
             name="herding-shard",

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from check_likelihood import FILES, rows_of
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.rbm import learning
 from herdcli.rbm.likelihood import log_likelihood, log_partition_exact
 from herdcli.rbm.model import Harmonium
@@ -31,7 +30,7 @@ def judged(train: np.ndarray, held: np.ndarray, settings: Settings) -> float:
     if settings.visible_units == "spin":
         train, held = 2 * train - 1, 2 * held - 1
     problem = learning.Problem([train], settings)
-    state = iterate.run(partial(learning.step, problem), learning.init(problem), steps=learning.total_steps(problem))
+    state = solve(learning.Learning(problem))
     h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     return float(log_likelihood(h, held, log_partition_exact(h)).mean())
 

@@ -67,12 +67,12 @@ def herd_epoch(X: np.ndarray, arguments: argparse.Namespace) -> Callable[[], flo
     """Seconds of the next epoch of a fit by herd with its default rate, momentum and weight decay."""
     settings = learning.Settings(hidden=arguments.hidden, batch_size=arguments.batch, epochs=max(50, arguments.repeats + 1))
     problem = learning.Problem([X], settings)
-    state = learning.init(problem)
+    state = learning.Learning(problem).init()
 
     def epoch() -> float:
         start = time.process_time()
         for _ in range(problem.batches(0)):
-            learning.step(problem, state)
+            learning.Learning(problem).step(state)
         return time.process_time() - start
 
     return epoch

@@ -19,12 +19,13 @@ Bars: herd's mean at least −18.7 nats; annealing within 0.1 nats of the sum, b
 from __future__ import annotations
 
 import sys
-from functools import partial
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
 
-from herdcli import artifacts, iterate
+from herdcli import artifacts
+from herdcli.algorithm import solve
 from herdcli.rbm import annealing, learning
 from herdcli.rbm.likelihood import log_likelihood, log_partition_exact
 from herdcli.rbm.model import Harmonium
@@ -49,7 +50,7 @@ def binary(W: np.ndarray, b: np.ndarray, c: np.ndarray) -> Harmonium:
 def herd(train: np.ndarray, seed: int) -> Harmonium:
     """A model of herd's with the default settings."""
     problem = learning.Problem([train], learning.Settings(HIDDEN, epochs=EPOCHS, seed=seed))
-    state = iterate.run(partial(learning.step, problem), learning.init(problem), steps=learning.total_steps(problem))
+    state = solve(learning.Learning(problem))
     return binary(state.W[0], state.b[0], state.c[0])
 
 
@@ -64,11 +65,8 @@ def sklearn(train: np.ndarray, seed: int, rate: float) -> Harmonium:
 def annealed(h: Harmonium, valid: np.ndarray, seed: int) -> tuple[annealing.Estimate, annealing.Estimate]:
     """log Z by annealing there and back."""
     problem = annealing.Problem((h,), (h.visible.base_rate(valid),), chains=100, temperatures=1000, seed=seed)
-    steps = annealing.total_steps(problem)
-    state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=steps)
-    back, begun = annealing.reversed_from(problem, [valid])
-    ended = iterate.run(partial(annealing.step, back), begun, steps=steps)
-    return annealing.estimates(problem, state)[0], annealing.estimates(back, ended)[0]
+    back = replace(problem, known=(valid,))
+    return solve(annealing.Annealing(problem))[0], solve(annealing.Annealing(back))[0]
 
 
 def exact(h: Harmonium, rows: np.ndarray) -> float:

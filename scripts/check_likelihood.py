@@ -21,13 +21,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
-from herdcli import artifacts, iterate
+from herdcli import artifacts
+from herdcli.algorithm import solve
 from herdcli.evaluation import partition
 from herdcli.rbm import annealing, learning
 from herdcli.rbm.likelihood import log_partition_exact
@@ -64,16 +64,14 @@ def rows_of(name: str) -> np.ndarray | None:
 def trained(train: np.ndarray, hidden: int, algorithm: str, rate: float, seed: int) -> Harmonium:
     settings = learning.Settings(hidden, algorithm, epochs=8, batch_size=20, learning_rate=rate, momentum=0.9, seed=seed)
     problem = learning.Problem([train], settings)
-    state = iterate.run(partial(learning.step, problem), learning.init(problem), steps=learning.total_steps(problem))
+    state = solve(learning.Learning(problem))
     W, b, c = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 
 
 def plain(h: Harmonium, own: np.ndarray) -> annealing.Estimate:
     problem = annealing.Problem((h,), (own,), 100, 1000)
-    return annealing.estimates(
-        problem, iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=annealing.total_steps(problem))
-    )[0]
+    return solve(annealing.Annealing(problem))[0]
 
 
 def cases(count: int) -> Iterator[tuple[str, np.ndarray, int, str, float, int]]:

@@ -31,6 +31,7 @@ from pipeline import Row, herd, read_csv, write_csv
 from realdata import path
 
 from herdcli import artifacts
+from herdcli.algorithm import solve
 from herdcli.evaluation import gallery_plots, plots
 from herdcli.ica import metrics
 from herdcli.rbm import learning, pairs
@@ -140,9 +141,7 @@ def parts(work: Path, target: Path) -> np.ndarray:
     varies = np.ptp(rows, axis=0) > 0
     settings = replace(pairs.DEFAULTS, non_negative=True, epochs=250)
     problem = learning.Problem([np.ascontiguousarray(rows[:, varies])], settings)
-    state = learning.init(problem)
-    for _ in range(learning.total_steps(problem)):
-        state = pairs.step(problem, state)
+    state = solve(pairs.PairLearning(problem))
     weights = np.zeros((settings.hidden, len(varies)))
     weights[:, varies] = state.W[0].T
     order = np.argsort(-np.sum(weights**2, axis=1), kind="stable")[:60]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Watch
 from herdcli.errors import DataError
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.schema import Array
@@ -27,9 +27,7 @@ class Compared:
     log_z: float | None
 
 
-def metrics(
-    value: Beliefs | Compared, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
-) -> dict[str, float | None]:
+def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progress: Watch | None = None) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where there is no reference.
 
     marginal_error      mean over all states of |b_i(x_i) − reference|; marginal_error_max the largest.

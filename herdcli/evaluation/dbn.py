@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.algorithm import Watch
 from herdcli.errors import DataError
 from herdcli.evaluation import plots, rbm_plots
-from herdcli.evaluation.partition import Progress, log_partitions
+from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.plots import Figure
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm.annealing import Estimate
@@ -19,7 +20,7 @@ from herdcli.splits import TEST, VALID
 SAMPLES = 20  # hidden states of each row that the bound is a mean over
 
 
-def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, float | None]:
+def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, float | None]:
     """Means over test rows, in nats; None where the artifact carries none.
 
     log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Watch
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Row
 from herdcli.faces import rivals
@@ -55,7 +56,7 @@ class Recognition:
 
 
 def metrics(
-    value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map, progress: Callable[[int, int], None] | None = None
+    value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
     """What the artifact says of itself: the ordered pairs it was learned from, the last reconstruction error, the largest weight."""
     model = value.model if isinstance(value, Recognition) else value

@@ -5,11 +5,11 @@ Test rows are never fitted: class energies are calibrated on validation rows alo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from herdcli.algorithm import Watch
 from herdcli.evaluation.classes import class_probabilities, errors
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.herding import entropy
@@ -33,9 +33,7 @@ COLUMNS = (
 )
 
 
-def metrics(
-    value: Herding, settings: EvaluationSettings, *, map: Map = map, progress: Callable[[int, int], None] | None = None
-) -> dict[str, float | None]:
+def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where the model has no such thing.  Means over runs unless said otherwise.
 
     moment_gap            largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over features and runs (Prop. 1); times T it is largest |w_T − w_0|,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Watch
 from herdcli.evaluation import gabor
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica import metrics as measures
@@ -39,7 +40,7 @@ SMALLEST_PICTURE = 5  # pixels a side that a Gabor function needs
 
 
 def metrics(
-    value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
+    value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where the model has no such thing.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Watch
 from herdcli.errors import DataError
 from herdcli.markov.exact import enumeration
 from herdcli.markov.exact.junction_tree import Calibrated
@@ -32,9 +32,7 @@ class Beside:
     reference: Network
 
 
-def metrics(
-    value: Network | Beside, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
-) -> dict[str, float | None]:
+def metrics(value: Network | Beside, settings: Any, *, map: Any = map, progress: Watch | None = None) -> dict[str, float | None]:
     """Every column of `COLUMNS`; None where it does not apply, or where the junction tree would take more than 4 GB.
 
     log_likelihood   mean of log P over the test rows, nats; train_log_likelihood over those it was learned from.

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from herdcli import iterate
+from herdcli.algorithm import Watch, solve
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing, modes, populations
-from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.annealing import Annealing, Estimate
 from herdcli.rbm.likelihood import Map, enumerable, log_partition_exact
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.schema import Array
 
-Progress = Callable[[int, int], None]
 Ways = dict[str, dict[int, Estimate]]
 
 LEAST_EFFECTIVE = 20.0  # chains without which an estimate is not relied on
@@ -36,7 +33,7 @@ def log_partitions(
     known: dict[int, Array],
     settings: EvaluationSettings,
     map: Map,
-    progress: Progress | None,
+    progress: Watch | None,
 ) -> Ways:
     """log Z of each model, under "", and with --reverse also from annealing back, under "_reverse".
 
@@ -53,25 +50,12 @@ def log_partitions(
     problem = annealing.Problem(each, own, settings.chains, temperatures, settings.seed)
     found = {}
     if settings.likelihood == "ais":
-        plain = iterate.run(
-            partial(annealing.step, problem, map=map),
-            annealing.init(problem),
-            steps=annealing.total_steps(problem),
-            watch=_shown(progress, annealing.total_steps(problem)),
-        )
-        found[""] = [trusted(one) for one in annealing.estimates(problem, plain)]
+        found[""] = [trusted(one) for one in solve(Annealing(problem, map), watch=progress)]
     else:
         most = settings.temperatures or MOST_TEMPERATURES
         found[""] = annealed(each, own, rows, settings.chains, most, settings.seed, map, progress)
     if settings.reverse:
-        back, begun = annealing.reversed_from(problem, rows)
-        ended = iterate.run(
-            partial(annealing.step, back, map=map),
-            begun,
-            steps=annealing.total_steps(back),
-            watch=_shown(progress, annealing.total_steps(back)),
-        )
-        found["_reverse"] = annealing.estimates(back, ended)
+        found["_reverse"] = solve(Annealing(replace(problem, known=tuple(rows)), map), watch=progress)
     return {way: dict(zip(models, estimates, strict=True)) for way, estimates in found.items()}
 
 
@@ -88,7 +72,7 @@ def annealed(
     most: int,
     seed: int,
     map: Map,
-    progress: Progress | None,
+    progress: Watch | None,
 ) -> list[Estimate]:
     """log Z by populations from mixtures that know the modes, each run with twice the temperatures of the last.
 
@@ -103,20 +87,10 @@ def annealed(
         if len(runs) >= FIRST_LEVELS and max(len(part) - 1 for part in betas) > most:
             break
         problem = populations.Problem(tuple(models), bases, betas, chains, seed, len(runs))
-        state = iterate.run(
-            partial(populations.step, problem, map=map),
-            populations.init(problem),
-            steps=populations.total_steps(problem),
-            watch=_shown(progress, populations.total_steps(problem)),
-        )
-        runs.append(populations.estimates(problem, state))
-        bases = populations.reshared(problem, state)
+        found = solve(populations.Populations(problem, map), watch=progress)
+        runs.append(found.estimates)
+        bases = found.bases
     return [_judged(bases[m], [run[m] for run in runs]) for m in places]
-
-
-def _shown(progress: Progress | None, steps: int) -> Callable[[Any], None] | None:
-    """What a loop calls after each of its steps."""
-    return None if progress is None else lambda state: progress(state.step, steps)
 
 
 def _some(h: Harmonium, rows: Array) -> Array:

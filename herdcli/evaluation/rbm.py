@@ -7,16 +7,15 @@ rows; so `log_likelihood` is that of the rows given their labels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from herdcli import iterate
+from herdcli.algorithm import Watch, solve
 from herdcli.errors import DataError
 from herdcli.evaluation.classes import errors
-from herdcli.evaluation.partition import Progress, log_partitions
+from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.rbm import annealing
@@ -49,7 +48,7 @@ COLUMNS = (
 QUICK_STATES, QUICK_TEMPERATURES, QUICK_ROWS = 14, 200, 1000  # of the judgement at the end of training
 
 
-def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Progress | None = None) -> dict[str, Value]:
+def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
     """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
 
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
@@ -61,7 +60,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     verdict            `ok`, `worse than independent`, `not reliable` or `worse than majority`.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
-    progress           called with (steps done, steps in all) while chains are annealed.
+    progress           told how far chains are while they are annealed.
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     groups = _test_rows(value)
@@ -91,9 +90,7 @@ def _by_model(rows: Rows, chosen: Array, count: int) -> dict[int, Array]:
     return {m: part for m, part in groups.items() if len(part)}
 
 
-def _likelihoods(
-    value: RBM, groups: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Progress | None
-) -> dict[str, Value]:
+def _likelihoods(value: RBM, groups: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Watch | None) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
     bases = {m: h.b for m, h in models.items()} | base_rates(value, groups)
     ways = log_partitions(models, bases, groups | _validation(value), settings, map, progress)
@@ -211,8 +208,7 @@ def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
             log_z, error = log_partition_exact(h, map=map), 0.0
         else:
             problem = annealing.Problem((h,), (value.base_rates[m],), 20, QUICK_TEMPERATURES, value.seed)
-            state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=annealing.total_steps(problem))
-            (estimate,) = annealing.estimates(problem, state)
+            (estimate,) = solve(annealing.Annealing(problem))
             log_z, error = estimate.log_partition, estimate.standard_error
         values = h.visible.discrete(part)
         total += float(log_likelihood(h, values, log_z, map=map).sum())

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.evaluation import plots
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.rbm import sampling
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
+from herdcli.rbm.sampling import Problem, Sampling
 from herdcli.schema import Array
 from herdcli.splits import TEST
 
@@ -61,9 +60,8 @@ def drawn(
     models: list[Harmonium], below: tuple[Harmonium, ...], each: int, lowest: RBM, settings: EvaluationSettings, map: Map
 ) -> plots.Figure:
     """So many Gibbs samples of each model, carried down through the models below, as means of the lowest layer."""
-    problem = sampling.Problem(tuple(models), each, burn_in=BURN_IN, means=not below, seed=settings.seed, below=below)
-    state = iterate.run(partial(sampling.step, problem, map=map), sampling.init(problem), steps=sampling.total_steps(problem))
-    rows = lowest.restored(np.concatenate(sampling.rows(problem, state, means=True)))
+    problem = Problem(tuple(models), each, burn_in=BURN_IN, means=True, seed=settings.seed, below=below)
+    rows = lowest.restored(np.concatenate(solve(Sampling(problem, map))))
     return plots.tiles(plots.images(rows, lowest.image_shape), columns=10, title=f"means of Gibbs chains after {BURN_IN} sweeps")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from herdcli import iterate
+from herdcli.algorithm import Watch
 from herdcli.herding import entropy
 from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import closed_form, embedding
@@ -34,7 +35,7 @@ class Reference:
 
 
 def metrics(
-    value: Samples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Callable[[int, int], None] | None = None
+    value: Samples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
     """Figures the artifact carries; means over groups.
 

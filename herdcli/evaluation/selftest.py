@@ -77,8 +77,7 @@ def boltzmann_machines() -> Iterator[Answer]:
     shift = W.sum() / 4 + b.sum() / 2 + c.sum() / 2
     yield Answer("log Z of the same machine in spins", "gauge map", likelihood.log_partition_exact(spins) + shift, exact, 1e-9)
     problem = annealing.Problem((model,), (np.zeros(12),), chains=200, temperatures=1000, seed=SEED)
-    steps = annealing.total_steps(problem)
-    annealed = annealing.estimates(problem, iterate.run(lambda now: annealing.step(problem, now), annealing.init(problem), steps=steps))[0]
+    (annealed,) = solve(annealing.Annealing(problem))
     yield Answer("log Z by annealed importance sampling, 200 chains", "Neal (2001)", annealed.log_partition, exact, 0.15)
 
 

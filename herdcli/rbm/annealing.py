@@ -13,11 +13,13 @@ contribution is a constant.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
@@ -32,14 +34,23 @@ LONG = 1000  # sweeps at the model before chains are annealed back
 
 @dataclass(frozen=True)
 class Problem:
-    """M models to anneal side by side, each from its own base-rate biases (D,), or with `reverse` to them."""
+    """M models to anneal side by side, each from its own base-rate biases (D,), or, with rows known, back to them.
+
+    known  rows (n, D) of the data of each model, which the way back begins at.  It is not begun where chains of the way there ended, whose
+           blind spots it would share.  A model without rows begins at hidden units that are on by chance.
+    """
 
     models: tuple[Harmonium, ...]
     bases: tuple[Array, ...]
     chains: int = 100
     temperatures: int = 1000
     seed: int = 0
-    reverse: bool = False
+    known: tuple[Array, ...] | None = None
+
+    @property
+    def reverse(self) -> bool:
+        """Whether chains walk from the models to the bases."""
+        return self.known is not None
 
     @property
     def stream(self) -> Stream:
@@ -67,12 +78,61 @@ class Estimate:
     reliable: bool = True
 
 
-def init(problem: Problem) -> State:
-    """Every chain drawn from its base-rate model.  Raises BadUsage unless chains ≥ 2 and temperatures ≥ 1."""
-    if problem.chains < 2:
-        raise BadUsage(f"annealed importance sampling needs at least 2 chains for its standard error, not {problem.chains}")
-    if problem.temperatures < 1:
-        raise BadUsage(f"annealed importance sampling needs at least 1 temperature, not {problem.temperatures}")
+@dataclass(frozen=True)
+class Annealing(Counted[State]):
+    """The algorithm; its result are the estimates of each model's log Z.  map: runs over the models."""
+
+    problem: Problem
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Steps of a whole run; one step is ten temperatures of every model."""
+        return -(-self.problem.temperatures // TEMPERATURES_PER_STEP)
+
+    def memory(self) -> int:
+        """Bytes of the chains, of their hidden units and natural parameters while a model is annealed."""
+        D, K = self.problem.models[0].W.shape
+        return int(self.problem.chains * (len(self.problem.models) * (4 * D + 8) + 4 * D + 16 * K))
+
+    def init(self) -> State:
+        """Every chain at its start.  Raises BadUsage unless chains ≥ 2 and temperatures ≥ 1."""
+        problem = self.problem
+        if problem.chains < 2:
+            raise BadUsage(f"annealed importance sampling needs at least 2 chains for its standard error, not {problem.chains}")
+        if problem.temperatures < 1:
+            raise BadUsage(f"annealed importance sampling needs at least 1 temperature, not {problem.temperatures}")
+        return _from_bases(problem) if problem.known is None else _from_models(problem, problem.known)
+
+    def step(self, state: State) -> State:
+        """Ten temperatures further."""
+        betas = self._betas(state.step)
+        list(self.map(partial(_anneal, self.problem, state, betas), range(len(self.problem.models))))
+        state.step += 1
+        return state
+
+    def _betas(self, step: int) -> Array:
+        """The temperatures of a step, the one before its first among them."""
+        first, last = step * TEMPERATURES_PER_STEP, self.problem.temperatures
+        betas = np.arange(first, min(first + TEMPERATURES_PER_STEP, last) + 1) / last
+        return 1.0 - betas if self.problem.reverse else betas
+
+    def progress(self, state: State) -> Progress:
+        """With the inverse temperature β that chains are at."""
+        return Progress(state.step, self.steps, f"β {self._betas(state.step)[0]:.2f}")
+
+    def result(self, state: State) -> list[Estimate]:
+        """log Z of each model."""
+        return _estimates(self.problem, state)
+
+
+def _from_bases(problem: Problem) -> State:
+    """Every chain drawn from its base-rate model."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
         first = generator(problem.seed, problem.stream, unit=m)
@@ -80,13 +140,8 @@ def init(problem: Problem) -> State:
     return State(values, np.zeros(values.shape[:2]))
 
 
-def reversed_from(problem: Problem, rows: Sequence[Array]) -> tuple[Problem, State]:
-    """The way back: chains begin at rows (n, D) of the data of each model and take LONG sweeps at the model itself.
-
-    They are not begun where chains of the way there ended, whose blind spots they would share.  A model without rows
-    begins at hidden units that are on by chance.
-    """
-    back = replace(problem, reverse=True)
+def _from_models(problem: Problem, rows: Sequence[Array]) -> State:
+    """The way back: chains begin at rows (n, D) of the data of each model and take LONG sweeps at the model itself."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, known) in enumerate(zip(problem.models, rows, strict=True)):
         draws = generator(problem.seed, Stream.LONG, unit=m)
@@ -102,23 +157,7 @@ def reversed_from(problem: Problem, rows: Sequence[Array]) -> tuple[Problem, Sta
             sweeper.down(hidden, natural, visible)
             sweeper.up(visible, means, hidden)
         values[m] = visible
-    return back, State(values, np.zeros(values.shape[:2]))
-
-
-def total_steps(problem: Problem) -> int:
-    """Steps of a whole run; one step is ten temperatures of every model."""
-    return -(-problem.temperatures // TEMPERATURES_PER_STEP)
-
-
-def step(problem: Problem, state: State, *, map: Map = map) -> State:
-    """Ten temperatures further; `map` runs over models."""
-    first = state.step * TEMPERATURES_PER_STEP
-    betas = np.arange(first, min(first + TEMPERATURES_PER_STEP, problem.temperatures) + 1) / problem.temperatures
-    betas = 1.0 - betas if problem.reverse else betas
-    for _ in map(lambda m: _anneal(problem, state, betas, m), range(len(problem.models))):
-        pass
-    state.step += 1
-    return state
+    return State(values, np.zeros(values.shape[:2]))
 
 
 def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
@@ -158,7 +197,7 @@ def gain(units: Family, x: Array, before: float, beta: float) -> Array:
     return result
 
 
-def estimates(problem: Problem, state: State) -> list[Estimate]:
+def _estimates(problem: Problem, state: State) -> list[Estimate]:
     """log Z of each model once all steps are done, with the standard error of log(mean weight) by the delta method.
 
     The error measures the spread of the weights; with too few temperatures the weights miss whole modes and it is too small.

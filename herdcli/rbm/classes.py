@@ -57,6 +57,11 @@ class Groups:
         return np.flatnonzero(self.split == VALID)
 
 
+def largest(y: Array, split: Array) -> int:
+    """Training rows of the largest class, at least 1, among rows of classes y (n,)."""
+    return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
+
+
 def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
     """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
     training = np.flatnonzero(split == TRAIN)

@@ -19,11 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import Diverged
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm.gibbs import Sweeper, layer
@@ -37,7 +39,7 @@ from herdcli.rbm.units import TwoState
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-__all__ = ["Problem", "Selected", "Settings", "State", "init", "memory", "step", "total_steps"]
+__all__ = ["Learning", "Problem", "Selected", "Settings", "State"]
 
 FAST = ("W_fast", "b_fast", "c_fast")
 MEAN_SHARE = 0.01  # of a minibatch in the running hidden means
@@ -64,20 +66,59 @@ class State:
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
 
-def total_steps(problem: Problem) -> int:
-    """Steps until the model with most minibatches is done."""
-    return max(map(problem.updates, range(len(problem.rows))))
+@dataclass(frozen=True)
+class Learning(Counted[State]):
+    """The algorithm that learns the models of a problem; a step is one minibatch of every model that is not done yet.
+
+    map  runs the models of the step, which touch disjoint parts of the state; it may use threads.
+    """
+
+    problem: Problem
+    map: Callable[..., Iterable[Any]] = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Steps until the model with most minibatches is done."""
+        return max(self.problem.updates(m) for m in range(len(self.problem.rows)))
+
+    def memory(self) -> int:
+        """Bytes of a State and of the float64 models that are made of it in the end."""
+        problem, settings = self.problem, self.problem.settings
+        D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
+        per_weight = 4 + 4 + 8 + 4 * (settings.algorithm == "fpcd")
+        return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
+
+    def init(self) -> State:
+        """Every model before its first minibatch."""
+        return _begun(self.problem)
+
+    def step(self, state: State) -> State:
+        """One minibatch of every model that is not done yet; `state` is updated in place.
+
+        Raises Diverged if a parameter is not finite or beyond 1e3.
+        """
+        active = [m for m in range(len(self.problem.rows)) if state.step < self.problem.updates(m)]
+        list(self.map(partial(_update, self.problem, state), active))
+        state.step += 1
+        return state
+
+    def progress(self, state: State) -> Progress:
+        """With the reconstruction error of the last whole epoch, the largest of all models."""
+        ended = [min(state.step // self.problem.batches(m), len(state.trace)) for m in range(len(self.problem.rows))]
+        figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
+        return Progress(state.step, self.steps, figure)
+
+    def result(self, state: State) -> State:
+        """The last state."""
+        return state
 
 
-def memory(problem: Problem) -> int:
-    """Bytes of a State and of the float64 models that are made of it in the end."""
-    settings = problem.settings
-    D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
-    per_weight = 4 + 4 + 8 + 4 * (settings.algorithm == "fpcd")
-    return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
-
-
-def init(problem: Problem) -> State:
+def _begun(problem: Problem) -> State:
     """W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0; chains at fair states."""
     settings = problem.settings
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
@@ -109,18 +150,6 @@ def init(problem: Problem) -> State:
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
         **fast_weights,
     )
-
-
-def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
-    """One minibatch of every model that is not done yet; `state` is updated in place.
-
-    map  runs the models of the step, which touch disjoint parts of the state; it may use threads.
-    Raises Diverged if a parameter is not finite or beyond 1e3.
-    """
-    active = [m for m in range(len(problem.rows)) if state.step < problem.updates(m)]
-    list(map(lambda model: _update(problem, state, model), active))
-    state.step += 1
-    return state
 
 
 def _update(problem: Problem, state: State, m: int) -> None:

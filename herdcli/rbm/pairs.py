@@ -1,6 +1,6 @@
 """Harmoniums of pairs of images of one person: two visible blocks with weights of their own, one hidden layer.
 
-A model of pairs is a harmonium of the rows (v¹, v²), so `learning` learns it; only the rows are special: they are put together
+A model of pairs is a harmonium of the rows (v¹, v²), so `Learning` learns it; only the rows are special: they are put together
 from two rows of one matrix when a minibatch asks for them.  Each pair is there in both orders.
 Source: Teh (2003), sec. 3.5.3 and fig. 3.8.
 """
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import learning
-from herdcli.rbm.learning import Problem, Selected, State
+from herdcli.rbm.learning import Learning, Problem, Selected, State
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
@@ -126,18 +125,27 @@ def problem(X: Array, pairs: Array, settings: Settings) -> tuple[Problem, Array]
     return Problem([Pairs(base, index)], settings), varies
 
 
-def step(given: Problem, state: State) -> State:
-    """`learning.step` with the gradient of centred units: weights learn from v − μ and h − λ, and leave mean inputs to the biases.
+@dataclass(frozen=True)
+class PairLearning(Learning):
+    """The algorithm that learns a model of pairs: `Learning` by the rule of `_centred`."""
 
+    def step(self, state: State) -> State:
+        """One minibatch; `state` is updated in place."""
+        before = [part[0].copy() for part in (state.W, state.b_velocity, state.c_velocity)]
+        return _centred(self.problem, before, super().step(state))
+
+
+def _centred(given: Problem, before: list[Array], state: State) -> State:
+    """The step of centred units in the place of the plain one, which led from W and the biases' velocities `before` to `state`.
+
+    Weights learn from v − μ and h − λ, and leave mean inputs to the biases.
     Thousands of pixels that are grey on average add up: by the plain rule and the rates of the thesis all hidden units go off within
     ten updates and stay off.  With μ the mean image and λ = A'(0), hidden units half on, the weights' gradient becomes
     G_W − G_b λ' − μ G_c', and what a change Δ of W adds at the means is taken back: b ← b − Δλ, c ← c − Δ'μ.  G_b and G_c are those of
     the biases' own updates.
     Source: Cho, Raiko & Ilin (2011), sec. 3; Montavon & Mueller (2012).
     """
-    before = [part[0].copy() for part in (state.W, state.b_velocity, state.c_velocity)]
     settings, mean, half = given.settings, given.visible_mean(0), given.hidden.mean(np.zeros(state.c.shape[1])).astype(np.float32)
-    state = learning.step(given, state)
     share = np.float32(settings.learning_rate / (settings.bias_rate or settings.learning_rate))
     bias, hidden = (
         share / np.float32(units.scale) * (velocity[0] - np.float32(settings.momentum) * earlier)

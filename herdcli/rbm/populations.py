@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
 from herdcli.rbm.annealing import Estimate, gain
 from herdcli.rbm.gibbs import layer
@@ -70,10 +72,61 @@ class State:
     step: int = 0
 
 
-def init(problem: Problem) -> State:
-    """Every population drawn from its base.  Raises BadUsage for fewer than 2 chains."""
-    if problem.chains < 2:
-        raise BadUsage(f"annealing needs at least 2 chains, not {problem.chains}")
+@dataclass(frozen=True)
+class Found:
+    """What came of a run: estimates of each model's log Z, and its base with the shares that the run found."""
+
+    estimates: list[Estimate]
+    bases: tuple[Base, ...]
+
+
+@dataclass(frozen=True)
+class Populations(Counted[State]):
+    """The algorithm; a step is ten temperatures.  map: runs over models and populations."""
+
+    problem: Problem
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Steps until the model with most temperatures is done."""
+        return max(-(-(len(betas) - 1) // TEMPERATURES_PER_STEP) for betas in self.problem.betas)
+
+    def memory(self) -> int:
+        """Bytes of the state, and of the hidden units of a population while it is annealed."""
+        given = self.problem
+        (D, K), rows = given.models[0].W.shape, POPULATIONS * given.rows
+        return int(len(given.models) * rows * (4 * D + 24) + given.rows * (16 * D + 16 * K))
+
+    def init(self) -> State:
+        """Every population drawn from its base.  Raises BadUsage for fewer than 2 chains."""
+        if self.problem.chains < 2:
+            raise BadUsage(f"annealing needs at least 2 chains, not {self.problem.chains}")
+        return _begun(self.problem)
+
+    def step(self, state: State) -> State:
+        """Ten temperatures further."""
+        list(self.map(partial(_anneal, self.problem, state), *zip(*_places(self.problem), strict=True)))
+        state.step += 1
+        return state
+
+    def progress(self, state: State) -> Progress:
+        """With the inverse temperature β that the model furthest behind is at."""
+        at = min(betas[min(state.step * TEMPERATURES_PER_STEP, len(betas) - 1)] for betas in self.problem.betas)
+        return Progress(state.step, self.steps, f"β {at:.2f}")
+
+    def result(self, state: State) -> Found:
+        """The estimates, and the bases of a longer run."""
+        return Found(_estimates(self.problem, state), _reshared(self.problem, state))
+
+
+def _begun(problem: Problem) -> State:
+    """Every population drawn from its base."""
     M, n, D = len(problem.models), problem.rows, problem.models[0].W.shape[0]
     shape = (M, POPULATIONS, n)
     state = State(
@@ -96,19 +149,6 @@ def _places(problem: Problem) -> Iterator[tuple[int, int]]:
 def _draws(problem: Problem, m: int, p: int, step: int) -> np.random.Generator:
     unit = (m * POPULATIONS + p) * 64 + problem.level  # fewer than 64 runs, each twice as long as the last
     return generator(problem.seed, Stream.POPULATIONS, unit=unit, step=step)
-
-
-def total_steps(problem: Problem) -> int:
-    """Steps until the model with most temperatures is done."""
-    return max(-(-(len(betas) - 1) // TEMPERATURES_PER_STEP) for betas in problem.betas)
-
-
-def step(problem: Problem, state: State, *, map: Map = map) -> State:
-    """Ten temperatures further; `map` runs over models and populations."""
-    for _ in map(lambda place: _anneal(problem, state, *place), _places(problem)):
-        pass
-    state.step += 1
-    return state
 
 
 def _anneal(problem: Problem, state: State, m: int, p: int) -> None:
@@ -234,7 +274,7 @@ def refined(betas: Array, level: int) -> Array:
     return finer
 
 
-def reshared(problem: Problem, state: State) -> tuple[Base, ...]:
+def _reshared(problem: Problem, state: State) -> tuple[Base, ...]:
     """The bases with the shares that a finished run found."""
     found = []
     for m, base in enumerate(problem.bases):
@@ -243,7 +283,7 @@ def reshared(problem: Problem, state: State) -> tuple[Base, ...]:
     return tuple(found)
 
 
-def estimates(problem: Problem, state: State) -> list[Estimate]:
+def _estimates(problem: Problem, state: State) -> list[Estimate]:
     """log Z of each model once all steps are done: the log of the populations' mean, with an error from what they differ by.
 
     effective  (Σ w)² / Σ w² of what the first rows' descendants weigh, over all populations: rows that were drawn anew from one are one.

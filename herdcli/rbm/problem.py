@@ -117,12 +117,11 @@ class Problem:
 
     def batches(self, model: int) -> int:
         """Minibatches in an epoch of one model."""
-        n = len(self.rows[model])
-        return -(-n // (self.settings.batch_size or n))
+        return self.settings.batches(len(self.rows[model]))
 
     def updates(self, model: int) -> int:
         """Minibatches in all of one model."""
-        return self.settings.epochs * self.batches(model)
+        return self.settings.updates(len(self.rows[model]))
 
     @property
     def chains(self) -> int:

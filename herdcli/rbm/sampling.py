@@ -7,9 +7,11 @@ drawn at natural parameter 0, or at given rows.  In float32, as learning samples
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
@@ -23,7 +25,7 @@ class Problem:
     """M models of one shape, and how each of them is sampled.
 
     count    rows wanted of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two.
-    means    keep E[v | h] in place of the states.  start  rows (chains, D) that the chains begin at.
+    means    give E[v | h] in place of the states, of the lowest layer.  start  rows (chains, D) that the chains begin at.
     below    models that turn the rows of the one model into those of the layers below it, the nearest first.
     """
 
@@ -62,7 +64,51 @@ class State:
     step: int = 0
 
 
-def init(problem: Problem) -> State:
+@dataclass(frozen=True)
+class Sampling(Counted[State]):
+    """The algorithm; its result are the rows (count, D) float32 of each model, of the lowest layer.  map: runs over the models."""
+
+    problem: Problem
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Sweeps in all."""
+        return self.problem.burn_in + (self.problem.rounds - 1) * self.problem.thin
+
+    def memory(self) -> int:
+        """Bytes of the rows and of a sweep's values."""
+        given = self.problem
+        D, K = given.models[0].W.shape
+        return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)))
+
+    def init(self) -> State:
+        """Every chain at its start."""
+        return _begun(self.problem)
+
+    def step(self, state: State) -> State:
+        """One sweep of every chain, kept if it is a round's."""
+        list(self.map(partial(_sweep, self.problem, state), range(len(self.problem.models))))
+        state.step += 1
+        return state
+
+    def progress(self, state: State) -> Progress:
+        """With the rows that each model has given."""
+        given = self.problem
+        rounds = 0 if state.step < given.burn_in else (state.step - given.burn_in) // given.thin + 1
+        return Progress(state.step, self.steps, f"{min(rounds * given.width, given.count)} of {given.count} rows")
+
+    def result(self, state: State) -> list[Array]:
+        """The rows of each model, carried down to the lowest layer."""
+        return _carried_down(self.problem, state)
+
+
+def _begun(problem: Problem) -> State:
     """Every chain at its start."""
     D, K = problem.models[0].W.shape
     hidden = np.empty((len(problem.models), problem.width, K), dtype=np.float32)
@@ -75,18 +121,6 @@ def init(problem: Problem) -> State:
     return State(hidden, np.zeros((len(problem.models), problem.rounds, problem.width, D), dtype=np.float32))
 
 
-def total_steps(problem: Problem) -> int:
-    """Sweeps in all."""
-    return problem.burn_in + (problem.rounds - 1) * problem.thin
-
-
-def step(problem: Problem, state: State, *, map: Map = map) -> State:
-    """One sweep of every chain, kept if it is a round's; `map` runs over models."""
-    list(map(lambda m: _sweep(problem, state, m), range(len(problem.models))))
-    state.step += 1
-    return state
-
-
 def _sweep(problem: Problem, state: State, m: int) -> None:
     """One sweep of model m's chains."""
     sweeper = _sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
@@ -96,7 +130,7 @@ def _sweep(problem: Problem, state: State, m: int) -> None:
     sweeper.down(hidden, means, visible)
     kept, rest = divmod(state.step + 1 - problem.burn_in, problem.thin)
     if kept >= 0 and rest == 0:
-        state.rows[m, kept] = means if problem.means else visible
+        state.rows[m, kept] = means if problem.means and not problem.below else visible
     sweeper.up(visible, np.empty_like(hidden), hidden)
 
 
@@ -105,16 +139,13 @@ def _sweeper(h: Harmonium, draws: np.random.Generator) -> Sweeper:
     return Sweeper(W, b, c, layer(h.visible), layer(h.hidden), draws)
 
 
-def rows(problem: Problem, state: State, *, means: bool = False) -> list[Array]:
-    """The rows (count, D) float32 of each model once all steps are done, carried down to the lowest layer.
-
-    means  the means of the lowest layer in place of its states.
-    """
+def _carried_down(problem: Problem, state: State) -> list[Array]:
+    """The rows (count, D) float32 of each model once all steps are done, of the lowest layer."""
     found = [kept.reshape(-1, kept.shape[-1])[: problem.count] for kept in state.rows]
     for depth, h in enumerate(problem.below):
         sweeper = _sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
         for m, hidden in enumerate(found):
             found[m] = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
-            last = means and depth == len(problem.below) - 1
+            last = problem.means and depth == len(problem.below) - 1
             sweeper.down(hidden, np.empty_like(found[m]) if not last else found[m], None if last else found[m])
     return found

@@ -69,6 +69,14 @@ class Settings:
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
 
+    def batches(self, rows: int) -> int:
+        """Minibatches in an epoch of so many rows."""
+        return -(-rows // (self.batch_size or rows))
+
+    def updates(self, rows: int) -> int:
+        """Minibatches in all."""
+        return self.epochs * self.batches(rows)
+
     @property
     def persistent(self) -> bool:
         """Whether chains go on from step to step."""

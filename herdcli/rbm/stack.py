@@ -12,13 +12,13 @@ Source: Hinton, Osindero & Teh (2006), sec. 4; Salakhutdinov & Murray (2008), se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import learning
 from herdcli.rbm.gibbs import layer
@@ -143,42 +143,67 @@ def transposed_start(h: Harmonium, settings: Settings) -> tuple[Array, Array, Ar
     return W, h.c, c
 
 
-def init(problem: Problem) -> State:
-    """The first layer at its start.  Raises BadUsage unless there is a layer to learn."""
-    if not problem.sizes:
-        raise BadUsage("there is no layer to learn")
-    return State(0, learning.init(problem.layer([])))
+@dataclass(frozen=True)
+class Stacking(Counted[State]):
+    """The algorithm that learns the layers one after the other; its result are their models, without rows.
 
+    map  as of `learning.Learning`.
+    """
 
-def total_steps(problem: Problem) -> int:
-    """Minibatches of all layers."""
-    return len(problem.sizes) * learning.total_steps(problem.layer([]))
+    problem: Problem
+    map: Map = map
 
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
 
-def step(problem: Problem, state: State, map: Callable[..., Iterable[Any]] = map) -> State:
-    """One minibatch of the layer that is being learned; when it was its last, the next layer begins."""
-    now = problem.layer(state.finished)
-    state.current = learning.step(now, state.current, map=map)
-    state.step += 1
-    if state.current.step == learning.total_steps(now) and len(state.finished) < len(problem.sizes) - 1:
-        state.finished.append(_finish(state.current))
-        state.current = learning.init(problem.layer(state.finished))
-    return state
+    def _layer(self, finished: Sequence[Finished]) -> learning.Learning:
+        return learning.Learning(self.problem.layer(finished), self.map)
+
+    @property
+    def steps(self) -> int:
+        """Minibatches of all layers, whose rows are as many."""
+        updates = self.problem.settings.updates(len(self.problem.rows))
+        return len(self.problem.sizes) * updates
+
+    def memory(self) -> int:
+        """Bytes of the first layer's learning."""
+        return self._layer([]).memory()
+
+    def init(self) -> State:
+        """The first layer at its start.  Raises BadUsage unless there is a layer to learn."""
+        if not self.problem.sizes:
+            raise BadUsage("there is no layer to learn")
+        return State(0, self._layer([]).init())
+
+    def step(self, state: State) -> State:
+        """One minibatch of the layer that is being learned; when it was its last, the next layer begins."""
+        now = self._layer(state.finished)
+        state.current = now.step(state.current)
+        state.step += 1
+        if now.done(state.current) and len(state.finished) < len(self.problem.sizes) - 1:
+            state.finished.append(_finish(state.current))
+            state.current = self._layer(state.finished).init()
+        return state
+
+    def progress(self, state: State) -> Progress:
+        """With the number of the layer that is being learned."""
+        return Progress(state.step, self.steps, f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}")
+
+    def result(self, state: State) -> list[RBM]:
+        """The rbm of every learned layer."""
+        parts = [*state.finished, _finish(state.current)]
+        models = []
+        for index, part in enumerate(parts):
+            chosen = asdict(self.problem.settings_of(index))
+            del chosen["hidden"]
+            models.append(RBM(W=part.W[None], b=part.b[None], c=part.c[None], trace=Trace(part.trace[:, None]), **chosen))
+        return models
 
 
 def _finish(done: learning.State) -> Finished:
     return Finished(done.W[0], done.b[0], done.c[0], done.trace[:, 0])
-
-
-def assemble(problem: Problem, state: State) -> list[RBM]:
-    """The rbm of every learned layer, without rows."""
-    parts = [*state.finished, _finish(state.current)]
-    models = []
-    for index, part in enumerate(parts):
-        chosen = asdict(problem.settings_of(index))
-        del chosen["hidden"]
-        models.append(RBM(W=part.W[None], b=part.b[None], c=part.c[None], trace=Trace(part.trace[:, None]), **chosen))
-    return models
 
 
 def features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:

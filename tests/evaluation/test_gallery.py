@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.evaluation import gallery, gallery_plots, plots
 from herdcli.evaluation.settings import EvaluationSettings
@@ -28,9 +29,7 @@ def judged():
         **vars(pairs.DEFAULTS) | {"hidden": 8, "epochs": 150, "batch_size": 12, "learning_rate": 0.02, "bias_rate": 0.02, "momentum": 0.5}
     )
     problem, varies = pairs.problem(units, index, settings)
-    state = learning.init(problem)
-    for _ in range(learning.total_steps(problem)):
-        state = learning.step(problem, state)
+    state = solve(learning.Learning(problem))
     model = pairs.assemble(problem, state, varies, units, index, np.zeros(30, dtype=np.uint8))
     model = type(model)(**vars(model) | {"image_shape": np.array(SHAPE)})
     names = np.array(list("abcdef"))[persons]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import classes, rbm
 from herdcli.evaluation.settings import EvaluationSettings
@@ -102,8 +103,8 @@ def test_large_models_are_annealed_with_progress_or_refused():
     value = replace(value, W=np.zeros((1, 26, 26), np.float32), b=np.zeros((1, 26), np.float32))
     value = replace(value, holdout=Rows(np.zeros((4, 26), np.uint8), np.array([1, 1, 2, 2])))
     calls = []
-    found = rbm.metrics(value, SMALL, progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (20, 20)  # 200 temperatures, the most allowed
+    found = rbm.metrics(value, SMALL, progress=calls.append)
+    assert calls[-1] == Progress(20, 20, "β 1.00")  # 200 temperatures, the most allowed
     assert found["log_likelihood"] == pytest.approx(-26 * np.log(2), abs=4 * found["log_likelihood_se"] + 1e-6)
     with pytest.raises(BadUsage, match="at most 25 units"):
         rbm.metrics(value, replace(SMALL, likelihood="exact"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.rbm import learning
 from herdcli.rbm.model import Harmonium
@@ -21,11 +22,11 @@ def problem_of(**changes) -> learning.Problem:
 
 def test_energies_are_the_mean_of_standardised_energies_over_each_models_last_updates():
     problem = problem_of()
-    spin, state = family("spin"), learning.init(problem)
+    spin, state = family("spin"), learning.Learning(problem).init()
     expected = np.zeros((13, 2))
-    while state.step < learning.total_steps(problem):
+    while state.step < learning.Learning(problem).steps:
         before = state.step
-        state = learning.step(problem, state)
+        state = learning.Learning(problem).step(state)
         for m in range(2):  # 30 and 21 rows: both have 3 minibatches an epoch
             if before >= 12 - 6:
                 model = Harmonium(*(part[m].astype(np.float64) for part in (state.W, state.b, state.c)), spin, spin)
@@ -37,10 +38,7 @@ def test_energies_are_the_mean_of_standardised_energies_over_each_models_last_up
 
 def test_averaging_does_not_change_what_is_learned():
     def learned(problem: learning.Problem) -> learning.State:
-        state = learning.init(problem)
-        while state.step < learning.total_steps(problem):
-            state = learning.step(problem, state)
-        return state
+        return solve(learning.Learning(problem))
 
     plain = learning.Problem(ROWS, problem_of().settings)
     np.testing.assert_array_equal(learned(problem_of()).W, learned(plain).W)
@@ -56,8 +54,6 @@ def test_a_constant_rate_goes_on_learning_to_the_end():
     moved = {}
     for decay in ("linear", "none"):
         problem = problem_of(rate_decay=decay, momentum=0.0, average_scores=1)
-        state = learning.init(problem)
-        while state.step < learning.total_steps(problem):
-            state = learning.step(problem, state)
+        state = solve(learning.Learning(problem))
         moved[decay] = np.abs(state.W_velocity).max()
     assert moved["linear"] < 0.2 * moved["none"]

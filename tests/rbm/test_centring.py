@@ -26,10 +26,10 @@ def test_an_outer_product_is_taken_away_in_place():
 def test_running_means_are_those_of_the_rows_under_the_weights_before_the_step(algorithm, batch):
     """Of one block of rows and of several (700 are two), however the phases compute them."""
     problem = Problem([ROWS], Settings(5, algorithm, epochs=1, batch_size=batch, centering=True, initial_scale=0.5))
-    state = learning.init(problem)
+    state = learning.Learning(problem).init()
     W, c, before = state.W[0].copy(), state.c[0].copy(), state.hidden_mean[0].copy()
     rows = ROWS[problem.order(0, 0)[: batch or len(ROWS)]]
-    learning.step(problem, state)
+    learning.Learning(problem).step(state)
     expected = family("binary").mean(rows @ W.astype(np.float64) + c).mean(axis=0)
     np.testing.assert_allclose(state.hidden_mean[0], before + 0.01 * (expected - before), atol=1e-6)
 
@@ -37,6 +37,6 @@ def test_running_means_are_those_of_the_rows_under_the_weights_before_the_step(a
 def test_a_step_multiplies_the_rows_with_the_weights_once(monkeypatch):
     """The families' own means, over float64 copies, are not asked for in sampled learning."""
     problem = Problem([ROWS], Settings(5, centering=True, epochs=1))
-    state = learning.init(problem)
+    state = learning.Learning(problem).init()
     monkeypatch.setattr(type(family("binary")), "mean", lambda *_: pytest.fail("a second mean"))
-    learning.step(problem, state)
+    learning.Learning(problem).step(state)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.artifacts import load
 from herdcli.rbm import learning, likelihood
 from herdcli.rbm.model import Harmonium
@@ -45,6 +44,6 @@ def test_digits_are_learned_far_better_than_independent_columns(algorithm, units
     settings = Settings(8, algorithm, epochs=10, visible_units=units, hidden_units=units)
     train, test = on[digits.split == 0], on[digits.split == 2]
     problem = learning.Problem([train], fitted(settings, len(train), rate=True, centering=True))
-    state = iterate.run(partial(learning.step, problem), learning.init(problem), steps=learning.total_steps(problem))
+    state = solve(learning.Learning(problem))
     h = Harmonium(*(part[0].astype(np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
     assert likelihood.log_likelihood(h, test, likelihood.log_partition_exact(h)).mean() > -22

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import annealing, likelihood, proper
 from herdcli.rbm.gibbs import Sweeper, layer
@@ -262,8 +261,7 @@ def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
     h = model(visible, hidden, small_shape(visible, hidden))
     _, _, weight = joint(h)
     problem = annealing.Problem((h,), (np.zeros(len(h.b)),), chains=400, temperatures=100)
-    state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=annealing.total_steps(problem))
-    (found,) = annealing.estimates(problem, state)
+    (found,) = solve(annealing.Annealing(problem))
     assert found.log_partition == pytest.approx(logsumexp(weight), abs=5 * found.standard_error + 1e-6)
     assert found.standard_error < 0.1
 

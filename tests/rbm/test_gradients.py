@@ -151,9 +151,9 @@ def test_centering_is_the_gradient_of_the_centred_model() -> None:
 
 
 def fit(problem: Problem, state: State | None = None, *, until: int | None = None, **options: object) -> State:
-    state = learning.init(problem) if state is None else state
-    while state.step < (learning.total_steps(problem) if until is None else until):
-        state = learning.step(problem, state, **options)  # type: ignore[arg-type]
+    state = learning.Learning(problem).init() if state is None else state
+    while state.step < (learning.Learning(problem).steps if until is None else until):
+        state = learning.Learning(problem, **options).step(state)  # type: ignore[arg-type]
     return state
 
 
@@ -207,7 +207,7 @@ def test_every_algorithm_finds_the_common_cause(visible: str, hidden: str, algor
     rate = 0.02 * scales * {"gaussian": 0.3, "softmax:2": 5.0}.get(visible, 1.0)
     settings = Settings(2, algorithm, epochs=60, learning_rate=rate, visible_units=visible, hidden_units=hidden, batch_size=40)
     problem = Problem([v], settings)
-    first = learning.init(problem)
+    first = learning.Learning(problem).init()
     before, after = (of_state(problem, state) for state in (copy.deepcopy(first), fit(problem, first)))
     values = family(visible).discrete(v)
     fits = [likelihood.log_likelihood(h, values, likelihood.log_partition_exact(h)).mean() for h in (before, after)]
@@ -244,10 +244,10 @@ def test_rates_are_those_of_proportions() -> None:
     settings = Settings(3, "exact", epochs=1, batch_size=0, learning_rate=0.1, bias_rate=0.3, momentum=0.0, weight_decay=0.0)
     settings = Settings(**vars(settings) | {"visible_units": "rate:4", "hidden_units": "rate:5"})
     problem = Problem([v], settings)
-    state = learning.init(problem)
+    state = learning.Learning(problem).init()
     found = Sweeper(state.W[0].copy(), state.b[0].copy(), state.c[0].copy(), *(layer(family(n)) for n in ("rate:4", "rate:5")), None)  # type: ignore[arg-type]
     sums = gradients.exact(found, family("rate:4"), family("rate:5"), v)
-    learning.step(problem, state)
+    learning.Learning(problem).step(state)
     np.testing.assert_allclose(state.W_velocity[0], 0.1 * sums.W / 20, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.b_velocity[0], 0.3 * sums.b / 4, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(state.c_velocity[0], 0.3 * sums.c / 5, rtol=1e-5, atol=1e-8)
@@ -255,7 +255,7 @@ def test_rates_are_those_of_proportions() -> None:
 
 def test_first_weights_of_replicas_are_small() -> None:
     problem = Problem([rows_of("rate:10", 5, 200)], Settings(100, visible_units="rate:10", hidden_units="rate:100", epochs=1))
-    assert learning.init(problem).W.std() == pytest.approx(0.01 / np.sqrt(1000), rel=0.05)
+    assert learning.Learning(problem).init().W.std() == pytest.approx(0.01 / np.sqrt(1000), rel=0.05)
 
 
 def test_fast_weights_decay_and_follow_the_gradient() -> None:
@@ -263,11 +263,11 @@ def test_fast_weights_decay_and_follow_the_gradient() -> None:
         3, "fpcd", epochs=2, batch_size=20, fast_rate=0.2, fast_decay=0.5, momentum=0.0, weight_decay=0.0, rate_decay="none"
     )
     problem = Problem([correlated("binary")], settings)
-    state = learning.init(problem)
+    state = learning.Learning(problem).init()
     fast_weights = np.zeros_like(state.W)
     for _ in range(5):
         before = state.W.copy()
-        learning.step(problem, state)
+        learning.Learning(problem).step(state)
         fast_weights = 0.5 * fast_weights + 0.2 * (state.W - before) / settings.learning_rate
         np.testing.assert_allclose(state.W_fast, fast_weights, atol=1e-5)
     assert np.abs(fast_weights).max() > 0.01
@@ -286,9 +286,10 @@ def test_constraints_hold_after_every_step() -> None:
         ),
     ):
         problem = Problem([v], settings)
-        state = learning.init(problem)
-        while state.step < learning.total_steps(problem):
-            learning.step(problem, state)
+        algorithm = learning.Learning(problem)
+        state = algorithm.init()
+        while not algorithm.done(state):
+            algorithm.step(state)
             assert holds(state.W[0])
 
 
@@ -348,7 +349,7 @@ def test_variants_resume_and_run_on_threads_and_kernels_to_the_same_bits(variant
 def test_weights_to_start_with() -> None:
     random = np.random.default_rng(0)
     start = random.normal(size=(6, 2)).astype(np.float32), np.ones(6, np.float32), np.zeros(2, np.float32)
-    state = learning.init(Problem([correlated("binary")], Settings(2), start=start))
+    state = learning.Learning(Problem([correlated("binary")], Settings(2), start=start)).init()
     np.testing.assert_array_equal(state.W[0], start[0])
     np.testing.assert_array_equal(state.b[0], start[1])
     with pytest.raises(DataError, match=r"the first weights are \(6, 2\), expected \(6, 3\)"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
 from herdcli import fast, iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.rbm import annealing, likelihood
 from herdcli.rbm.model import Harmonium
@@ -39,7 +39,8 @@ def joint(h: Harmonium) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(problem: annealing.Problem, **options) -> annealing.State:
-    return iterate.run(partial(annealing.step, problem, **options), annealing.init(problem), steps=annealing.total_steps(problem))
+    algorithm = annealing.Annealing(problem, **options)
+    return iterate.run(algorithm.step, algorithm.init(), until=algorithm.done)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
@@ -164,7 +165,7 @@ def test_annealing_agrees_with_enumeration(visible, hidden):
     errors = []
     for seed in range(8):
         problem = annealing.Problem((h,), (base,), chains=100, temperatures=300, seed=seed)
-        (found,) = annealing.estimates(problem, run(problem))
+        (found,) = solve(annealing.Annealing(problem))
         assert 0 < found.standard_error < 0.1
         errors.append((found.log_partition - exact) / found.standard_error)
     assert np.max(np.abs(errors)) < 4
@@ -175,7 +176,7 @@ def test_annealing_agrees_with_enumeration(visible, hidden):
 def test_annealing_is_unbiased_even_from_a_bad_start_with_few_temperatures():
     h = model("binary", "binary", (5, 4))
     problem = annealing.Problem((h,), (np.full(5, 0.5),), chains=50_000, temperatures=3)
-    (found,) = annealing.estimates(problem, run(problem))
+    (found,) = solve(annealing.Annealing(problem))
     assert found.standard_error > 0.003
     assert found.log_partition == pytest.approx(likelihood.log_partition_exact(h), abs=3 * found.standard_error)
 
@@ -184,7 +185,7 @@ def test_annealing_of_independent_units_from_their_own_biases_is_exact():
     h = model("spin", "binary", (7, 5), scale=0.0)
     h = Harmonium(h.W, h.b, np.zeros(5), h.visible, h.hidden)
     problem = annealing.Problem((h,), (h.b,), chains=3, temperatures=10)
-    (found,) = annealing.estimates(problem, run(problem))
+    (found,) = solve(annealing.Annealing(problem))
     assert found.log_partition == pytest.approx(likelihood.log_partition_exact(h), abs=1e-12)
     assert found.standard_error == pytest.approx(0.0, abs=1e-12)
 
@@ -192,7 +193,7 @@ def test_annealing_of_independent_units_from_their_own_biases_is_exact():
 def test_annealed_models_do_not_depend_on_company_beyond_their_index_or_on_threads():
     models = tuple(model("binary", "binary", (6, 30), scale=0.3, seed=seed) for seed in range(3))
     problem = annealing.Problem(models, (np.zeros(6),) * 3, chains=5, temperatures=25, seed=3)
-    assert annealing.total_steps(problem) == 3
+    assert annealing.Annealing(problem).steps == 3
     alone = annealing.Problem(models[:1], problem.bases[:1], chains=5, temperatures=25, seed=3)
     with ThreadPoolExecutor(2) as pool:
         together = run(problem, map=pool.map)
@@ -202,9 +203,10 @@ def test_annealed_models_do_not_depend_on_company_beyond_their_index_or_on_threa
 
 def test_annealing_resumes_where_it_stood():
     problem = annealing.Problem((model("spin", "spin", (6, 5)),), (np.zeros(6),), chains=4, temperatures=40)
-    half = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=2)
+    algorithm = annealing.Annealing(problem)
+    half = iterate.run(algorithm.step, algorithm.init(), steps=2)
     resumed = annealing.State(half.values.copy(), half.log_weights.copy(), half.step)
-    final = iterate.run(partial(annealing.step, problem), resumed, steps=annealing.total_steps(problem))
+    final = iterate.run(algorithm.step, resumed, until=algorithm.done)
     whole = run(problem)
     np.testing.assert_array_equal(final.log_weights, whole.log_weights)
     np.testing.assert_array_equal(final.values, whole.values)
@@ -223,7 +225,7 @@ def test_base_rate_has_the_means_of_the_rows(name):
 def test_annealing_refuses_what_gives_no_estimate(option, value):
     h = model("binary", "binary", (3, 3))
     with pytest.raises(BadUsage, match="needs at least"):
-        annealing.init(annealing.Problem((h,), (h.b,), **{option: value}))
+        annealing.Annealing(annealing.Problem((h,), (h.b,), **{option: value})).init()
 
 
 def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_it():
@@ -235,13 +237,13 @@ def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_
     on = (digits.X >= 0.4 * 16).astype(np.uint8)
     train, valid, test = (on[digits.split == part] for part in range(3))
     problem = learning.Problem([train], learning.Settings(hidden=16, epochs=100))
-    state = iterate.run(partial(learning.step, problem), learning.init(problem), steps=learning.total_steps(problem))
+    state = solve(learning.Learning(problem))
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     h = Harmonium(W, b, c, family("binary"), family("binary"))
     exact = likelihood.log_partition_exact(h)
     assert likelihood.log_likelihood(h, test, exact).mean() >= -18.7
     annealed = annealing.Problem((h,), (h.visible.base_rate(valid),))
-    (found,) = annealing.estimates(annealed, run(annealed))
+    (found,) = solve(annealing.Annealing(annealed))
     assert found.log_partition == pytest.approx(exact, abs=0.1)
     assert found.standard_error < 0.1
 

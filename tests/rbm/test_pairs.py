@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli import schema
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import learning, matching, pairs
 from herdcli.rbm.settings import Settings
@@ -26,10 +27,7 @@ def faces():
 
 
 def learned(problem):
-    state = learning.init(problem)
-    for _ in range(learning.total_steps(problem)):
-        state = learning.step(problem, state)
-    return state
+    return solve(learning.Learning(problem))
 
 
 def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
@@ -88,8 +86,8 @@ def test_a_step_is_that_of_centred_units(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, _ = pairs.problem(images, index, replace(QUICK, momentum=0.0))
-    state, plain, before = (learning.init(problem) for _ in range(3))
-    state, plain = pairs.step(problem, state), learning.step(problem, plain)
+    state, plain, before = (learning.Learning(problem).init() for _ in range(3))
+    state, plain = pairs.PairLearning(problem).step(state), learning.Learning(problem).step(plain)
     mean, half = images[index].mean(axis=0).ravel(), np.full(5, 10.0)  # rate:20 units half on
     G_b, G_c = (plain.b[0] - before.b[0]) * 10 / 0.02, (plain.c[0] - before.c[0]) * 20 / 0.02
     centred = plain.W[0] - 0.01 / 200 * (np.outer(G_b, half) + np.outer(mean, G_c))
@@ -104,10 +102,10 @@ def test_mean_inputs_move_with_the_biases_own_gradients_alone_whatever_the_momen
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, _ = pairs.problem(images, index, replace(QUICK, non_negative=True, rate_decay="linear"))
-    mean, state = images[index].mean(axis=0).ravel(), learning.init(problem)
+    mean, state = images[index].mean(axis=0).ravel(), learning.Learning(problem).init()
     for _ in range(5):
         W, c = state.W[0].copy(), state.c[0].copy()
-        state = pairs.step(problem, state)
+        state = pairs.PairLearning(problem).step(state)
         moved = mean @ state.W[0] + state.c[0] - mean @ W - c
         np.testing.assert_allclose(moved, state.c_velocity[0], atol=1e-5)
     assert state.W.min() == 0
@@ -136,7 +134,7 @@ def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, say
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
     problem, varies = pairs.problem(images, index, QUICK)
-    model = pairs.assemble(problem, learning.init(problem), varies, images, index, np.zeros(9, dtype=np.uint8))
+    model = pairs.assemble(problem, learning.Learning(problem).init(), varies, images, index, np.zeros(9, dtype=np.uint8))
     schema.check(model)
     edited = getattr(model, field).copy()
     edited[0] = value

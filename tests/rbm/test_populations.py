@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 from herdcli import fast, iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.evaluation import partition
 from herdcli.rbm import annealing, likelihood, modes, populations
@@ -38,8 +38,7 @@ def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
     h, rows = two_phases()
     exact, own = likelihood.log_partition_exact(h), h.visible.base_rate(rows)
     once = annealing.Problem((h,), (own,), chains=50, temperatures=200)
-    state = iterate.run(partial(annealing.step, once), annealing.init(once), steps=annealing.total_steps(once))
-    (sure,) = annealing.estimates(once, state)
+    (sure,) = solve(annealing.Annealing(once))
     assert sure.log_partition < exact - 10  # the fault: this is what was printed,
     assert sure.standard_error < 0.2  # with this error
     for seed in range(3):
@@ -58,8 +57,7 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
     runs = []
     for level in range(3):
         problem = populations.Problem((h,), (blind,), (populations.refined(np.linspace(0, 1, 51), level),), 64, level=level)
-        state = iterate.run(partial(populations.step, problem), populations.init(problem), steps=populations.total_steps(problem))
-        runs += populations.estimates(problem, state)
+        runs += solve(populations.Populations(problem)).estimates
     assert runs[-1].log_partition < exact - 10
     assert not partition._judged(blind, runs).reliable
 
@@ -96,8 +94,8 @@ def test_a_population_is_unbiased_however_short_its_run():
     ratios = []
     for seed in range(150):
         problem = populations.Problem((h,), (base,), (np.array([0.0, 0.3, 0.6, 1.0]),), 64, seed)
-        state = iterate.run(partial(populations.step, problem), populations.init(problem), steps=populations.total_steps(problem))
-        ratios.append(np.exp(populations.estimates(problem, state)[0].log_partition - likelihood.log_partition_exact(h)))
+        (found,) = solve(populations.Populations(problem)).estimates
+        ratios.append(np.exp(found.log_partition - likelihood.log_partition_exact(h)))
     assert np.mean(ratios) == pytest.approx(1.0, abs=4 * np.std(ratios) / np.sqrt(len(ratios)))
 
 
@@ -105,11 +103,11 @@ def test_populations_do_not_depend_on_threads_or_where_they_are_stopped():
     h = model("spin", "binary", (9, 7))
     base = modes.base_of(h, np.zeros(9), np.empty((0, 9)), 3)
     problem = populations.Problem((h,), (base,), (np.linspace(0, 1, 41),), 40, 3)
-    step = partial(populations.step, problem)
-    whole = iterate.run(step, populations.init(problem), steps=populations.total_steps(problem))
+    algorithm = populations.Populations(problem)
+    whole = iterate.run(algorithm.step, algorithm.init(), until=algorithm.done)
     with ThreadPoolExecutor(2) as pool:
-        half = iterate.run(partial(populations.step, problem, map=pool.map), populations.init(problem), steps=2)
-    again = iterate.run(step, half, steps=populations.total_steps(problem))
+        half = iterate.run(populations.Populations(problem, map=pool.map).step, algorithm.init(), steps=2)
+    again = iterate.run(algorithm.step, half, until=algorithm.done)
     for name in ("values", "labels", "log_weights", "log_means", "ancestors"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(again, name))
 
@@ -117,11 +115,12 @@ def test_populations_do_not_depend_on_threads_or_where_they_are_stopped():
 def test_rows_drawn_anew_from_one_count_as_one():
     h = model("binary", "binary", (4, 3))
     problem = populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 32)
-    state = populations.init(problem)
-    (equal,) = populations.estimates(problem, state)
+    algorithm = populations.Populations(problem)
+    state = algorithm.init()
+    (equal,) = algorithm.result(state).estimates
     assert equal.effective == pytest.approx(32)
     state.ancestors[...] = 0
-    (found,) = populations.estimates(problem, state)
+    (found,) = algorithm.result(state).estimates
     assert found.effective == pytest.approx(populations.POPULATIONS)
 
 
@@ -136,16 +135,17 @@ def test_finer_temperatures_keep_the_pilots_places():
 def test_one_chain_is_refused():
     h = model("binary", "binary", (4, 3))
     with pytest.raises(BadUsage, match="at least 2 chains, not 1"):
-        populations.init(populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 1))
+        populations.Populations(populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 4))),), (np.array([0.0, 1.0]),), 1)).init()
 
 
 @pytest.mark.skipif(fast.kernels() == "python", reason="the compiled loops are not in use")
 def test_populations_have_the_same_bits_on_both_kernels():
     h = model("binary", "spin", (17, 23))
     problem = populations.Problem((h,), (modes.base_of(h, np.zeros(17), np.empty((0, 17)), 0),), (np.linspace(0, 1, 21),), 40)
+    algorithm = populations.Populations(problem)
 
     def run() -> populations.State:
-        return iterate.run(partial(populations.step, problem), populations.init(problem), steps=populations.total_steps(problem))
+        return iterate.run(algorithm.step, algorithm.init(), until=algorithm.done)
 
     compiled = run()
     try:

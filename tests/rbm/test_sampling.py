@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.rbm import annealing, likelihood, sampling
 from herdcli.rbm.model import Harmonium
@@ -23,15 +24,15 @@ def model(visible: str, hidden: str, shape: tuple[int, int] = (3, 2), scale: flo
 
 
 def run(problem: sampling.Problem, state: sampling.State | None = None, until: int | None = None) -> sampling.State:
-    steps = sampling.total_steps(problem) if until is None else until
-    return iterate.run(partial(sampling.step, problem), sampling.init(problem) if state is None else state, steps=steps)
+    algorithm = sampling.Sampling(problem)
+    return iterate.run(algorithm.step, algorithm.init() if state is None else state, steps=algorithm.steps if until is None else until)
 
 
 @pytest.mark.parametrize(("chains", "thin"), [(0, 1), (2000, 10)])
 def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
     h, count = model("spin", "rate:3"), 20_000
     problem = sampling.Problem((h,), count, chains=chains, burn_in=50, thin=thin)
-    (rows,) = sampling.rows(problem, run(problem))
+    (rows,) = solve(sampling.Sampling(problem))
     assert rows.shape == (count, 3)
     v = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
     p = np.exp(likelihood.log_likelihood(h, v, likelihood.log_partition_exact(h)))
@@ -41,10 +42,10 @@ def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
 
 def test_rounds_of_few_chains_resume_where_they_stood() -> None:
     problem = sampling.Problem((model("binary", "binary"), model("binary", "binary", scale=0.2)), 7, chains=3, burn_in=5, thin=4)
-    assert (problem.rounds, sampling.total_steps(problem)) == (3, 13)
+    assert (problem.rounds, sampling.Sampling(problem).steps) == (3, 13)
     whole, half = run(problem), run(problem, until=6)
     resumed = run(problem, copy.deepcopy(half))
-    for ours, theirs in zip(sampling.rows(problem, whole), sampling.rows(problem, resumed), strict=True):
+    for ours, theirs in zip(sampling.Sampling(problem).result(whole), sampling.Sampling(problem).result(resumed), strict=True):
         assert ours.shape == (7, 3)
         np.testing.assert_array_equal(ours, theirs)
 
@@ -52,7 +53,7 @@ def test_rounds_of_few_chains_resume_where_they_stood() -> None:
 def test_means_are_what_states_are_drawn_from() -> None:
     h = model("binary", "binary")
     drawn, means = (
-        sampling.rows(problem, run(problem))[0]
+        solve(sampling.Sampling(problem))[0]
         for problem in (sampling.Problem((h,), 4000, burn_in=3), sampling.Problem((h,), 4000, burn_in=3, means=True))
     )
     assert set(np.unique(drawn)) == {0, 1}
@@ -64,7 +65,7 @@ def test_rows_of_upper_layers_are_carried_down() -> None:
     top, below = model("rate:2", "binary", (3, 2)), model("binary", "rate:2", (5, 3))
     problem = sampling.Problem((top,), 30, burn_in=5, below=(below,))
     state = run(problem)
-    (rows,), (means,) = sampling.rows(problem, state), sampling.rows(problem, state, means=True)
+    (rows,), (means,) = (sampling.Sampling(each).result(state) for each in (problem, replace(problem, means=True)))
     np.testing.assert_allclose(means, below.visible_means(state.rows.reshape(-1, 3)[:30]), atol=1e-5)
     assert rows.shape == (30, 5)
     assert set(np.unique(rows)) == {0, 1}
@@ -75,7 +76,7 @@ def test_chains_can_begin_at_rows() -> None:
     start = np.tile([1.0, 0.0, 1.0], (50, 1))
     problem = sampling.Problem((h,), 50, burn_in=1, start=start)
     expected = h.hidden_means(start).round()
-    np.testing.assert_allclose(sampling.init(problem).hidden[0], expected, atol=0)
+    np.testing.assert_allclose(sampling.Sampling(problem).init().hidden[0], expected, atol=0)
 
 
 @pytest.mark.parametrize(("name", "least"), [("count", 1), ("burn_in", 1), ("thin", 1), ("chains", 0)])
@@ -92,11 +93,8 @@ def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> No
     h = model(visible, hidden, (6, 5), scale=0.5 if hidden != "gaussian" else 0.2)
     exact = likelihood.log_partition_exact(h)
     problem = annealing.Problem((h,), (np.zeros(6),), chains=300, temperatures=150)
-    steps = annealing.total_steps(problem)
-    state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=steps)
-    back, begun = annealing.reversed_from(problem, [np.zeros((0, 6))])
-    ended = iterate.run(partial(annealing.step, back), begun, steps=steps)
-    (there,), (returned,) = annealing.estimates(problem, state), annealing.estimates(back, ended)
+    (there,) = solve(annealing.Annealing(problem))
+    (returned,) = solve(annealing.Annealing(replace(problem, known=(np.zeros((0, 6)),))))
     for found in (there, returned):
         assert found.log_partition == pytest.approx(exact, abs=4 * found.standard_error)
         assert 0 < found.standard_error < 0.1
@@ -107,13 +105,11 @@ def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
     exact, sides = likelihood.log_partition_exact(h), []
     for seed in range(20):
         problem = annealing.Problem((h,), (np.zeros(30),), chains=10, temperatures=4, seed=seed)
-        steps = annealing.total_steps(problem)
-        state = iterate.run(partial(annealing.step, problem), annealing.init(problem), steps=steps)
-        longer = annealing.Problem((h,), (np.zeros(30),), chains=10, temperatures=100, seed=seed)
-        reached = iterate.run(partial(annealing.step, longer), annealing.init(longer), steps=annealing.total_steps(longer))
-        back, begun = annealing.reversed_from(problem, list(reached.values))  # begins at better samples than 4 temperatures give
-        ended = iterate.run(partial(annealing.step, back), begun, steps=steps)
-        sides.append((annealing.estimates(problem, state)[0].log_partition, annealing.estimates(back, ended)[0].log_partition))
+        longer = annealing.Annealing(replace(problem, temperatures=100))
+        reached = iterate.run(longer.step, longer.init(), until=longer.done)
+        back = replace(problem, known=tuple(reached.values))  # begins at better samples than 4 temperatures give
+        (there,), (returned,) = solve(annealing.Annealing(problem)), solve(annealing.Annealing(back))
+        sides.append((there.log_partition, returned.log_partition))
     below, above = np.mean(sides, axis=0)
     assert below < exact - 0.3
     assert above > exact + 0.3

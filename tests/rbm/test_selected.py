@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.rbm import classes, learning, transform
 from herdcli.rbm.model import Harmonium
@@ -21,9 +22,7 @@ def test_shared_rows_learn_what_copied_rows_learn() -> None:
     found = []
     for rows in ([base[index] for index in chosen], [learning.Selected(base, index) for index in chosen]):
         problem = learning.Problem(rows, settings)
-        state = learning.init(problem)
-        for _ in range(learning.total_steps(problem)):
-            state = learning.step(problem, state)
+        state = solve(learning.Learning(problem))
         found.append(state)
     for name in ("W", "b", "c", "trace"):
         np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))

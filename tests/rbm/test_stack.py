@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.rbm import likelihood, stack
 from herdcli.rbm.model import Harmonium
@@ -76,21 +77,21 @@ SETTINGS = Settings(0 + 1, epochs=3, batch_size=20, hidden_units="rate:3")
 
 
 def fit(problem: Problem, state: State | None = None, until: int | None = None) -> State:
-    state = stack.init(problem) if state is None else state
-    while state.step < (stack.total_steps(problem) if until is None else until):
-        state = stack.step(problem, state)
+    state = stack.Stacking(problem).init() if state is None else state
+    while state.step < (stack.Stacking(problem).steps if until is None else until):
+        state = stack.Stacking(problem).step(state)
     return state
 
 
 def test_layers_are_those_learned_alone_from_the_states_below() -> None:
     problem = Problem(ROWS, (5, 4), SETTINGS)
-    layers = stack.assemble(problem, fit(problem))
+    layers = solve(stack.Stacking(problem))
     assert [part.W.shape for part in layers] == [(1, 6, 5), (1, 5, 4)]
     assert [(part.visible_units, part.hidden_units) for part in layers] == [("binary", "rate:3"), ("rate:3", "rate:3")]
     DBN(layers).validate()
     first = layers[0].harmonium()
     alone = Problem(ROWS, (4,), SETTINGS, below=(first,))
-    np.testing.assert_array_equal(stack.assemble(alone, fit(alone))[0].W, layers[1].W)
+    np.testing.assert_array_equal(solve(stack.Stacking(alone))[0].W, layers[1].W)
     above = stack.states_above([first], ROWS, 0)
     family("rate:3").require(above)
     big = np.tile(ROWS[:1], (40_000, 1))
@@ -115,7 +116,7 @@ def test_features_are_means_of_means() -> None:
 
 
 def test_layers_that_do_not_fit_are_refused() -> None:
-    first, other = (stack.assemble(problem, fit(problem))[0] for problem in (Problem(ROWS, (5,), SETTINGS), Problem(ROWS, (4,), SETTINGS)))
+    first, other = (solve(stack.Stacking(Problem(ROWS, (hidden,), SETTINGS)))[0] for hidden in (5, 4))
     with pytest.raises(DataError) as caught:
         DBN([first, other]).validate()
     assert caught.value.message == "/layers/1 has 6 binary visible units, the layer below 5 rate:3 ones"

@@ -102,7 +102,7 @@ def command(
         plotting.draw(session, artifact, plots, settings)
         with session.console.progress(f"evaluating {artifact.name}") as progress:
             measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
-            plain = measure(artifact.value, settings, map=session.map, progress=progress) if measure else {}
+            plain = measure(artifact.value, settings, map=session.map, progress=progress.show) if measure else {}
         several = figures(session, artifact, options, plain)
         rows += [{"file": printable(artifact.name), "kind": artifact.kind, **found} for found in several]
         reporter.add(artifact, several, settings)

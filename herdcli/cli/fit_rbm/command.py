@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.fit_rbm.layers import fit_dbn, layer_options
-from herdcli.cli.fit_rbm.models import fit_models
-from herdcli.cli.fit_rbm.options import ALGORITHMS, BATCH_SIZE, standardize_option, variant_options, warn_of_idle_options
-from herdcli.cli.fit_rbm.pairs import fit_pairs, pairs_option
+from herdcli.cli.fit_rbm.options import ALGORITHMS, BATCH_SIZE, layer_options, pairs_option, standardize_option, variant_options
+from herdcli.cli.fit_rbm.request import Request
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
-from herdcli.cli.frame.session import Session
 from herdcli.cli.frame.units import unit_options
-from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
-    from herdcli.rbm.learning import Settings
-
-DEFAULT_THRESHOLD = 0.4
+    from herdcli.cli.frame.session import Session
 
 
 @click.command("fit-rbm")
@@ -66,6 +59,7 @@ DEFAULT_THRESHOLD = 0.4
     help="With --per-class: average energies over the last N updates.",
 )
 @stage(
+    Request,
     layer_options,
     pairs_option,
     unit_options,
@@ -78,7 +72,7 @@ DEFAULT_THRESHOLD = 0.4
     checkpoint_options,
     output_options,
 )
-def command(session: Session, source: str, **options: Any) -> None:
+def command(session: Session, request: Request) -> None:
     """Learn restricted Boltzmann machines, harmoniums with any mixture of unit families.
 
     \b
@@ -92,28 +86,20 @@ def command(session: Session, source: str, **options: Any) -> None:
     INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
     """
-    if not options["per_class"]:
+    if not request.per_class:
         shards.refuse(session, "--per-class learns several models, one per label")
-    if options.pop("pairs"):
-        fit_pairs(session, source, options, default=DEFAULT_THRESHOLD)
+    if request.pairs:
+        from herdcli.cli.fit_rbm.pairs import fit_pairs
+
+        fit_pairs(session, request)
         return
-    settings = _settings(session, options)
-    if options["layers"] or options["below"]:
-        fit_dbn(session, source, options, settings, default=DEFAULT_THRESHOLD)
-        return
-    fit_models(session, source, options, settings, default=DEFAULT_THRESHOLD)
+    request.warn_of_ignored(session)
+    settings = request.settings()
+    if request.layers or request.below:
+        from herdcli.cli.fit_rbm.layers import fit_dbn
 
+        fit_dbn(session, request, settings)
+    else:
+        from herdcli.cli.fit_rbm.models import fit_models
 
-def _settings(session: Session, options: dict[str, Any]) -> Settings:
-    """The learning settings of the options, with warnings for those that do nothing."""
-    from herdcli.rbm.learning import Settings
-
-    warn_of_idle_options(session, options["algorithm"], sparse=options["sparsity_target"] is not None)
-    if not options["per_class"]:
-        session.ignored("folds", "without --per-class")
-        session.ignored("average_scores", "without --per-class")
-        options["average_scores"] = None
-    if options["folds"] and options["average_scores"]:
-        raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
-    chosen = {name.name: options[name.name] for name in fields(Settings) if options.get(name.name) is not None}
-    return Settings(**chosen | {name: options[name] or options["units"] for name in ("visible_units", "hidden_units")})
+        fit_models(session, request, settings)

@@ -2,92 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from herdcli.cli.fit_rbm.options import fitted_to, warn_of_rows
-from herdcli.cli.frame.options import Parsed
-from herdcli.cli.frame.session import Session
+from herdcli.cli.fit_rbm.remarks import warn_of_rows
+from herdcli.cli.frame import outputs
 from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.rows import Prepared
+    from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.rbm.settings import Settings
 
 
-def _parse_sizes(text: str) -> tuple[int, ...]:
-    sizes = text.split(",")
-    if not all(size.isdecimal() and int(size) for size in sizes):
-        raise ValueError("is not a list of numbers of hidden units, as 500,250")
-    return tuple(map(int, sizes))
-
-
-def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--layers and --below."""
-    for option in (
-        click.option("--below", metavar="MODEL", default=None, help="Learn upon this rbm or dbn, from its hidden states given the rows."),
-        click.option(
-            "--layers",
-            type=Parsed("n,n,…", _parse_sizes),
-            default=None,
-            metavar="N,N,…",
-            help="Learn a deep belief network: hidden units of each layer, the lowest first.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def fit_dbn(session: Session, source: str, options: dict[str, Any], settings: Settings, *, default: float) -> None:
+def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     """Learn the layers and save them as a `dbn`."""
-    from herdcli.cli.frame.rows import Reading, in_units, rows_of
-    from herdcli.rbm import learning, stack
+    from herdcli.rbm import stack
     from herdcli.rbm.classes import judged_on
-    from herdcli.rbm.units import family
 
-    if options["per_class"]:
+    if request.per_class:
         raise BadUsage("--layers and --below learn one model, --per-class several", hint="leave one of them out")
-    sizes = options["layers"] or (settings.hidden,)
-    if options["layers"]:
+    if request.layers:
         session.ignored("hidden", "with --layers")
-    session.check_output("dbn")
-    below = _below(session, options["below"])
-    data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    if below:
-        for name in ("visible_units", "units"):
-            session.ignored(name, "with --below: the model decides")
-        rows = rows_of(session, below[0], data, options, default=default)
-        settings = replace(settings, visible_units=below[-1].hidden_units, hidden_units=options["hidden_units"] or below[-1].hidden_units)
-    else:
-        rows = in_units(session, data, family(settings.visible_units), Reading.asked(options, default=default))
+    outputs.check(session, "dbn")
+    below = _below(session, request.below)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    rows = _rows(session, request, data, below, settings)
     data = replace(data, value=None)
-    training = rows.split == 0
+    training = rows.split == TRAIN
     if not training.any():
         raise DataError("the split has no training rows", where=data.name)
-    settings = fitted_to(session, settings, int(training.sum()))
+    if below:
+        kind = below[-1].hidden_units
+        settings = replace(settings, visible_units=kind, hidden_units=request.hidden_units or kind)
+    settings = request.fitted(settings, int(training.sum()))
+    session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
+    sizes = request.layers or (settings.hidden,)
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
-    session.require_memory(learning.memory(problem.layer([])), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
     warn_of_rows(session, problem.layer([]))
-    state = session.iterate(
-        lambda now: stack.step(problem, now, map=session.map),
-        lambda: stack.init(problem),
-        steps=stack.total_steps(problem),
-        label="learning",
-    )
-    first, *others = [*below, *stack.assemble(problem, state)]
+    what = f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights"
+    first, *others = [*below, *session.run(stack.Stacking(problem, session.map), label="learning", memory=what)]
     first = judged_on(first, rows.X, rows.split, None, map=session.map)
     if not below:
         first = replace(first, **rows.as_seen())
     made = stack.DBN([first, *others])
-    session.save(made, f"layers of {', '.join(str(part.W.shape[2]) for part in made.layers)} hidden units", history=data)
+    outputs.artifact(session, made, f"layers of {', '.join(str(part.W.shape[2]) for part in made.layers)} hidden units", history=data)
 
 
 def _below(session: Session, path: str | None) -> list[RBM]:
     """The layers that are there already."""
-    session.parameters.pop("below", None)  # recorded as an input, not as a path
     if path is None:
         return []
     found = session.load(path, "below", kinds={"rbm", "dbn"})
@@ -95,3 +62,15 @@ def _below(session: Session, path: str | None) -> list[RBM]:
     if layers[0].count > 1:
         raise DataError("has one model for each class, a layer is one model", where=found.name)
     return [replace(part, holdout=None, scores=None) for part in layers]
+
+
+def _rows(session: Session, request: Request, data: Artifact, below: list[RBM], settings: Settings) -> Prepared:
+    """Rows in the units of the lowest layer, which is a model that is there already or the first to learn."""
+    from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units, rows_of
+    from herdcli.rbm.units import family
+
+    if not below:
+        return in_units(session, data, family(settings.visible_units), Reading.asked(request, default=OF_MODELS))
+    for name in ("visible_units", "units"):
+        session.ignored(name, "with --below: the model decides")
+    return rows_of(session, below[0], data, request)

@@ -1,29 +1,15 @@
-"""The options of `herd fit-rbm` that choose units and the variant of learning."""
+"""The options of `herd fit-rbm` that choose what is learned and the variant of learning."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from herdcli.cli.frame.options import Parsed
-from herdcli.cli.frame.session import Session
-
-if TYPE_CHECKING:
-    from herdcli.rbm.learning import Problem
-    from herdcli.rbm.model import RBM
-    from herdcli.rbm.settings import Settings
 
 ALGORITHMS = ["cd", "pcd", "fpcd", "pseudo-likelihood", "exact"]
-# options that only some algorithms have: option -> those algorithms
-FOR_SOME = {
-    "steps": ("cd", "pcd", "fpcd"),
-    "chains": ("pcd", "fpcd"),
-    "mean_field": ("cd",),
-    "fast_rate": ("fpcd",),
-    "fast_decay": ("fpcd",),
-}
 
 
 def _parse_batch_size(text: str) -> int:
@@ -36,6 +22,39 @@ def _parse_batch_size(text: str) -> int:
 
 
 BATCH_SIZE = Parsed("n|all", _parse_batch_size)
+
+
+def _parse_sizes(text: str) -> tuple[int, ...]:
+    sizes = text.split(",")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise ValueError("is not a list of numbers of hidden units, as 500,250")
+    return tuple(map(int, sizes))
+
+
+def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--layers and --below."""
+    for option in (
+        click.option("--below", metavar="MODEL", default=None, help="Learn upon this rbm or dbn, from its hidden states given the rows."),
+        click.option(
+            "--layers",
+            type=Parsed("n,n,…", _parse_sizes),
+            default=None,
+            metavar="N,N,…",
+            help="Learn a deep belief network: hidden units of each layer, the lowest first.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--pairs."""
+    return click.option(
+        "--pairs",
+        is_flag=True,
+        help="Learn all ordered pairs of rows of one label, as faces of one person.  Other defaults: rate:10 and 100 rate:100 units, "
+        "2000 batches of 100, rates .0025 and .005 (biases) without decay, momentum .95, visible mean field.",
+    )(command)
 
 
 def standardize_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,51 +96,3 @@ def variant_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
-
-
-def warn_of_idle_options(session: Session, algorithm: str, *, sparse: bool) -> None:
-    """Say which options that were typed do nothing."""
-    for name, algorithms in FOR_SOME.items():
-        if algorithm not in algorithms:
-            session.ignored(name, f"with --algorithm {algorithm}")
-    if not sparse:
-        session.ignored("sparsity_cost", "without --sparsity-target")
-
-
-def warn_of_rows(session: Session, problem: Problem) -> None:
-    """Say what of the rows is not as it is usually meant."""
-    constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
-    if constant:
-        where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
-        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in {where}: their weights stay 0")
-    fewest = min(map(len, problem.rows))
-    if "batch_size" in session.given and fewest < problem.settings.batch_size:
-        session.console.warn(f"there are {fewest} training rows, fewer than the batch of {problem.settings.batch_size}")
-
-
-def fitted_to(session: Session, settings: Settings, rows: int) -> Settings:
-    """The settings with what was not typed chosen for models of so many rows; both go into the record."""
-    from herdcli.rbm.settings import fitted
-
-    settings = fitted(settings, rows, rate="learning_rate" not in session.given, centering="centering" not in session.given)
-    session.parameters |= {"learning_rate": settings.learning_rate, "centering": settings.centering}
-    return settings
-
-
-def warn_of_worse(session: Session, model: RBM) -> None:
-    """Say when held-out rows are explained worse than by independent columns."""
-    from herdcli.evaluation.rbm import quick_verdict, worse_than_independent
-
-    found = quick_verdict(model, map=session.map)
-    if found is not None:
-        session.console.warn(worse_than_independent(*found))
-
-
-def warn_of_edge(session: Session, model: RBM) -> None:
-    """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
-    from herdcli.rbm.proper import held_at_edge
-
-    if any(held_at_edge(h) for h in model.harmoniums()):
-        session.console.warn(
-            "the weights were held at the largest singular value that gaussian layers may have: --standardize, or a lower learning rate"
-        )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
     from herdcli.rbm.units import Family
 
-OF_MODELS = 0.4  # the threshold of fit-rbm, for models that do not say theirs
+OF_MODELS = 0.4  # the threshold of fit-rbm, and of models that do not say theirs
 
 
 @dataclass(frozen=True)

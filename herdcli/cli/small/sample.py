@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame import outputs
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import settings, unrecorded
 
 if TYPE_CHECKING:
+    from herdcli.artifacts import Dataset
+    from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd sample`; names and meanings are those of its --help."""
+
+    model: str = unrecorded()
+    count: int
+    burn_in: int
+    chains: int | None
+    thin: int
+    means: bool
+    seed: int
 
 
 @click.command("sample")
@@ -21,8 +38,8 @@ if TYPE_CHECKING:
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
 @click.option("--means", is_flag=True, help="Write the means of the visible units in place of their states.")
-@stage(seed_option, threads_option, checkpoint_options, output_options)
-def command(session: Session, model: str, **options: Any) -> None:
+@stage(Request, seed_option, threads_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
     """Draw rows from a model and write them as a data set.
 
     \b
@@ -32,42 +49,25 @@ def command(session: Session, model: str, **options: Any) -> None:
     MODEL is an rbm or dbn.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
     their class as y.
     """
-    from herdcli.rbm import sampling
     from herdcli.rbm.proper import require_proper
+    from herdcli.rbm.sampling import Problem, Sampling
 
-    session.check_output("dataset")
-    if options["chains"] is None:
+    outputs.check(session, "dataset")
+    if request.chains is None:
         session.ignored("thin", "with one chain for each row")
-    fitted = session.load(model, "model", kinds={"rbm", "dbn"})
-    below = [] if fitted.kind == "rbm" else fitted.value.layers[:-1]
-    top = fitted.value if fitted.kind == "rbm" else fitted.value.layers[-1]
+    fitted = session.load(request.model, "model", kinds={"rbm", "dbn"})
+    *below, top = [fitted.value] if fitted.kind == "rbm" else fitted.value.layers
     for h in top.harmoniums():
         require_proper(h)
-    problem = sampling.Problem(
-        tuple(top.harmoniums()),
-        count=options["count"],
-        chains=options["chains"] or 0,
-        burn_in=options["burn_in"],
-        thin=options["thin"],
-        means=options["means"] and not below,
-        seed=options["seed"],
-        below=tuple(layer.harmonium() for layer in reversed(below)),
-    )
-    D, K = problem.models[0].W.shape
-    size = 4 * len(problem.models) * (problem.rounds * problem.width * D + problem.width * (D + 3 * K))
-    session.require_memory(size, f"{len(problem.models)} × {problem.count} rows of {D} units")
-    state = session.iterate(
-        lambda now: sampling.step(problem, now, map=session.map),
-        lambda: sampling.init(problem),
-        steps=sampling.total_steps(problem),
-        label="sampling",
-    )
-    rows = sampling.rows(problem, state, means=options["means"])
-    result = _dataset(fitted.value if fitted.kind == "rbm" else fitted.value.layers[0], rows, means=options["means"])
-    session.save(result, f"{len(result.X)} rows × {result.X.shape[1]} columns", history=fitted)
+    layers = tuple(layer.harmonium() for layer in reversed(below))
+    problem = settings(Problem, request, models=tuple(top.harmoniums()), below=layers)
+    what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
+    rows = session.run(Sampling(problem, session.map), label="sampling", memory=what)
+    result = _dataset([*below, top][0], rows, means=request.means)
+    outputs.artifact(session, result, f"{len(result.X)} rows × {result.X.shape[1]} columns", history=fitted)
 
 
-def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Any:
+def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
     """The rows (count, D) of each model as a data set, with what is known of the columns."""
     import numpy as np
 

@@ -115,6 +115,7 @@ KINDS: dict[str, Kind] = {
             name="samples-shard",
             versions=("herdcli.quadrature.assemble.SamplesShard",),
             finish="herdcli.cli.kernel_herd.groups.finish",
+            request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="beliefs-shard",

@@ -39,6 +39,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import numpy as np
 
 from herdcli import fast, iterate
+from herdcli.algorithm import solve
 from herdcli.numerics.kernel_names import median_distance
 from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import embedding, rules, selection
@@ -57,8 +58,7 @@ def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine:
     """The whole run of `herd kernel-herd` without its files."""
     settings = selection.Settings(rules.Settings(rule), refine)
     problem = selection.Problem(Gaussian(scale), (selection.Group(Rows(X, np.full(len(X), 1.0 / len(X))), None, count),), settings)
-    run = selection.Selection(problem)
-    return iterate.run(run.step, run.init(), steps=selection.total_steps(problem))
+    return solve(selection.Selection(problem))
 
 
 def plain(X: np.ndarray, scale: float, count: int) -> np.ndarray:

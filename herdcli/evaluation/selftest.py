@@ -110,8 +110,7 @@ def quadrature() -> Iterator[Answer]:
     chosen = selection.Selection(
         selection.Problem(kernel, (selection.Group(target, grid, 16),), selection.Settings(rules.Settings("herding")))
     )
-    state = iterate.run(chosen.step, chosen.init(), steps=selection.total_steps(chosen.problem))
-    result = state.done[0]
+    result = solve(chosen).done[0]
     own = float(kernel.matrix(grid[:1], grid[:1])[0, 0])
     yield Answer("MMD of 16 equispaced points, ν = 1", "Bach et al. (2012), 5.1", float(result.mmd[-1]), np.sqrt(own) / 16, 1e-12)
     wrong = float(np.abs(np.sort(result.index[:4]) - [0, 4, 8, 12]).sum() + abs(int(result.index[1]) - 8))

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import active_set, closed_form, embedding, min_norm_point, rules, swap
@@ -138,20 +140,6 @@ def group_of(problem: Problem, state: State) -> Group:
     return Group(Rows(rows, weights / weights.sum()), None, problem.reduce)
 
 
-def estimate(problem: Problem) -> int:
-    """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
-    worst = 0
-    for group in problem.groups:
-        n, d = group.points.shape
-        rows = group.target.X if isinstance(group.target, Rows) else group.points
-        size = 4 if problem.settings.precision == "float32" else 8
-        copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
-        distinct = min(group.count, n) if n else group.count
-        square = 32 * distinct**2 if problem.settings.rule.rule == "min-norm-point" else 16 * min(distinct, MOST_CONDITION) ** 2
-        worst = max(worst, copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
-    return worst
-
-
 def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0) -> list[Group]:
     """Groups that go on from earlier samples.  Raises BadUsage unless these are of the same rule, kernel, scale and candidates."""
     states = earlier.state
@@ -199,15 +187,6 @@ def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     return sums, steps, problem.settings.refine * count
 
 
-def total_steps(problem: Problem) -> int:
-    """Steps of the whole run; phases that end early leave their rest out."""
-    groups = list(problem.groups)
-    if problem.reduce:
-        atoms = sum(group.count for group in groups)
-        groups.append(Group(Rows(np.zeros((atoms, groups[0].target.dimension)), np.ones(atoms)), None, problem.reduce))
-    return sum(sum(lengths(problem, group)) for group in groups)
-
-
 def _estimated(group: Group, norm: int) -> bool:
     """Is ‖μ‖² of a group estimated?"""
     return norm > 0 and group.candidates is not None and isinstance(group.target, Rows)
@@ -243,15 +222,60 @@ def _drawn_rows(problem: Problem, target: Rows, number: int) -> Array:
     return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)
 
 
-class Selection:
-    """Steps a problem; keeps what is a function of problem and state alone, such as packed rows, between steps."""
+@dataclass
+class _Made:
+    """What is a function of problem and state alone, such as packed rows, and is kept between steps: for group number `at`."""
 
-    def __init__(self, problem: Problem, map: Map = map) -> None:
-        self.problem, self.map = problem, map
-        self._at = -1  # the group that what follows was made for
-        self._group: Group | None = None
-        self._sums: list[embedding.Problem] = []
-        self._space: Space | None = None
+    at: int = -1
+    group: Group | None = None
+    sums: list[embedding.Problem] = field(default_factory=list)
+    space: Space | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Choosing atoms, as an algorithm.  map: goes over tiles; it may use threads."""
+
+    problem: Problem
+    map: Map = map
+    _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps of the whole run; phases that end early leave their rest out."""
+        problem, groups = self.problem, list(self.problem.groups)
+        if problem.reduce:
+            atoms = sum(group.count for group in groups)
+            groups.append(Group(Rows(np.zeros((atoms, groups[0].target.dimension)), np.ones(atoms)), None, problem.reduce))
+        return sum(sum(lengths(problem, group)) for group in groups)
+
+    def memory(self) -> int:
+        """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
+        return max(_bytes(self.problem.settings, group) for group in self.problem.groups)
+
+    def done(self, state: State) -> bool:
+        """Whether every group is behind it."""
+        return state.step >= self.steps
+
+    def progress(self, state: State) -> Progress:
+        """With the MMD of the atoms so far, once there are atoms."""
+        mmd = _latest(state)
+        bounded = "≤ " if mmd is not None and not self.done(state) and self._estimated(state) else ""
+        return Progress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}")
+
+    def result(self, state: State) -> State:
+        """The last state, whose groups are all done."""
+        return state
+
+    def _estimated(self, state: State) -> bool:
+        """Whether the figures of the group it is at are bounds until ‖μ‖² is estimated."""
+        groups, norm = self.problem.groups, self.problem.settings.norm
+        return state.group < len(groups) and _estimated(groups[state.group], norm) and not embedding.by_moments(self.problem.kernel)
 
     def init(self) -> State:
         """Nothing done."""
@@ -287,9 +311,10 @@ class Selection:
 
     def _enter(self, state: State) -> Group:
         """The group of the state, with its caches."""
-        if self._group is None or self._at != state.group:
-            self._group, self._sums, self._space, self._at = group_of(self.problem, state), [], None, state.group
-        return self._group
+        made = self._made
+        if made.group is None or made.at != state.group:
+            made.group, made.sums, made.space, made.at = group_of(self.problem, state), [], None, state.group
+        return made.group
 
     def _embedding(self, group: Group, state: State) -> bool:
         """Sums of k over the target's rows."""
@@ -297,16 +322,16 @@ class Selection:
         if not isinstance(target, Rows):
             raise TypeError(target.name)
         which = next((i for i, sums in enumerate(state.sums) if sums.step < self._length(sizes[i])), len(state.sums))
-        if not self._sums:
+        if not self._made.sums:
             precision = self.problem.settings.precision
             pairs = _pairs(self.problem, group, self.problem.number(state.group))
-            self._sums = [embedding.problem(self.problem.kernel, *pair, target.weights, precision=precision) for pair in pairs]
+            self._made.sums = [embedding.problem(self.problem.kernel, *pair, target.weights, precision=precision) for pair in pairs]
         if which == len(state.sums):
-            state.sums.append(embedding.init(self._sums[which]))
-        state.sums[which] = embedding.step(self._sums[which], state.sums[which], map=self.map)
+            state.sums.append(embedding.init(self._made.sums[which]))
+        state.sums[which] = embedding.step(self._made.sums[which], state.sums[which], map=self.map)
         ended = which == len(sizes) - 1 and state.sums[which].step == self._length(sizes[which])
         if ended:
-            self._sums = []
+            self._made.sums = []
         return ended
 
     def _length(self, pair: tuple[int, int]) -> int:
@@ -314,11 +339,11 @@ class Selection:
 
     def space(self, group: Group, state: State) -> Space:
         """The space the rule chooses from, with the embedding that the state has come to."""
-        if self._space is None:
+        if self._made.space is None:
             kernel, points = self.problem.kernel, group.points
             mean, norm, function = _embedded(self.problem, group, state)
-            self._space = Space(kernel, points, mean, norm, kernel.diagonal(points), embedding.evaluator(kernel, points), function)
-        return self._space
+            self._made.space = Space(kernel, points, mean, norm, kernel.diagonal(points), embedding.evaluator(kernel, points), function)
+        return self._made.space
 
     def _rule(self, group: Group, state: State) -> bool:
         """One atom, or one iteration, more."""
@@ -361,6 +386,30 @@ class Selection:
         state.done.append(result)
         state.group, state.phase = state.group + 1, PHASES[0]
         state.sums, state.sequence, state.active, state.hull, state.swap = [], None, None, None, None
+
+
+def _bytes(settings: Settings, group: Group) -> int:
+    """Working memory of one group."""
+    n, d = group.points.shape
+    rows = group.target.X if isinstance(group.target, Rows) else group.points
+    size = 4 if settings.precision == "float32" else 8
+    copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
+    distinct = min(group.count, n) if n else group.count
+    square = 32 * distinct**2 if settings.rule.rule == "min-norm-point" else 16 * min(distinct, MOST_CONDITION) ** 2
+    return int(copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
+
+
+def _latest(state: State) -> float | None:
+    """The MMD of the atoms that the group a state is at has come to, or of the last group done; None before any atom."""
+    if state.swap is not None:
+        return float(state.swap.mmd[-1])
+    if state.sequence is not None and state.sequence.step:
+        return float(state.sequence.mmd[state.sequence.step - 1])
+    if state.hull is not None:
+        return float(state.hull.mmd[state.hull.hull.size - 1])
+    if state.active is not None:
+        return float(state.active.mmd[state.active.size - 1])
+    return float(state.done[-1].mmd[-1]) if state.done else None
 
 
 def _begin(module: Any, problem: Any, saved: Any) -> Any:

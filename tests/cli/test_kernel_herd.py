@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from herdcli.cli.kernel_herd import command as kernel_herd
-from herdcli.cli.kernel_herd import targets as kernel_herd_tables
+from herdcli.cli.kernel_herd import inputs
 from herdcli.quadrature import active_set, rules
 
 
@@ -73,6 +73,23 @@ def test_checkpoints_are_no_part_of_the_result(herd, tmp_path, table):
     assert herd("kernel-herd", table, "-m", 12, "--refine", 2, *options, "-o", "kept.h5").code == 0
     assert (tmp_path / "plain.h5").read_bytes() == (tmp_path / "kept.h5").read_bytes()
     assert not (tmp_path / "c.h5").exists()
+    assert herd("kernel-herd", table, "-m", 12, "--checkpoint", "c.h5", "--every", 3, "-o", "kept.csv").code == 0
+    assert not (tmp_path / "c.h5").exists()
+
+
+def test_files_that_options_name_are_recorded_as_files(herd, tmp_path, table):
+    """Their content is among the inputs, and no path enters an artifact."""
+    np.savetxt(tmp_path / "steps.csv", [[0.5], [0.25]], delimiter=",", header="rate", comments="")
+    np.savetxt(tmp_path / "law.csv", [[0.0, 0.0, 1.0, 2.0]], delimiter=",", header="mean1,mean2,sd1,sd2", comments="")
+    assert herd("kernel-herd", table, "-m", 3, "--rule", "step", "--step", "steps.csv", "--candidates", table, "-o", "a.h5").code == 0
+    chosen = ("--candidates", "sample:50", "--rule", "step", "--step", "constant:0.5")
+    assert herd("kernel-herd", "-m", 3, "--target", "gaussian:law.csv", *chosen, "-o", "b.h5").code == 0
+    assert herd("kernel-herd", table, "-m", 5, "--rule", "step", "--step", "steps.csv", "--extend", "a.h5", "-o", "c.h5").code == 0
+    records = [json.loads(herd("info", name, "--format", "json").out)["history"][-1] for name in ("a.h5", "b.h5", "c.h5")]
+    kept = [[record["parameters"][name] for name in ("rates", "candidates", "target", "extend")] for record in records]
+    assert kept == [["file", "file", "rows", None], ["constant:0.5", "sample:50", "gaussian", None], ["file", None, "rows", "file"]]
+    assert [item["role"] for item in records[0]["inputs"]] == ["data", "candidates", "step"]
+    assert "simd" not in records[0]["parameters"]
 
 
 def test_parquet_by_row_groups_equals_the_same_rows_in_memory(herd, tmp_path):
@@ -135,8 +152,8 @@ def test_the_norm_of_many_rows_is_estimated_and_told(herd, tmp_path, table):
     few, many = (Rows(np.zeros((n, 1)), np.ones(n)) for n in (10_000, 10_001))
     box = Uniform(np.zeros(1), np.ones(1))
     cases = [(None, few, 0), (None, many, 2000), (None, box, 0), ("exact", many, 0), ("sample:70", few, 70)]
-    assert [kernel_herd_tables.norm_rows(text, target, few.X) for text, target, _ in cases] == [rows for *_, rows in cases]
-    assert kernel_herd_tables.norm_rows(None, many, None) == 0
+    assert [inputs.norm_rows(text, target, few.X) for text, target, _ in cases] == [rows for *_, rows in cases]
+    assert inputs.norm_rows(None, many, None) == 0
     ended = herd("kernel-herd", table, "-m", 9, "--candidates", table, "--norm", "sample:60", "-o", "x.h5")
     assert ended.code == 0
     assert "‖μ‖² being estimated; --norm exact takes all pairs of rows" in ended.err

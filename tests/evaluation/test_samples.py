@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.evaluation import samples
 from herdcli.numerics.kernels import Features, Gaussian
 from herdcli.quadrature import assemble, preparation, rules, selection
@@ -14,8 +14,7 @@ from herdcli.quadrature.targets import Moments, Rows
 
 def made(kernel, group, rule="herding", **more):
     problem = selection.Problem(kernel, (group,), selection.Settings(rules.Settings(rule)))
-    run = selection.Selection(problem)
-    state = iterate.run(run.step, run.init(), steps=selection.total_steps(problem))
+    state = solve(selection.Selection(problem))
     return assemble.samples(problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import closed_form, embedding, rules, selection
 from herdcli.quadrature.space import Space
@@ -38,8 +39,7 @@ def _select(X, count, *, rule="herding", refine=0, kernel=None, weights=None, ma
     settings = selection.Settings(rules.Settings(rule, **more), refine)
     group = selection.Group(Rows(X, weights), None, count)
     problem = selection.Problem(kernel or Gaussian(1.5), (group,), settings)
-    run = selection.Selection(problem, map)
-    return iterate.run(run.step, run.init(), steps=selection.total_steps(problem)).done[0]
+    return solve(selection.Selection(problem, map)).done[0]
 
 
 def _interval(count):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import assemble, embedding, rules, selection
@@ -28,8 +28,7 @@ def problem_of(X, counts, *, rule="herding", refine=0, reduce=0, candidates=None
 
 
 def run(problem, map=map):
-    selected = selection.Selection(problem, map)
-    return iterate.run(selected.step, selected.init(), steps=selection.total_steps(problem))
+    return solve(selection.Selection(problem, map))
 
 
 @pytest.mark.parametrize("rule", ["herding", "line-search", "random", "away", "pairwise", "bpcg", "min-norm-point"])
@@ -38,7 +37,7 @@ def test_a_run_resumed_after_any_step_ends_alike(rows, rule):
     problem = problem_of(rows, (6, 5), rule=rule, refine=2 if rule in ("herding", "random") else 0)
     whole = run(problem)
     state = selection.Selection(problem).init()
-    total, steps = selection.total_steps(problem), 0
+    total, steps = selection.Selection(problem).steps, 0
     while state.step < total:
         state = selection.Selection(problem).step(copy.deepcopy(state))
         steps += 1
@@ -172,5 +171,29 @@ def test_floor_is_the_error_of_as_many_draws(rows):
 
 
 def test_estimate_grows_with_the_rows_not_with_their_square():
-    small, large = (selection.estimate(problem_of(np.zeros((n, 10)), (100,))) for n in (10_000, 1_000_000))
+    small, large = (selection.Selection(problem_of(np.zeros((n, 10)), (100,))).memory() for n in (10_000, 1_000_000))
     assert 60 * (small - (32 << 20)) < large < 101 * small
+
+
+def test_progress_shows_the_distance_reached(rows):
+    chosen = selection.Selection(problem_of(rows, (6, 5), refine=2))
+    state, figures = chosen.init(), []
+    while not chosen.done(state):
+        figures.append(chosen.progress(state).figure)
+        state = chosen.step(state)
+    assert figures[0] == ""
+    assert chosen.progress(state).bound == chosen.steps
+    first = state.done[0]
+    assert {f"MMD {first.passes[0]:.3g}", f"MMD {first.passes[-1]:.3g}"} <= set(figures)
+    assert chosen.progress(state).figure == f"MMD {state.done[1].mmd[-1]:.3g}"
+
+
+def test_progress_of_an_estimated_norm_is_a_bound(rows):
+    chosen = selection.Selection(problem_of(rows, (5,), candidates=rows[:50], norm=100))
+    state, bounds = chosen.init(), []
+    while not chosen.done(state):
+        bounds += [float(chosen.progress(state).figure[6:])] if "≤" in chosen.progress(state).figure else []
+        state = chosen.step(state)
+    assert len(bounds) == 4
+    assert all(bound > mmd for bound, mmd in zip(bounds, state.done[0].mmd, strict=False))
+    assert chosen.progress(state).figure == f"MMD {state.done[0].mmd[-1]:.3g}"

@@ -49,6 +49,11 @@ def as_recorded(shown: Callable[[Any], Any]) -> Any:
     return field(metadata={"record": shown})
 
 
+def where_given() -> Any:
+    """A field that the record has only where it is not None: what most runs know nothing of."""
+    return field(default=None, metadata={"record": lambda value: _LEFT_OUT if value is None else value})
+
+
 def recorded(request: DataclassInstance) -> dict[str, Any]:
     """Options by name as the history has them: those that can change the result."""
     found: dict[str, Any] = {}

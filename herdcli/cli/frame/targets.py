@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ OF_FILES = ("gaussian", "mixture", "trigonometric", "signs", "moments")
 
 def matrix(artifact: Artifact) -> tuple[Array, list[str] | None]:
     """The rows of a data set or of samples as float64, and the columns' names."""
+    import numpy as np
+
     value = artifact.value
     X = value.x if artifact.kind == "samples" else value.X
     dense = X.toarray() if hasattr(X, "indptr") else X

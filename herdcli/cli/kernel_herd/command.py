@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +17,10 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.session import Session
-from herdcli.cli.kernel_herd import groups as kernel_herd_groups
-from herdcli.cli.kernel_herd import inputs as kernel_herd_input
-from herdcli.cli.kernel_herd import targets as kernel_herd_tables
+from herdcli.cli.kernel_herd.request import Request
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 RULES = ["herding", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
 
@@ -119,8 +119,8 @@ def _parse_norm(text: str) -> str:
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
 @click.option("--extend", metavar="ARTIFACT", default=None, help="Go on from these samples to --count atoms.")
 @click.option("--no-state", is_flag=True, help="Leave out what --extend goes on from.")
-@stage(input_format_option, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
-def command(session: Session, source: str, **options: Any) -> None:
+@stage(Request, input_format_option, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
     """Choose few weighted points that stand for a data set or a density: kernel herding and conditional gradients.
 
     \b
@@ -137,8 +137,9 @@ def command(session: Session, source: str, **options: Any) -> None:
     same whatever --count.  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
     """
-    if not options["by"]:
+    from herdcli.cli.kernel_herd import groups, inputs, results
+
+    if not request.by:
         shards.refuse(session, "--by COLUMN makes groups of rows")
-    kernel_herd_tables.check_output(session)
-    inputs = kernel_herd_input.read(session, source, options)
-    kernel_herd_groups.run(session, inputs, options)
+    results.check(session)
+    groups.run(session, inputs.read(session, request), request)

@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from herdcli import fast
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.session import Session
-from herdcli.cli.kernel_herd import targets as kernel_herd_tables
-from herdcli.cli.kernel_herd.inputs import Inputs
+from herdcli.cli.kernel_herd import results
 
 if TYPE_CHECKING:
-    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.inputs import Inputs
+    from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.assemble import SamplesShard
     from herdcli.quadrature.samples import Samples
 
 
-def run(session: Session, inputs: Inputs, options: Mapping[str, Any]) -> None:
+def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Choose atoms, and save `samples` or a shard of them."""
     from herdcli.quadrature.assemble import SamplesShard
 
-    if fast.instruction_set() == "avx2+fma":  # whose sums differ in their last bits
-        session.parameters["simd"] = "avx2+fma"
     count = len(inputs.group_names or "1")
     units = shards.units(session, count, "groups")
-    made = SamplesShard(place=session.place, units=count, parts=_chosen(session, inputs, units, options) if units else [])
-    shards.close(session, made, "groups", finish, inputs.history, options)
+    made = SamplesShard(place=session.place, units=count, parts=_chosen(session, inputs, units, request) if units else [])
+    shards.close(session, made, "groups", finish, inputs.history, request)
 
 
-def _chosen(session: Session, inputs: Inputs, units: Sequence[int], options: Mapping[str, Any]) -> list[Samples]:
+def _chosen(session: Session, inputs: Inputs, units: Sequence[int], request: Request) -> list[Samples]:
     """The atoms of the groups of these numbers."""
     from herdcli.quadrature import assemble, selection
 
     names, whole = inputs.group_names, inputs.problem
     problem = whole.part(units) if names else whole
-    session.require_memory(selection.estimate(problem), "herding")
-    chosen = selection.Selection(problem, session.map)
     return assemble.one_by_one(
         problem,
-        session.iterate(chosen.step, chosen.init, steps=selection.total_steps(problem), label="herding"),
+        session.run(selection.Selection(problem, session.map), label="herding", memory="herding"),
         [inputs.rows[g] for g in units] if names else inputs.rows,
         [names[g] for g in units] if names else None,
-        kind=options["weights"],
-        projected=options["trace_projected"],
+        kind=request.weights,
+        projected=request.trace_projected,
         scale=inputs.scale,
         feature_names=inputs.feature_names,
-        keep_state=not options["no_state"],
+        keep_state=not request.no_state,
     )
 
 
-def finish(session: Session, whole: SamplesShard, history: Artifact | None, options: Mapping[str, Any]) -> None:
+def finish(session: Session, whole: SamplesShard, history: History, request: Request) -> None:
     """Save the atoms of all groups as one artifact."""
     from herdcli.quadrature.assemble import together
 
     value = together(whole.parts)
-    kernel_herd_tables.close(session, value, options["count"])
-    kernel_herd_tables.save(session, value, f"{len(value.index)} atoms, {value.kernel}", history)
+    results.tell(session, value, request.count)
+    results.save(session, value, f"{len(value.index)} atoms, {value.kernel}", history)

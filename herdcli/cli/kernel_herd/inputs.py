@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.cli.frame.columns import matrix_by_name
-from herdcli.cli.frame.session import Session
 from herdcli.cli.frame.targets import closed_target, matrix, table
-from herdcli.cli.kernel_herd import targets as kernel_herd_tables
+from herdcli.cli.kernel_herd.request import SEQUENCES
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.numerics.kernels import Kernel
+    from herdcli.quadrature.grouping import Weighted
     from herdcli.quadrature.samples import Samples
-    from herdcli.quadrature.selection import Group, Problem
+    from herdcli.quadrature.selection import Group, Problem, Settings
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
-MADE = ("grid", "sobol", "sample", "cube")
-DRAWN = ("random", "sobol")
+NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact by default, and drawn beyond
 
 
 @dataclass(frozen=True)
@@ -37,253 +39,228 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of INPUT: X (n, d) float64, weights (n,) of sum 1, and the group of each."""
+class _Input:
+    """Rows of INPUT, and the names of their columns."""
 
-    X: Array
-    weights: Array
-    group: Array | None
-    group_names: list[str] | None
+    rows: Weighted
     feature_names: list[str] | None
     artifact: Artifact
 
+    @property
+    def columns(self) -> int:
+        return int(self.rows.X.shape[1])
 
-def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
+
+def read(session: Session, request: Request) -> Inputs:
     """The problem that the options ask for."""
-    from herdcli.numerics.kernel_names import choose, parse
-    from herdcli.numerics.kernels import check_definite
+    from herdcli.numerics.kernel_names import parse
     from herdcli.quadrature import selection
-    from herdcli.quadrature.preparation import column_scales
 
-    _refuse(session, options)
-    kernel = parse(options["kernel"])
-    made, _, rest = (options["candidates"] or "").partition(":")
-    made = made if made in MADE else ""
-    data = None
-    if options["target"] == "rows" or not (options["candidates"] or options["rule"] in DRAWN):
-        data = _input_rows(session, source, options)
-    earlier = _earlier(session, options)
+    request.refuse()
+    request.warn_of_ignored(session)
+    kernel = parse(request.kernel)
+    data = _input_rows(session, request) if request.reads_rows else None
+    earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
         data = _in_order_of(session, data, earlier.value)
-    given = None
-    if options["candidates"] and not made:
-        given = _candidates(session, options["candidates"], data)
-        session.parameters["candidates"] = "file"
-    known = data.X if data is not None else given
-    target = _target(session, options, known, data)
-    if made:
-        from herdcli.quadrature.preparation import candidates
-
-        given = candidates(made, kernel_herd_tables.whole(rest, options["candidates"]), target, options["seed"])
-    elif given is None and data is not None and options["target"] != "rows":
-        given = data.X
-    _agree(target, given)
-    basis = data.X if data is not None else given if given is not None else np.stack(target.box())
-    scale, constant = column_scales(basis, options["scale"])
-    if constant:
-        session.console.warn(f"constant columns are left as they are: {', '.join(str(j) for j in constant[:8])}")
-    groups, rows = _groups(data, target, given, scale, options)
-    basis = basis if data is not None else basis / scale
-    kernel = choose(kernel, basis, options["bandwidth"], options["seed"])
-    kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
-    check_definite(kernel, basis)
-    settings = _settings(session, options, kernel_herd_tables.norm_rows(options["norm"], target, given))
-    groups = _extended(earlier, options, groups, kernel.text(), scale, settings.norm)
-    kernel_herd_tables.tell_repeats(session, options, groups)
-    reduce = options["count"] if options["block_rows"] else 0
+    target, given = _target_and_candidates(session, request, data)
+    scale = _scale(session, request, data, target, given)
+    groups, rows = _groups(request, data, target, given, scale)
+    kernel = _suited(kernel, request, data, target, given, scale)
+    settings = _settings(session, request, norm_rows(request.norm, target, given))
+    if earlier is not None:
+        groups = selection.continued(groups, earlier.value, request.rule, kernel.text(), scale, settings.norm)
+    _tell_repeats(session, request, groups)
+    names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return Inputs(
-        problem=selection.Problem(kernel, tuple(groups), settings, reduce),
+        problem=selection.Problem(kernel, tuple(groups), settings, request.count if request.block_rows else 0),
         rows=rows,
         scale=scale,
-        group_names=data.group_names if data is not None else None,
+        group_names=names,
         feature_names=data.feature_names if data is not None else None,
         history=data.artifact if data is not None else None,
     )
 
 
-def _candidates(session: Session, path: str, data: _Rows | None) -> Array:
+def _target_and_candidates(session: Session, request: Request, data: _Input | None) -> tuple[Target, Array | None]:
+    """The target, and the candidates (N, d) where they are others than the target's rows."""
+    given = _candidates(session, request.candidates, data) if request.candidates and not request.made else None
+    target = _target(session, request, given, data)
+    if request.made:
+        from herdcli.quadrature.preparation import candidates
+
+        given = candidates(request.made, request.made_count, target, request.seed)
+    elif given is None and data is not None and request.target != "rows":
+        given = data.rows.X
+    if given is not None and given.shape[1] != target.dimension:
+        raise DataError(f"candidates have {given.shape[1]} columns, the target has {target.dimension}")
+    return target, given
+
+
+def _candidates(session: Session, path: str, data: _Input | None) -> Array:
     """The candidates of a file, their columns in the order of the rows'."""
     X, names = table(session, path, "candidates")
     if data is None:
         return X
-    found: Array = matrix_by_name(session, X, names, data.feature_names, data.X.shape[1], where=path)
+    found: Array = matrix_by_name(session, X, names, data.feature_names, data.columns, where=path)
     return found
 
 
-def _refuse(session: Session, options: dict[str, Any]) -> None:
-    """Options that contradict each other, and warnings for those that do nothing."""
-    rule = options["rule"]
-    sequence = rule in ("herding", "line-search", "open-loop", "step", *DRAWN)
-    if rule == "step" and not options["rates"]:
-        raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")
-    if options["refine"] and rule not in ("herding", *DRAWN):
-        raise BadUsage(f"--refine swaps atoms of equal weight, which --rule {rule} has not", hint="herding, random and sobol have")
-    if options["polish"] and (rule in DRAWN or not sequence or options["unique"]):
-        raise BadUsage("--polish goes with herding, line-search, open-loop and step, without --unique")
-    if options["unique"] and (rule in DRAWN or not sequence):
-        raise BadUsage(f"--unique does not go with --rule {rule}", hint="rules with an active set take no candidate twice anyway")
-    for option in ("by", "candidates", "extend", "polish"):
-        if options["block_rows"] and options[option]:
-            raise BadUsage(f"--block-rows does not go with --{option}")
-    if options["block_rows"] and options["target"] != "rows":
-        raise BadUsage("--block-rows goes with --target rows alone")
-    if rule != "step":
-        session.ignored("rates", f"with --rule {rule}")
-    if rule not in ("herding", "line-search", "open-loop", "step"):
-        session.ignored("init", f"with --rule {rule}")
-    if options["target"] != "rows" or not options["candidates"]:
-        session.ignored("norm", "without --candidates and rows")
-    if not options["block_rows"]:
-        session.ignored("block_atoms", "without --block-rows")
+def _target(session: Session, request: Request, given: Array | None, data: _Input | None) -> Target:
+    """The target of the option's text, in as many columns as are known of."""
+    from herdcli.quadrature.targets import Rows
+
+    if request.target == "rows" and data is not None:
+        return Rows(data.rows.X, data.rows.weights)
+    known = data.columns if data is not None else given.shape[1] if given is not None else 0
+    return closed_target(session, request.target, request.dimension or known or (request.made_count if request.made == "cube" else 1))
 
 
-def _settings(session: Session, options: dict[str, Any], norm: int) -> Any:
+def _scale(session: Session, request: Request, data: _Input | None, target: Target, given: Array | None) -> Array:
+    """(d,) what columns are divided by."""
+    from herdcli.quadrature.preparation import column_scales
+
+    scale, constant = column_scales(_basis(data, target, given), request.scale)
+    if constant:
+        session.console.warn(f"constant columns are left as they are: {', '.join(str(j) for j in constant[:8])}")
+    return scale
+
+
+def _basis(data: _Input | None, target: Target, given: Array | None) -> Array:
+    """Points that scales and bandwidths are told from: the rows, else the candidates, else the corners of the target's box."""
+    if data is not None:
+        return data.rows.X
+    return given if given is not None else np.stack(target.box())
+
+
+def _groups(
+    request: Request, data: _Input | None, target: Target, given: Array | None, scale: Array
+) -> tuple[list[Group], list[Array | None]]:
+    """The groups of the problem in scaled columns, and the input's rows of their candidates."""
+    from herdcli.quadrature import grouping
+    from herdcli.quadrature.targets import Rows
+
+    points = None if given is None else given / scale
+    if not isinstance(target, Rows) or data is None:
+        return [grouping.of_closed_form(target, points, scale, request.count, polish=request.polish)], [None]
+    return grouping.of_rows(data.rows, points, scale, request.of_each_block, block=request.block_rows, polish=request.polish)
+
+
+def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Target, given: Array | None, scale: Array) -> Kernel:
+    """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
+    from herdcli.numerics.kernel_names import choose
+    from herdcli.numerics.kernels import check_definite
+
+    basis = _basis(data, target, given)
+    basis = basis if data is not None else basis / scale
+    kernel = choose(kernel, basis, request.bandwidth, request.seed)
+    kernel.check(basis if given is None else np.concatenate([basis, given / scale]))
+    check_definite(kernel, basis)
+    return kernel
+
+
+def _settings(session: Session, request: Request, norm: int) -> Settings:
     from herdcli.quadrature import rules, selection
 
-    rule = rules.Settings(options["rule"], options["init"] or "auto", _rates(session, options), options["unique"], options["seed"])
-    return selection.Settings(rule, options["refine"], options["precision"], norm)
+    rule = rules.Settings(request.rule, request.init or "auto", _rates(session, request), request.unique, request.seed)
+    return selection.Settings(rule, request.refine, request.precision, norm)
 
 
-def _rates(session: Session, options: dict[str, Any]) -> tuple[float, ...]:
-    """Step sizes as numbers, which the record then holds."""
-    if options["rule"] != "step":
+def _rates(session: Session, request: Request) -> tuple[float, ...]:
+    """Step sizes as numbers."""
+    if request.rule != "step" or request.rates is None:
         return ()
-    kind, _, text = options["rates"].partition(":")
+    kind, _, text = request.rates.partition(":")
     rates: tuple[float, ...]
     if kind == "constant":
         try:
             rates = (float(text),)
         except ValueError:
-            raise BadUsage(f"--step '{options['rates']}' is not of the form constant:ρ") from None
+            raise BadUsage(f"--step '{request.rates}' is not of the form constant:ρ") from None
     else:
-        rates = tuple(float(rate) for rate in table(session, options["rates"], "step")[0].ravel())
-        session.parameters["rates"] = "file"
+        rates = tuple(float(rate) for rate in table(session, request.rates, "step")[0].ravel())
     if not all(0 <= rate <= 1 for rate in rates):
         raise BadUsage("step sizes lie in [0, 1]")
     return rates
 
 
-def _input_rows(session: Session, source: str, options: dict[str, Any]) -> _Rows:
+def norm_rows(text: str | None, target: Target, given: Array | None) -> int:
+    """Rows that ‖μ‖² is estimated from, 0 for none."""
+    from herdcli.quadrature.targets import Rows
+
+    if text is not None:
+        return 0 if text == "exact" else int(text.partition(":")[2])
+    return NORM_SAMPLE if given is not None and isinstance(target, Rows) and len(target.X) > NORM_EXACT else 0
+
+
+def _input_rows(session: Session, request: Request) -> _Input:
     """INPUT, its weights and groups."""
-    label = None if options["by"] in (None, "y") else options["by"]
-    artifact = kernel_herd_tables.spilled(session, source) if options["block_rows"] else None
-    artifact = artifact or session.load(source, "data", kinds={"dataset", "samples"}, input_format=options["input_format"], label=label)
+    from herdcli.quadrature import grouping
+
+    artifact = _loaded(session, request)
     X, names = matrix(artifact)
     weights = getattr(artifact.value, "weight", None)
     group: Array | None = None
     group_names: list[str] | None = None
-    if options["row_weight"] and options["row_weight"] != "weight":
-        X, names, weights = _without(X, names, options["row_weight"], "--row-weight", artifact.name)
-    elif options["row_weight"] and weights is None:
+    if request.row_weight and request.row_weight != "weight":
+        X, names, weights = _without(X, names, request.row_weight, "--row-weight", artifact.name)
+    elif request.row_weight and weights is None:
         raise DataError("has no weights", where=artifact.name)
-    if options["by"]:
+    if request.by:
         group = getattr(artifact.value, "y", None)
-        group_names = getattr(artifact.value, "class_names", None)
+        known = getattr(artifact.value, "class_names", None)
         if group is None:
-            X, names, group = _without(X, names, options["by"], "--by", artifact.name)
-        values, group = np.unique(group, return_inverse=True)
-        group_names = [group_names[int(v)] for v in values] if group_names else [f"{v:g}" for v in values]
-    if len(X) < 2:
-        raise DataError("has 1 row, which stands for itself", where=artifact.name)
-    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise DataError("weights of rows must be finite, not negative and not all 0", where=artifact.name)
-    return _Rows(X, weights / weights.sum(), group, group_names, names, artifact)
+            X, names, group = _without(X, names, request.by, "--by", artifact.name)
+        group, group_names = grouping.labels(group, known)
+    try:
+        return _Input(grouping.weighted(X, weights, group, group_names), names, artifact)
+    except DataError as error:
+        error.where = artifact.name
+        raise
+
+
+def _loaded(session: Session, request: Request) -> Artifact:
+    """INPUT in memory, or for --block-rows the rows of a Parquet file on disk."""
+    label = None if request.by in (None, "y") else request.by
+    spilled = _spilled(session, request.source) if request.block_rows else None
+    return spilled or session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label)
+
+
+def _spilled(session: Session, path: str) -> Artifact | None:
+    """Rows of a Parquet file on disk instead of in memory; None for other inputs."""
+    from herdcli.artifacts import spill
+
+    if path == "-":
+        return None
+    artifact = spill.load(path, note=session.console.note)
+    if artifact is not None:
+        session.inputs["data"] = replace(artifact, value=None)
+    return artifact
 
 
 def _without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
     """The matrix without a named column, and that column."""
     if not names or column not in names:
-        raise BadUsage(
-            f"{option} {column}: there is no such column", where=where, hint=f"columns: {', '.join((names or ['none named'])[:12])}"
-        )
+        listed = ", ".join((names or ["none named"])[:12])
+        raise BadUsage(f"{option} {column}: there is no such column", where=where, hint=f"columns: {listed}")
     j = names.index(column)
     if X.shape[1] == 1:
         raise DataError(f"has no column besides '{column}'", where=where)
     return np.delete(X, j, axis=1), [name for name in names if name != column], X[:, j].copy()
 
 
-def _target(session: Session, options: dict[str, Any], known: Array | None, data: _Rows | None) -> Target:
-    """The target of the option's text."""
-    from herdcli.quadrature.targets import Rows
-
-    if options["target"] == "rows" and data is not None:
-        return Rows(data.X, data.weights)
-    made, _, count = (options["candidates"] or "").partition(":")
-    dimension = options["dimension"] or (
-        known.shape[1] if known is not None else kernel_herd_tables.whole(count, "cube") if made == "cube" else 1
-    )
-    return closed_target(session, options["target"], dimension)
-
-
-def _agree(target: Target, given: Array | None) -> None:
-    if given is not None and given.shape[1] != target.dimension:
-        raise DataError(f"candidates have {given.shape[1]} columns, the target has {target.dimension}")
-
-
-def _groups(
-    data: _Rows | None, target: Target, given: Array | None, scale: Array, options: dict[str, Any]
-) -> tuple[list[Group], list[Array | None]]:
-    """The groups of the problem in scaled columns, and the input's rows of their candidates."""
-    from herdcli.quadrature import preparation
-    from herdcli.quadrature.selection import Group
-    from herdcli.quadrature.targets import Rows
-
-    points = None if given is None else given / scale
-    if not isinstance(target, Rows) or data is None:
-        if (scale != 1).any():
-            raise BadUsage("--scale goes with --target rows: a closed form has its own columns")
-        polish = preparation.polish_box(target, points) if options["polish"] and points is not None else None
-        return [Group(target, points, options["count"], polish)], [None]
-    parts = _parts(data, options["block_rows"])
-    count = min(options["block_atoms"] or 4 * options["count"], options["block_rows"]) if options["block_rows"] else options["count"]
-    groups = []
-    np.divide(data.X, scale, out=data.X)
-    for part in parts:
-        weights = data.weights[part]
-        contiguous = part[-1] - part[0] + 1 == len(part)  # then rows are shared, not copied
-        X = data.X[part[0] : part[-1] + 1] if contiguous else data.X[part]
-        own = Rows(X, weights if options["block_rows"] else weights / weights.sum())
-        polish = preparation.polish_box(own, own.X if points is None else points) if options["polish"] else None
-        groups.append(Group(own, points, count, polish))
-    return groups, [part if points is None else None for part in parts]
-
-
-def _parts(data: _Rows, block: int | None) -> list[Array]:
-    """Rows of each group: all, those of each value of --by, or blocks one after the other."""
-    n = len(data.X)
-    if data.group is not None and data.group_names is not None:
-        parts = [np.flatnonzero(data.group == g) for g in range(len(data.group_names))]
-        empty = [name for name, part in zip(data.group_names, parts, strict=True) if not data.weights[part].any()]
-        if empty:
-            raise DataError(f"the rows of group {empty[0]} have no weight")
-        return parts
-    if block is None:
-        return [np.arange(n)]
-    parts = [np.arange(start, min(start + block, n)) for start in range(0, n, block)]
-    return [part for part in parts if data.weights[part].any()]
-
-
-def _earlier(session: Session, options: dict[str, Any]) -> Artifact | None:
-    """The samples that --extend names."""
-    if not options["extend"]:
-        return None
-    artifact = session.load(options["extend"], "extended", kinds={"samples"})
-    session.parameters["extend"] = "file"
-    return artifact
-
-
-def _in_order_of(session: Session, data: _Rows, earlier: Samples) -> _Rows:
+def _in_order_of(session: Session, data: _Input, earlier: Samples) -> _Input:
     """INPUT with its columns in the order of earlier samples'."""
-    names = earlier.feature_names
-    X = matrix_by_name(session, data.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
-    return data if X is data.X else replace(data, X=X, feature_names=names)
+    names, rows = earlier.feature_names, data.rows
+    X = matrix_by_name(session, rows.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
+    return data if X is rows.X else replace(data, rows=replace(rows, X=X), feature_names=names)
 
 
-def _extended(earlier: Artifact | None, options: dict[str, Any], groups: list[Group], kernel: str, scale: Array, norm: int) -> list[Group]:
-    """Groups that go on from earlier samples, once these are known to belong to the same run."""
-    if earlier is None:
-        return groups
-    from herdcli.quadrature.selection import continued
-
-    return continued(groups, earlier.value, options["rule"], kernel, scale, norm)
+def _tell_repeats(session: Session, request: Request, groups: list[Group]) -> None:
+    """Warn where there are fewer candidates than atoms of a rule that may choose one again."""
+    if request.rule not in SEQUENCES or request.unique or request.polish:
+        return
+    fewest = min(groups, key=lambda group: len(group.points) - group.count)
+    if fewest.count > len(fewest.points):
+        found = f"{fewest.count} atoms of {len(fewest.points)} candidates: some come more than once"
+        session.console.warn(f"{found}; --unique takes each once at most (-m {len(fewest.points)})")

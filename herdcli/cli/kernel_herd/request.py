@@ -1,0 +1,116 @@
+"""What a user asks of `herd kernel-herd`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_given
+from herdcli.cli.frame.targets import recorded_target
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+DRAWN = ("random", "sobol")  # rules that draw from the target
+SEQUENCES = ("herding", "line-search", "open-loop", "step")  # rules that add a candidate at a time and may repeat one
+MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
+
+
+def _recorded_rates(text: str | None) -> str | None:
+    return text if text is None or text.partition(":")[0] == "constant" else "file"
+
+
+def _recorded_candidates(text: str | None) -> str | None:
+    return text if text is None or text.partition(":")[0] in MADE else "file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd kernel-herd`; names and meanings are those of its --help."""
+
+    source: str = unrecorded()
+    input_format: str | None = unrecorded()
+    count: int
+    rule: str
+    init: Literal["nearest", "zero", "mean"] | None
+    rates: str | None = as_recorded(_recorded_rates)
+    refine: int
+    unique: bool
+    weights: str
+    kernel: str
+    bandwidth: float | Literal["median"]
+    scale: str | tuple[float, ...]
+    target: str = as_recorded(recorded_target)
+    dimension: int | None
+    candidates: str | None = as_recorded(_recorded_candidates)
+    norm: str | None
+    polish: bool
+    by: str | None
+    row_weight: str | None
+    precision: str
+    block_rows: int | None
+    block_atoms: int | None
+    trace_projected: bool
+    extend: str | None = as_file()
+    no_state: bool
+    seed: int
+    simd: str | None = where_given()
+
+    def resolved(self, given: frozenset[str]) -> Request:
+        """With the instruction set, where its sums differ from all others' in their last bits."""
+        from herdcli import fast
+
+        return replace(self, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else self
+
+    @property
+    def made(self) -> str:
+        """Which of MADE the candidates are, "" for those of a file and for rows."""
+        kind = (self.candidates or "").partition(":")[0]
+        return kind if kind in MADE else ""
+
+    @property
+    def made_count(self) -> int:
+        """The number of --candidates KIND:N.  Raises BadUsage for anything else."""
+        text = (self.candidates or "").partition(":")[2]
+        if not text.isdigit() or int(text) < 1:
+            raise BadUsage(f"--candidates {self.candidates} needs a number above 0")
+        return int(text)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether INPUT is read: as the target, or as the candidates of a closed form."""
+        return self.target == "rows" or not (self.candidates or self.rule in DRAWN)
+
+    @property
+    def of_each_block(self) -> int:
+        """Atoms of each block, where there are blocks, else of each group."""
+        return min(self.block_atoms or 4 * self.count, self.block_rows) if self.block_rows else self.count
+
+    def refuse(self) -> None:
+        """Raise BadUsage for options that contradict each other."""
+        sequence = self.rule in SEQUENCES
+        if self.rule == "step" and not self.rates:
+            raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")
+        if self.refine and self.rule not in ("herding", *DRAWN):
+            raise BadUsage(f"--refine swaps atoms of equal weight, which --rule {self.rule} has not", hint="herding, random and sobol have")
+        if self.polish and (not sequence or self.unique):
+            raise BadUsage("--polish goes with herding, line-search, open-loop and step, without --unique")
+        if self.unique and not sequence:
+            raise BadUsage(f"--unique does not go with --rule {self.rule}", hint="rules with an active set take no candidate twice anyway")
+        for option, value in (("by", self.by), ("candidates", self.candidates), ("extend", self.extend), ("polish", self.polish)):
+            if self.block_rows and value:
+                raise BadUsage(f"--block-rows does not go with --{option}")
+        if self.block_rows and self.target != "rows":
+            raise BadUsage("--block-rows goes with --target rows alone")
+
+    def warn_of_ignored(self, session: Session) -> None:
+        """Warnings for options that do nothing here."""
+        if self.rule != "step":
+            session.ignored("rates", f"with --rule {self.rule}")
+        if self.rule not in SEQUENCES:
+            session.ignored("init", f"with --rule {self.rule}")
+        if self.target != "rows" or not self.candidates:
+            session.ignored("norm", "without --candidates and rows")
+        if not self.block_rows:
+            session.ignored("block_atoms", "without --block-rows")

@@ -1,0 +1,81 @@
+"""Rows dealt to groups: all of them, those of each label, or blocks one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.quadrature import preparation
+from herdcli.quadrature.selection import Group
+from herdcli.quadrature.targets import Rows, Target
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Rows X (n, d) float64, weights (n,) of sum 1, and where there are groups the number (n,) of each row's and their names."""
+
+    X: Array
+    weights: Array
+    group: Array | None = None
+    group_names: Sequence[str] | None = None
+
+
+def weighted(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> Weighted:
+    """Rows with weights (n,) scaled to sum 1 (None: equal ones).  Raises DataError for weights that are none, and for one row."""
+    if len(X) < 2:
+        raise DataError("has 1 row, which stands for itself")
+    own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if not np.isfinite(own).all() or (own < 0).any() or not own.any():
+        raise DataError("weights of rows must be finite, not negative and not all 0")
+    return Weighted(X, own / own.sum(), group, group_names)
+
+
+def labels(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]]:
+    """The number (n,) of each row's group, and the groups' names: those of class numbers, or the values themselves."""
+    distinct, group = np.unique(values, return_inverse=True)
+    return group, [names[int(value)] for value in distinct] if names else [f"{value:g}" for value in distinct]
+
+
+def of_closed_form(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> Group:
+    """The one group of a target that is no rows.  Raises BadUsage for scaled columns."""
+    if (scale != 1).any():
+        raise BadUsage("--scale goes with --target rows: a closed form has its own columns")
+    return Group(target, points, count, preparation.polish_box(target, points) if polish and points is not None else None)
+
+
+def of_rows(
+    rows: Weighted, points: Array | None, scale: Array, count: int, *, block: int | None, polish: bool
+) -> tuple[list[Group], list[Array | None]]:
+    """Groups in scaled columns, `rows.X` being scaled in place, and the rows of their candidates (None: these are `points`).
+
+    Blocks keep their share of the weight, groups of labels are distributions of their own.
+    """
+    parts, groups = _parts(rows, block), []
+    np.divide(rows.X, scale, out=rows.X)
+    for part in parts:
+        weights = rows.weights[part]
+        contiguous = part[-1] - part[0] + 1 == len(part)  # then rows are shared, not copied
+        X = rows.X[part[0] : part[-1] + 1] if contiguous else rows.X[part]
+        own = Rows(X, weights if block else weights / weights.sum())
+        box = preparation.polish_box(own, own.X if points is None else points) if polish else None
+        groups.append(Group(own, points, count, box))
+    return groups, [part if points is None else None for part in parts]
+
+
+def _parts(rows: Weighted, block: int | None) -> list[Array]:
+    """Row numbers of each group."""
+    n = len(rows.X)
+    if rows.group is not None and rows.group_names is not None:
+        parts = [np.flatnonzero(rows.group == g) for g in range(len(rows.group_names))]
+        empty = [name for name, part in zip(rows.group_names, parts, strict=True) if not rows.weights[part].any()]
+        if empty:
+            raise DataError(f"the rows of group {empty[0]} have no weight")
+        return parts
+    if block is None:
+        return [np.arange(n)]
+    parts = [np.arange(start, min(start + block, n)) for start in range(0, n, block)]
+    return [part for part in parts if rows.weights[part].any()]

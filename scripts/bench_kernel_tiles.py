@@ -1,0 +1,128 @@
+"""How fast the compiled tiles of kernels are under each instruction set, as ratios measured in one process.
+
+    python scripts/bench_kernel_tiles.py                                    # every kernel, d = 10
+    python scripts/bench_kernel_tiles.py --columns 2 10 50 100 --kernels gaussian:3 laplace:3
+
+For each kernel and number of columns the mean embedding of --rows uniform rows at themselves, under every instruction set in turn,
+--repeats times; the least CPU time of each counts.  A row of the table has nanoseconds per pair of rows under the best set, the speed of
+each set beside SSE2's, and two fractions of limits measured in the same process with the best set:
+
+    exp    the time of as many 2^x on data in the first cache (kernels that take one exponential per pair)
+    limit  that, and the time of the products of rows by BLAS (dgemm)
+
+`gaussian32:ℓ` is the Gaussian kernel in float32 (--precision float32).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from herdcli.fast import _embedding
+from herdcli.numerics.kernel_names import parse
+from herdcli.quadrature import embedding
+
+KERNELS = [f"{name}:3" for name in ("gaussian", "gaussian32", "laplace", "matern12", "matern32", "matern52")] + [
+    "inverse-multiquadric:3",
+    "rational-quadratic:3",
+    "energy",
+    "hamming",
+    *(f"bernoulli:{order}" for order in (1, 2, 3)),
+]
+EXPONENTIAL = ("gaussian", "laplace", "matern")
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """CPU seconds of a call."""
+    started = time.process_time()
+    run()
+    return time.process_time() - started
+
+
+def embedder(name: str, X: np.ndarray) -> Callable[[], object]:
+    """The mean embedding of rows under a kernel."""
+    precision = "float32" if name.startswith("gaussian32") else "float64"
+    kernel = parse(name.replace("gaussian32", "gaussian"))
+    problem = embedding.problem(kernel, X, X, np.full(len(X), 1.0 / len(X)), precision=precision)
+
+    def run() -> None:
+        state = embedding.init(problem)
+        for _ in range(embedding.total_steps(problem)):
+            state = embedding.step(problem, state)
+
+    return run
+
+
+def exponentials(pairs: int, dtype: type) -> Callable[[], object]:
+    """As many 2^x, 1024 at a time."""
+    values = np.empty(1024, dtype=dtype)
+
+    def run() -> None:
+        for _ in range(pairs // len(values)):
+            values.fill(-1.5)
+            _embedding.exp2_each(values)
+
+    return run
+
+
+def products(X: np.ndarray, dtype: type) -> Callable[[], object]:
+    """Half the products of rows, in blocks of 256 × 2048."""
+    rows = X.astype(dtype)
+    columns = np.ascontiguousarray(rows.T)
+    out = np.empty((256, 2048), dtype=dtype)
+
+    def run() -> None:
+        for start in range(0, len(rows), 256):
+            for left in range(start // 2048 * 2048, len(rows), 2048):
+                if rows[start : start + 256].shape[0] == 256 and columns[:, left : left + 2048].shape[1] == 2048:
+                    np.dot(rows[start : start + 256], columns[:, left : left + 2048], out=out)
+
+    return run
+
+
+def measure(name: str, X: np.ndarray, sets: Sequence[str], repeats: int) -> str:
+    """One row of the table."""
+    run = embedder(name, X)
+    dtype = np.float32 if name.startswith("gaussian32") else np.float64
+    pairs = len(X) ** 2 // 2
+    exp, gemm = exponentials(pairs, dtype), products(X, dtype)
+    least = dict.fromkeys((*sets, "exp", "gemm"), float("inf"))
+    for _ in range(repeats):
+        for each in sets:
+            _embedding.use_instruction_set(each)
+            least[each] = min(least[each], seconds(run))
+        _embedding.use_instruction_set(sets[0])
+        least["exp"], least["gemm"] = min(least["exp"], seconds(exp)), min(least["gemm"], seconds(gemm))
+    best = least[sets[0]]
+    base = least.get("sse2") or least[sets[-1]]
+    speeds = "".join(f"{base / least[each]:>10.2f}" for each in sets)
+    bounds = [least["exp"] / best, (least["exp"] + least["gemm"]) / best] if name.startswith(EXPONENTIAL) else []
+    return f"{name:<26}{X.shape[1]:>4}{best / pairs * 1e9:>8.2f}{speeds}" + "".join(f"{bound:>8.0%}" for bound in bounds)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=4096)
+    parser.add_argument("--columns", type=int, nargs="+", default=[10])
+    parser.add_argument("--kernels", nargs="+", default=KERNELS)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    sets = _embedding.instruction_sets()
+    print(f"{'kernel':<26}{'d':>4}{'ns':>8}" + "".join(f"{each:>10}" for each in sets) + f"{'exp':>8}{'limit':>8}")
+    for name in arguments.kernels:
+        for d in arguments.columns:
+            X = np.random.default_rng(0).random((arguments.rows, d))
+            print(measure(name, X, sets, arguments.repeats), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

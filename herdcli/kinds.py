@@ -121,11 +121,13 @@ KINDS: dict[str, Kind] = {
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
             finish="herdcli.cli.ups_infer.starts.finish",
+            request="herdcli.cli.ups_infer.request.Request",
         ),
         Kind(
             name="dataset-shard",
             versions=("herdcli.markov.exact.batch.RowsShard",),
             finish="herdcli.cli.ups_infer.evidence_rows.finish",
+            request="herdcli.cli.ups_infer.request.Request",
         ),
     )
 }

@@ -59,7 +59,7 @@ def least(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
 def infer(given: network.Network, algorithm: str, **settings: Any) -> tuple[Any, Any]:
     """Last state and result of an algorithm."""
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    state = iterate.run(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 
@@ -93,7 +93,7 @@ def lattices() -> None:
     for rows in (300, 1500):
         given = generate.make("grid", rows=rows, columns=rows, sigma_w=1.0, sigma_b=1.0)
         method = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-9))
-        seconds, state = least(lambda m=method: iterate.run(m.step, m.init(), steps=m.steps, until=m.done))
+        seconds, state = least(lambda m=method: iterate.run(m.step, m.init(), until=m.done))
         sweep, _ = least(lambda m=method, s=state: [fast.lattice_sweep(s.messages, m.weight, m.bias, False) for _ in range(10)])
         rate = 10 * 4 * rows * (rows - 1) / sweep / 1e9
         print(
@@ -186,7 +186,7 @@ def scaling(problem: constraints.Problem, rival: str | None, iterations: int) ->
             method = learning.learner(problem, learning.Settings(algorithm=algorithm))
             state = method.init()
             sweeping = time.process_time()
-            state = iterate.run(method.step, state, steps=method.steps, until=method.done)
+            state = iterate.run(method.step, state, until=method.done)
             best = min(best, time.process_time() - started)
             swept = time.process_time() - sweeping
         learned = method.result(state)

@@ -127,7 +127,7 @@ def networks() -> Iterator[Answer]:
     def log_z(network: Network, algorithm: str, **more: object) -> float:
         settings = replace(Settings(algorithm=algorithm, tolerance=1e-12, iterations=5000), **more)  # type: ignore[arg-type]
         method = algorithms.method(network, settings)
-        return float(method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done)).attributes["log_z"])
+        return float(solve(method).attributes["log_z"])
 
     grid = generate.make("grid", rows=4, columns=4, sigma_w=2.0, seed=SEED)
     tree = generate.make("tree", nodes=14, sigma_w=2.0, seed=SEED)

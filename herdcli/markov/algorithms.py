@@ -5,31 +5,33 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdcli.errors import BadUsage
 from herdcli.iterate import run
-from herdcli.markov.method import Method, Settings
-from herdcli.markov.model.network import Network
 
-# name -> module.class: a Method made of (network, settings)
+if TYPE_CHECKING:
+    from herdcli.markov.method import Method, Settings
+    from herdcli.markov.model.network import Network
+
+# name -> module.class: a Method made of (network, settings); in the order of --help
 ALGORITHMS: dict[str, str] = {
     "junction-tree": "herdcli.markov.exact.methods.JunctionTree",
-    "enumerate": "herdcli.markov.exact.methods.Enumerate",
     "frontier": "herdcli.markov.exact.frontier.Frontier",
+    "enumerate": "herdcli.markov.exact.methods.Enumerate",
     "bp": "herdcli.markov.bethe.propagation.BeliefPropagation",
     "ups": "herdcli.markov.bethe.ups.UPS",
     "ups-t": "herdcli.markov.bethe.ups.UPS",
-    "mean-field": "herdcli.markov.mean.mean_field.MeanField",
-    "structured-mean-field": "herdcli.markov.mean.structured.StructuredMeanField",
-    "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
-    "tap": "herdcli.markov.mean.mean_field.MeanField",
-    "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
-    "is-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
-    "gis-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
     "double-loop": "herdcli.markov.bethe.double_loop.DoubleLoop",
     "gbp": "herdcli.markov.bethe.double_loop.DoubleLoop",
     "loopy-is": "herdcli.markov.bethe.propagation.BeliefPropagation",
+    "is-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
+    "gis-bp": "herdcli.markov.bethe.scaling.ScalingByPropagation",
+    "mean-field": "herdcli.markov.mean.mean_field.MeanField",
+    "structured-mean-field": "herdcli.markov.mean.structured.StructuredMeanField",
+    "tap": "herdcli.markov.mean.mean_field.MeanField",
+    "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
+    "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
 }
 TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
@@ -41,7 +43,7 @@ def remaining(method: Method, state: Any) -> tuple[float, int]:
     from herdcli.markov.exact.methods import JunctionTree
 
     if isinstance(method, JunctionTree):
-        return method.remaining(run(method.step, state, steps=method.steps, until=method.done))
+        return method.remaining(run(method.step, state, until=method.done))
     return 0.0, method.bytes_needed(state)[0]
 
 
@@ -97,23 +99,25 @@ def _sweepable(network: Network, settings: Settings, size: int, limit: int) -> t
 
 @dataclass(frozen=True)
 class Candidate:
-    """One algorithm that `auto` tries: why, and the state that its steps begin from, where the choice has made one."""
+    """One algorithm that `auto` tries: why, and the method itself where the choice has made it and done its steps."""
 
     name: str
     why: str
-    state: Any = None
+    method: Method | None = None
 
 
 def candidates(network: Network, settings: Settings, limit: int) -> list[Candidate]:
     """What `auto` tries in turn until one converges: exact within `limit` bytes, else propagation, then UPS."""
     if network.observations():
         return [Candidate("ups", "as marginals are observed")]
-    exact = method(network, replace(settings, algorithm="junction-tree"))
-    state = run(exact.step, exact.init(), steps=exact.steps, until=exact.done)
+    from herdcli.markov.exact.methods import JunctionTree
+
+    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"))
+    state = run(exact.step, exact.init(), until=exact.done)
     size, what = exact.bytes_needed(state)
     if (swept := _sweepable(network, settings, size, limit)) is not None:
         return [Candidate(*swept)]
     if size <= limit:
-        return [Candidate("junction-tree", "which fits the memory allowed", state)]
+        return [Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))]
     needs = f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes"
     return [Candidate("bp", needs), Candidate("ups", "as bp did not converge")]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
+from herdcli.algorithm import Algorithm, Progress
+from herdcli.iterate import Steppable
 from herdcli.markov.model.network import Factor
 from herdcli.schema import Array
 
@@ -48,20 +50,85 @@ class Result:
     warning: str = ""
 
 
-class Method(Protocol):
-    """One algorithm on one network: a State, its step, when it is done, and what it says."""
+class Traced(Protocol):
+    """A state with a residual a step: how far from its end the algorithm was."""
+
+    step: int
+    residual: Array
+
+
+class Tolerant(Protocol):
+    """Settings with a residual to reach."""
+
+    @property
+    def tolerance(self) -> float: ...
+
+
+S = TypeVar("S", bound=Steppable)
+T = TypeVar("T", bound=Traced)
+C = TypeVar("C", bound=Tolerant)
+
+
+class Stepwise(Generic[S]):
+    """What algorithms of at most `steps` steps share: they end sooner where `met` says so.
+
+    Those that derive from it give `state`, `steps`, `init`, `step` and `result`.  note: a line for the user before the work begins.
+    """
+
+    state: type[S]
+    steps: int
+    note: str = ""
+
+    def met(self, state: S) -> bool:
+        """Whether the criterion is met that ends the algorithm before its last step; there may be none."""
+        return False
+
+    def done(self, state: S) -> bool:
+        """Whether no step is left."""
+        return state.step >= self.steps or self.met(state)
+
+    def memory(self) -> int:
+        """Nothing that counts before the first step, but where an algorithm says so."""
+        return 0
+
+    def figure(self, state: S) -> str:
+        """The figure that is shown beside the bar."""
+        return ""
+
+    def progress(self, state: S) -> Progress:
+        """The steps done of the most there can be."""
+        return Progress(state.step, self.steps, self.figure(state) if state.step else "")
+
+
+class ToTolerance(Stepwise[T], Generic[T, C]):
+    """Those that end where the residual is at the tolerance of the settings."""
+
+    settings: C
+
+    def met(self, state: T) -> bool:
+        """Is the last residual at the tolerance?  (NaN is not.)"""
+        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
+
+    def figure(self, state: T) -> str:
+        """The last residual."""
+        return residual(state)
+
+
+def residual(state: Traced) -> str:
+    """The last residual, as it is shown beside a bar."""
+    return f"residual {state.residual[-1]:.3g}" if len(state.residual) else ""
+
+
+class Method(Algorithm[Any, Result], Protocol):
+    """One algorithm on one network."""
 
     steps: int
-    note: str  # a line for the user before the work begins, "" for none
+    note: str
 
-    def init(self) -> Any: ...
-
-    def step(self, state: Any) -> Any: ...
-
-    def done(self, state: Any) -> bool: ...
+    def met(self, state: Any) -> bool:
+        """Whether its criterion is met."""
+        ...
 
     def bytes_needed(self, state: Any) -> tuple[int, str]:
         """What `result` will need beyond the state, and for what; known once the steps are done."""
         ...
-
-    def result(self, state: Any) -> Result: ...

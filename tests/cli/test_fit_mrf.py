@@ -234,3 +234,18 @@ def test_defaults_are_those_of_the_topic():
     shared = [field for field in fields(Settings) if field.name in options and field.name not in ("regions", "max_clique", "double_loop")]
     assert len(shared) >= 10
     assert {field.name: options[field.name] for field in shared} == {field.name: field.default for field in shared}
+
+
+def test_a_text_ends_the_run_as_an_artifact_does(herd, states, tmp_path):
+    run = ["fit-mrf", "states.csv", "--smoothing", "1", "--checkpoint", "c.h5", "--every", "1", "-o", "n.uai"]
+    ended = herd(*run)
+    assert (ended.code, (tmp_path / "c.h5").exists()) == (0, False)
+    assert (tmp_path / "n.uai").read_bytes().startswith(b"MARKOV")
+    assert herd(*run, "-n").code == 73
+
+
+def test_options_know_the_algorithms_of_the_table_alone():
+    from herdcli.cli.fit_mrf.request import USERS
+    from herdcli.markov.learning.table import ALGORITHMS
+
+    assert {name for users in USERS.values() for name in users} <= set(ALGORITHMS)

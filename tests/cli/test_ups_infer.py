@@ -255,3 +255,20 @@ def test_a_dry_run_tells_the_memory_of_the_junction_tree(shell):
     assert (told.code, told.err.count("warning")) == (0, 0)
     assert told.out.decode().startswith("junction-tree: 8 steps, about ")
     assert told.out.decode().endswith(" PB of memory\n"), told.out
+
+
+@pytest.mark.parametrize(("name", "begins"), [("m.mar", b"MAR\n25 2 0."), ("m.pr", b"PR\n")])
+def test_a_text_ends_the_run_as_an_artifact_does(herd, shell, tmp_path, name, begins):
+    run = ["ups-infer", "g.h5", "--algorithm", "bp", "--schedule", "sequential", "--checkpoint", "c.h5", "--every", "1", "-o", name]
+    assert shell("herd network grid -o g.h5").code == 0
+    ended = herd(*run)
+    assert (ended.code, (tmp_path / "c.h5").exists()) == (0, False)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+    assert herd(*run, "-n").code == 73
+
+
+def test_options_know_the_algorithms_of_the_table_alone():
+    from herdcli.cli.ups_infer.request import AUTO, RESTARTED, USERS
+    from herdcli.markov.algorithms import ALGORITHMS
+
+    assert {*RESTARTED, *(name for users in USERS.values() for name in users)} == {AUTO, *ALGORITHMS}

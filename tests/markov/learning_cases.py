@@ -33,7 +33,7 @@ def problem(seed: int = 0, scopes=LOOPS, smoothing: float = 1.0, cardinality=CAR
 def fit(given: Problem, algorithm: str = "ups-jt", **settings):
     """Last state and what was learned."""
     learner = learning.learner(given, learning.Settings(algorithm=algorithm, **settings))
-    state = iterate.run(learner.step, learner.init(), steps=learner.steps, until=learner.done)
+    state = iterate.run(learner.step, learner.init(), until=learner.done)
     return state, learner.result(state)
 
 

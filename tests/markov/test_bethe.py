@@ -43,7 +43,7 @@ def infer(given, algorithm, **settings):
 
 def last_state(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    state = iterate.run(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 
@@ -82,11 +82,11 @@ def test_a_damping_schedule_is_its_stages_one_after_the_other():
     given = generate.make("grid", sigma_w=3.0, sigma_b=1.0, seed=2)
     usual = {"algorithm": "bp", "schedule": "parallel", "damping_kind": "linear", "tolerance": 1e-300}
     whole = algorithms.method(given, Settings(damping_schedule=(0.0, 0.5, 0.9), iterations=30, **usual))
-    messages = iterate.run(whole.step, whole.init(), steps=whole.steps, until=whole.done).messages
+    messages = iterate.run(whole.step, whole.init(), until=whole.done).messages
     state = None
     for stage, damping in enumerate((0.0, 0.5, 0.9), 1):
         part = algorithms.method(given, Settings(damping=damping, iterations=10 * stage, **usual))
-        state = iterate.run(part.step, state or part.init(), steps=part.steps, until=part.done)
+        state = iterate.run(part.step, state or part.init(), until=part.done)
     assert np.array_equal(messages, state.messages)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov import algorithms
 from herdcli.markov.formats import networks as formats
@@ -34,7 +35,7 @@ HEAVY = {"ObjectDetection_11.uai", "Grids_11.uai", "Grids_13.uai", "Alchemy_11.u
 
 def infer(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+    return solve(method)
 
 
 def brute_force(given):
@@ -195,7 +196,7 @@ def test_reference_networks(name):
 def bytes_planned(given, **settings):
     """What junction-tree says that it needs, after its search."""
     method = algorithms.method(given, Settings(algorithm="junction-tree", **settings))
-    return method.bytes_needed(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))[0]
+    return method.bytes_needed(iterate.run(method.step, method.init(), until=method.done))[0]
 
 
 @pytest.mark.parametrize("orders", [1, 3])
@@ -256,7 +257,7 @@ def test_the_memory_that_is_told_is_the_memory_it_takes():
 
     given = generate.make("grid", rows=13, columns=13, seed=1)
     method = algorithms.method(given, Settings(algorithm="junction-tree", orders=2))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    state = iterate.run(method.step, method.init(), until=method.done)
     told, _ = method.bytes_needed(state)
     tracemalloc.start()
     method.result(state)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov import algorithms
 from herdcli.markov.exact.batch import Batch
@@ -23,7 +24,7 @@ DATA = next((path / "networks" for path in FOLDERS if (path / "networks").is_dir
 
 def infer(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+    return solve(method)
 
 
 def agree(ours, theirs, tolerance):
@@ -130,10 +131,10 @@ def test_opposite_modes_are_swept_in_logarithms():
 @pytest.mark.parametrize("orders", [1, 5])
 def test_auto_tries_as_many_orders_as_it_is_told(orders):
     given = generate.make("grid", rows=5, columns=5)
-    state = algorithms.candidates(given, Settings(orders=orders), 1 << 30)[0].state
+    state = algorithms.candidates(given, Settings(orders=orders), 1 << 30)[0].method.begun
     assert state.step == orders
     method = algorithms.method(given, Settings(orders=orders))
-    alone = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    alone = iterate.run(method.step, method.init(), until=method.done)
     assert np.array_equal(state.order, alone.order)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import lattice
@@ -15,7 +15,7 @@ from herdcli.markov.model import generate, network
 
 def infer(given, **settings):
     method = algorithms.method(given, Settings(algorithm="bp", tolerance=1e-12, **settings))
-    return method, method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+    return method, solve(method)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 6), (7, 1), (2, 2), (5, 4), (4, 5), (9, 8)])

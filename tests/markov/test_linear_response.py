@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov import algorithms
 from herdcli.markov.method import Settings
@@ -14,7 +14,7 @@ from herdcli.markov.model import generate, network
 
 def infer(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+    return solve(method)
 
 
 def means(found):

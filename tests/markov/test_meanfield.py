@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
 from herdcli.markov.method import Settings
@@ -14,7 +15,7 @@ from herdcli.markov.model import boltzmann, generate, network
 
 def infer(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    state = iterate.run(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 
@@ -135,7 +136,7 @@ def test_auto_is_exact_where_it_fits_and_ends_with_ups():
 def test_tap_says_where_its_expansion_does_not_hold():
     weak, strong = (algorithms.method(generate.make("grid", rows=6, columns=6, sigma_w=w, seed=2), Settings(algorithm="tap", damping=0.5))
                     for w in (0.3, 8.0))  # fmt: skip
-    told = [each.result(iterate.run(each.step, each.init(), steps=each.steps, until=each.done)).warning for each in (weak, strong)]
+    told = [solve(each).warning for each in (weak, strong)]
     assert told[0] == ""
     assert told[1].startswith("tap is outside Plefka's range: ")
     state = strong.init()

@@ -25,7 +25,7 @@ COMPILED = pytest.mark.skipif(fast.kernels() == "python", reason="too long witho
 
 def run(given, **settings):
     method = algorithms.method(given, Settings(algorithm="ups", **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    state = iterate.run(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from inference import mean_error, run
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import DataError, Diverged
 from herdcli.markov.bethe.double_loop import DoubleLoop
 from herdcli.markov.method import Settings
@@ -49,7 +49,7 @@ def test_one_region_of_all_variables_is_exact(algorithm, zeros):
     if zeros:
         given = network.build(given.cardinality, [*given.factors(), ((0, 2), np.eye(4)[:3])])
     method = DoubleLoop(given, Settings(algorithm=algorithm), regions.closure(given, [tuple(range(5))]))
-    found = method.result(iterate.run(method.step, method.init(), steps=10, until=method.done))
+    found = solve(method)
     exact = run(given, "enumerate")[1]
     assert found.attributes["converged"]
     assert abs(found.attributes["log_z"] - exact.attributes["log_z"]) < 1e-12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import starts
@@ -18,7 +18,7 @@ RESTARTED = ["bp", "ups", "double-loop", "mean-field", "structured-mean-field", 
 
 def run(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    return method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+    return solve(method)
 
 
 def believed(given, algorithm, **settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import NegativeResult
 from herdcli.markov import algorithms
 from herdcli.markov.exact import enumeration
@@ -87,7 +87,7 @@ def test_ups_begins_where_zeros_allow_on_a_pedigree(monkeypatch):
     """log Z by enumeration; propagation loses every state to zeros and small values, so its marginals cannot be held."""
     given = pedigree(7)
     method = algorithms.method(given, Settings(algorithm="junction-tree"))
-    exact = method.result(iterate.run(method.step, method.init(), steps=method.steps, until=method.done))
+    exact = solve(method)
     assert exact.attributes["log_z"] == pytest.approx(-5.278966554233661, abs=1e-9)
     monkeypatch.setattr("herdcli.markov.bethe.ups.INNER_SWEEPS", 300)
     method = algorithms.method(given, Settings(algorithm="ups", tolerance=1e-3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from inference import mean_error, run
 
-from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import two_state
@@ -37,7 +37,7 @@ def test_its_bound_is_the_variational_free_energy_of_its_beliefs():
     """On a ring one edge is cut on each side of a kept path and a node: E_Q log(Q/Π f) over the joint table of Q."""
     given = ring()
     method = algorithms.method(given, Settings(algorithm="structured-mean-field", tolerance=1e-13))
-    found = method.result(iterate.run(method.step, method.init(), steps=500, until=method.done))
+    found = solve(method)
     q = np.ones(given.cardinality)
     seen = np.zeros(4, dtype=bool)
     pairs = {scope: p for scope, p in found.cliques if scope not in method.cut_ends}

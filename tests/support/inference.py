@@ -12,7 +12,7 @@ from herdcli.markov.method import Settings
 def run(given, algorithm, **settings):
     """The last state of an algorithm on a network, and its result."""
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
-    state = iterate.run(method.step, method.init(), steps=method.steps, until=method.done)
+    state = iterate.run(method.step, method.init(), until=method.done)
     return state, method.result(state)
 
 

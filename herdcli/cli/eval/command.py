@@ -83,7 +83,7 @@ def command(
     """
     from herdcli.cli.eval.classifiers import comparison, rescored
     from herdcli.cli.eval.filters import judged
-    from herdcli.cli.network.files import against
+    from herdcli.cli.network.inputs import against
     from herdcli.evaluation import table
     from herdcli.evaluation.settings import EvaluationSettings
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame.session import Session
-from herdcli.cli.network.files import load_like, load_text
+from herdcli.cli.network.inputs import load_like, load_text
 from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
     from herdcli.markov.model.constraints import Cluster, Pairs, Problem, Rows
+    from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
 DEFAULT_THRESHOLD = 0.4
@@ -44,72 +47,72 @@ class States:
     shape: Array | None
 
 
-def read(session: Session, source: str, options: dict[str, Any]) -> Inputs:
+def read(session: Session, request: Request) -> Inputs:
     """The problem that the options state."""
     from herdcli.markov.model import constraints
 
     given = [name for name in STRUCTURES if name in session.given]
     if len(given) > 1:
         raise BadUsage(f"--{given[0]} and --{given[1]} exclude each other")
-    if options["moments"]:
-        return _moments(session, source, options, given)
-    data = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
-    states = _states(session, data, options)
+    if request.moments:
+        return _moments(session, request, request.moments, given)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    states = _states(session, data, request)
     rows, held = _parts(states, data.name)
-    pairs = constraints.pairs(rows, states.cardinality, options["smoothing"])
-    clusters = _clusters(session, states, rows, pairs, options)
-    base = _base(session, options, states.names, len(states.cardinality))
+    pairs = constraints.pairs(rows, states.cardinality, request.smoothing)
+    clusters = _clusters(session, states, rows, pairs, request)
+    base = _base(session, request, states.names, len(states.cardinality))
     problem = constraints.Problem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
     split = states.split[held].astype(np.uint8) if kept else None
     return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None))
 
 
-def regions(session: Session, problem: Problem, options: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+def regions(session: Session, problem: Problem, request: Request) -> tuple[tuple[int, ...], ...]:
     """The cliques of loopy-is and cvm, where a file names them."""
     from herdcli.markov.model import structure
 
-    if not options["regions"]:
+    if not request.regions:
         return ()
-    if options["max_clique"]:
+    if request.max_clique:
         raise BadUsage("--regions and --max-clique exclude each other")
     nodes = len(problem.cardinality)
-    return tuple(load_text(session, options["regions"], "regions", lambda text: structure.read_scopes(text, problem.names, nodes)))
+    return tuple(load_text(session, request.regions, "regions", lambda text: structure.read_scopes(text, problem.names, nodes)))
 
 
-def _moments(session: Session, source: str, options: dict[str, Any], given: list[str]) -> Inputs:
+def _moments(session: Session, request: Request, path: str, given: list[str]) -> Inputs:
     from herdcli.markov.learning import moments
     from herdcli.markov.model import constraints
 
-    if source != "-":
-        raise BadUsage("--moments takes the place of DATA", hint=f"leave out {source}")
+    if request.source != "-":
+        raise BadUsage("--moments takes the place of DATA", hint=f"leave out {request.source}")
     for name in given:
         raise BadUsage(f"--moments states the clusters: --{name} cannot")
-    if options["features"] or options["induce"]:
-        raise BadUsage(f"--{'features' if options['features'] else 'induce'} needs rows, --moments has none")
+    if request.features or request.induce:
+        raise BadUsage(f"--{'features' if request.features else 'induce'} needs rows, --moments has none")
     for name in ("smoothing", "split", "threshold", "range", "values", "label"):
         session.ignored(name, "with --moments")
-    problem = load_text(session, options["moments"], "moments", moments.read)
-    base = _base(session, options, problem.names, len(problem.cardinality))
+    problem = load_text(session, path, "moments", moments.read)
+    base = _base(session, request, problem.names, len(problem.cardinality))
     return Inputs(constraints.check(replace(problem, base=base)), None, None, None, None)
 
 
-def _base(session: Session, options: dict[str, Any], names: list[str] | None, count: int) -> Any:
+def _base(session: Session, request: Request, names: list[str] | None, count: int) -> Network | None:
     """The network that the model is to be near."""
-    if not options["base"]:
+    if not request.base:
         return None
-    found = load_like(session, options["base"], names, count)
+    found = load_like(session, request.base, names, count)
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 
-def _states(session: Session, data: Artifact, options: dict[str, Any]) -> States:
+def _states(session: Session, data: Artifact, request: Request) -> States:
     """Two-state columns where the data are that or grey, else whole numbers as states."""
     from herdcli.artifacts import preparation
     from herdcli.cli.frame.rows import Reading, two_state
 
     value = data.value
-    if _two_valued(value, options):
-        made = two_state(session, data, (0, 1), Reading.asked(options, default=DEFAULT_THRESHOLD))
+    if _two_valued(value, request):
+        made = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
     else:
         for name in ("threshold", "range"):
@@ -118,17 +121,17 @@ def _states(session: Session, data: Artifact, options: dict[str, Any]) -> States
         _check_states(dense, data.name)
         x, cardinality = dense.astype(np.uint8), np.maximum(dense.max(axis=0).astype(np.int64) + 1, 2)
         try:
-            split = preparation.split_rows(value, options["split"], options["seed"])
+            split = preparation.split_rows(value, request.split, request.seed)
         except HerdError as error:
             error.where = error.where or data.name
             raise
     return States(x, cardinality, split, value.weight, value.feature_names, value.image_shape)
 
 
-def _two_valued(value: Any, options: dict[str, Any]) -> bool:
-    if options["values"] != "auto":
-        return bool(options["values"] == "two")
-    if options["threshold"] is not None or options["value_range"] is not None or value.value_range is not None:
+def _two_valued(value: Dataset, request: Request) -> bool:
+    if request.values != "auto":
+        return bool(request.values == "two")
+    if request.threshold is not None or request.value_range is not None or value.value_range is not None:
         return True
     entries = value.X.data if value.is_sparse else value.X
     if entries.dtype.kind == "b" or value.units != "real":
@@ -137,7 +140,7 @@ def _two_valued(value: Any, options: dict[str, Any]) -> bool:
     return bool(low < 0 or high <= 1 or high >= MOST_STATES or (entries != np.floor(entries)).any())
 
 
-def _check_states(X: Any, name: str) -> None:
+def _check_states(X: Array, name: str) -> None:
     wrong = (X < 0) | (X % 1 != 0) | (X >= MOST_STATES)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
@@ -158,33 +161,34 @@ def _parts(states: States, name: str) -> tuple[Rows, Array]:
     return Rows(states.x[train], weight / weight.sum()), (states.split == 1) | (states.split == 2)
 
 
-def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, options: dict[str, Any]) -> list[Cluster]:
+def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, request: Request) -> list[Cluster]:
     """The clusters of the structure, with the marginals of the rows; and those with features."""
     from herdcli.markov.learning import moments
     from herdcli.markov.model import constraints, structure
 
     nodes, names, featured = len(states.cardinality), states.names, []
-    if options["features"]:
+    if request.features:
         featured = load_text(
-            session, options["features"], "features", lambda text: moments.read_features(text, states.cardinality, names, rows)
+            session, request.features, "features", lambda text: moments.read_features(text, states.cardinality, names, rows)
         )
-    if options["edges"] or options["clusters"]:
-        path, size = (options["edges"], 2) if options["edges"] else (options["clusters"], None)
+    if request.edges or request.clusters:
+        size = 2 if request.edges else None
+        path = request.edges or request.clusters or ""
         scopes = load_text(session, path, "structure", lambda text: structure.read_scopes(text, names, nodes, size))
     else:
-        kind, probability, reach = _structure(options, bool(featured))
+        kind, probability, reach = _structure(request, bool(featured))
         information = pairs.information() if kind.startswith("chow-liu") else None
-        scopes = structure.edges(kind, probability, reach, nodes, information, states.shape, options["seed"])
-    if featured and options["structure"] is None and not (options["edges"] or options["clusters"]):
+        scopes = [*structure.edges(kind, probability, reach, nodes, information, states.shape, request.seed)]
+    if featured and request.structure is None and not (request.edges or request.clusters):
         return list(featured)
-    return [*constraints.from_scopes(rows, states.cardinality, scopes, options["smoothing"], pairs), *featured]
+    return [*constraints.from_scopes(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
 
 
-def _structure(options: dict[str, Any], featured: bool) -> tuple[str, float, int]:
+def _structure(request: Request, featured: bool) -> tuple[str, float, int]:
     """As asked, else all pairs for linear-response, no pairs beside features, and the tree for the others."""
-    if options["algorithm"] == "linear-response":
-        if options["structure"] not in (None, ("full", 0.0, 0)):
+    if request.algorithm == "linear-response":
+        if request.structure not in (None, ("full", 0.0, 0)):
             raise BadUsage("--algorithm linear-response joins all pairs", hint="--structure full, or another algorithm")
         return "full", 0.0, 0
-    found: tuple[str, float, int] = options["structure"] or ("independent" if featured else "chow-liu", 0.0, 0)
+    found: tuple[str, float, int] = request.structure or ("independent" if featured else "chow-liu", 0.0, 0)
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from herdcli.cli.frame.options import Parsed
-from herdcli.cli.frame.session import Session
+from herdcli.markov.learning.table import ALGORITHMS
 
 
 def _parse_structure(text: str) -> tuple[str, float, int]:
@@ -18,7 +18,6 @@ def _parse_structure(text: str) -> tuple[str, float, int]:
 
 
 STRUCTURE = Parsed("structure", _parse_structure)
-ALGORITHMS = ["ups-jt", "effective-ipf", "ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "pseudo-likelihood", "linear-response"]
 
 
 def structure_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,7 +100,7 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--algorithm",
-            type=click.Choice(ALGORITHMS),
+            type=click.Choice(list(ALGORITHMS)),
             default="ups-jt",
             show_default=True,
             help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.",
@@ -109,24 +108,3 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
-
-
-USERS = {
-    **dict.fromkeys(("sweeps", "chains", "learning_rate", "expectations"), ("gradient",)),
-    "penalty": ("gradient", "pseudo-likelihood"),
-    "damping": ("loopy-is",),
-    **dict.fromkeys(("max_clique", "regions"), ("loopy-is", "cvm")),
-    "double_loop": ("loopy-is",),
-    "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient"),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "linear-response")),
-}
-
-
-def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
-    """Warn about options that do nothing with the algorithm chosen."""
-    for option, users in USERS.items():
-        if options["algorithm"] not in users:
-            session.ignored(option, f"with --algorithm {options['algorithm']}")
-    if options["algorithm"] == "gradient" and options["expectations"] == "exact":
-        for option in ("sweeps", "chains", "learning_rate"):
-            session.ignored(option, "with --expectations exact")

@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -16,6 +16,7 @@ import click
 from herdcli import artifacts, iterate
 from herdcli.algorithm import Algorithm, Progress
 from herdcli.artifacts import Artifact, locks, memory, provenance
+from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.console import Console, write_stdout
@@ -119,14 +120,23 @@ class Session:
         keep: Collection[str] = (),
     ) -> Artifact:
         """Read an input and remember it for the record."""
-        if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
-            raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
+        self.refuse_stdin_twice(path)
         note = self.console.note
         limit = self.max_memory
         artifact = artifacts.load(path, kinds=kinds, input_format=input_format, label=label, max_memory=limit, note=note, keep=keep)
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
+
+    def opened(self, path: str) -> AbstractContextManager[Source]:
+        """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs."""
+        self.refuse_stdin_twice(path)
+        return open_source(path, limit=self.max_memory or memory.default_limit())
+
+    def refuse_stdin_twice(self, path: str) -> None:
+        """Raise BadUsage where an input named - is not the first."""
+        if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
+            raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
 
     def record(self) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters, input digests."""
@@ -154,12 +164,19 @@ class Session:
         return self._pool.map(function, *iterables)
 
     def run(
-        self, algorithm: Algorithm[S, R], *, label: str, memory: str | None = None, after: Callable[[S], tuple[float, int]] | None = None
+        self,
+        algorithm: Algorithm[S, R],
+        *,
+        label: str,
+        memory: str | None = None,
+        after: Callable[[S], tuple[float, int]] | None = None,
+        ended: Callable[[S], None] | None = None,
     ) -> R:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
 
         memory  what is too large, in the words of a refusal where it would take more than --max-memory.
         after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
+        ended   called with the last state before the result is made of it, which it may refuse.
         """
         if memory is not None:
             self.require_memory(algorithm.memory(), memory)
@@ -182,6 +199,8 @@ class Session:
                 every=self.every,
                 watch=lambda now: progress.show(algorithm.progress(now)),
             )
+        if ended is not None:
+            ended(state)
         return algorithm.result(state)
 
     def iterate(

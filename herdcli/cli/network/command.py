@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from herdcli.cli.frame.options import output_options, seed_option, stage
-from herdcli.cli.frame.session import Session
-from herdcli.cli.network.files import FORMATS, check_text_output, load_network, network_format_option, output_format, write_network
+from herdcli.cli.network.options import FORMATS, format_option, network_format_option
+from herdcli.cli.network.request import Request
 
-USED_BY = {"rows": ("grid",), "columns": ("grid",), "nodes": ("tree", "random"), "degree": ("random",)}
-MADE = ("sigma_w", "sigma_b", "observe", "sigma_alpha", "seed")
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 
 @click.command("network")
@@ -31,9 +31,9 @@ MADE = ("sigma_w", "sigma_b", "observe", "sigma_alpha", "seed")
 @click.option(
     "--sigma-alpha", type=click.FloatRange(0), default=1.0, show_default=True, help="Observed marginals are 1/(1+e^α), α ~ N(0, σ²)."
 )
-@click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
-@stage(network_format_option, seed_option, output_options)
-def command(session: Session, structure: str, source: str, format: str | None, input_format: str | None, **options: Any) -> None:
+@format_option(FORMATS)
+@stage(Request, network_format_option, seed_option, output_options)
+def command(session: Session, request: Request) -> None:
     """Make a Boltzmann machine on a grid, tree or random graph, or convert a network to another format.
 
     \b
@@ -42,24 +42,15 @@ def command(session: Session, structure: str, source: str, format: str | None, i
 
     Formats: UAI (.uai), libDAI factor graphs (.fg), Bayesian networks (.bif), and the artifact (HDF5).
     """
-    form = output_format(session, format, FORMATS)
-    check_text_output(session, "network", form)
-    if structure == "convert":
-        for option in (*USED_BY, *MADE):
-            session.ignored(option, "with convert")
-        found = load_network(session, source, input_format)
-        made, history = found.value, found
-    else:
-        from herdcli.markov.model import generate
+    from herdcli.cli.network import results
+    from herdcli.cli.network.inputs import made
 
-        for option, users in USED_BY.items():
-            if structure not in users:
-                session.ignored(option, f"with {structure}")
-        if options["observe"] is None:
-            session.ignored("sigma_alpha", "without --observe")
-        made, history = generate.make(structure, **options), None
-    observed = len(made.observations())
-    summary = f"{made.count} variables, {made.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
+    form = results.output_format(session, request.format, FORMATS)
+    results.check(session, "network", form)
+    request.warn_of_ignored(session)
+    network, history = made(session, request)
+    observed = len(network.observations())
+    summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
     if observed and form != "hdf5":
         session.console.warn(f"{form} holds no observed marginals: they are left out (HDF5 keeps them)")
-    write_network(session, made, summary, form, history)
+    results.write_network(session, network, summary, form, history)

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import checkpoint_options, input_argument, output_options, seed_option, stage
-from herdcli.cli.frame.session import Session
-from herdcli.cli.network.files import check_text_output, load_network, network_format_option, output_format
-from herdcli.cli.ups_infer import starts
-from herdcli.cli.ups_infer.options import (
-    algorithm_options,
-    clamp_sets,
-    evidence_options,
-    gibbs_options,
-    iteration_options,
-    observed,
-    warn_of_ignored,
-)
-from herdcli.errors import BadUsage, DataError
+from herdcli.cli.network.options import format_option, network_format_option
+from herdcli.cli.ups_infer.options import algorithm_options, evidence_options, gibbs_options, iteration_options
+from herdcli.cli.ups_infer.request import FORMATS, Request
 
 if TYPE_CHECKING:
-    from herdcli.markov.model.network import Network
+    from herdcli.cli.frame.session import Session
 
 
 @click.command("ups-infer")
 @input_argument
-@click.option("--format", type=click.Choice(starts.FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
+@format_option(FORMATS)
 @stage(
+    Request,
     algorithm_options,
     iteration_options,
     gibbs_options,
@@ -41,7 +31,7 @@ if TYPE_CHECKING:
     checkpoint_options,
     output_options,
 )
-def command(session: Session, source: str, format: str | None, input_format: str | None, **options: Any) -> None:
+def command(session: Session, request: Request) -> None:
     """Infer marginals and log Z of a Markov network, exactly or by minimising its Bethe free energy.
 
     \b
@@ -53,25 +43,16 @@ def command(session: Session, source: str, format: str | None, input_format: str
     --observe fixes their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows
     takes a table of evidence and writes a table of marginals.
     """
-    from herdcli.markov.method import Settings
+    from herdcli.cli.network.inputs import load_network
+    from herdcli.cli.network.results import check, output_format
+    from herdcli.cli.ups_infer import evidence_rows, inputs, starts
 
-    form = output_format(session, format, starts.FORMATS)
-    check_text_output(session, "dataset" if options["evidence_rows"] else "beliefs", form)
-    loaded = load_network(session, source, input_format)
-    full: Network = loaded.value
-    network, evidence = observed(session, full, options)
-    warn_of_ignored(session, options)
-    if options["evidence_rows"]:
-        from herdcli.cli.ups_infer.evidence_rows import infer_rows
-
-        infer_rows(session, loaded, network, options)
-        return
-    settings = Settings(**{each.name: options[each.name] for each in fields(Settings) if options.get(each.name) is not None})
-    settings = replace(settings, clamp_sets=clamp_sets(session, full, options["clamp"]))
-    if form == "pr" and settings.algorithm == "gibbs":
-        raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")
-    try:
-        starts.infer(session, loaded, (network, evidence), settings, options | {"format": form})
-    except DataError as error:  # of the network, not of the evidence that was read last
-        error.where = error.where or loaded.name
-        raise
+    form = output_format(session, request.format, FORMATS)
+    check(session, "dataset" if request.evidence_rows else "beliefs", form)
+    loaded = load_network(session, request.source, request.input_format)
+    network, evidence = inputs.observed(session, loaded.value, request)
+    request.warn_of_ignored(session)
+    if request.evidence_rows:
+        evidence_rows.infer_rows(session, loaded, network, request)
+    else:
+        starts.infer(session, loaded, (network, evidence), request)

@@ -1,25 +1,15 @@
-"""What `herd ups-infer` is asked: options of the algorithms, evidence and observed marginals."""
+"""Options of `herd ups-infer`: algorithms and their settings, evidence and observed marginals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import click
 
 from herdcli.cli.frame.options import Parsed
-from herdcli.cli.frame.session import Session
-from herdcli.cli.network.files import load_text
-from herdcli.errors import BadUsage, DataError
-
-if TYPE_CHECKING:
-    from herdcli.markov.model.network import Network
-
-ALGORITHMS = [
-    "junction-tree", "frontier", "enumerate", "bp", "ups", "ups-t", "double-loop", "gbp", "loopy-is", "is-bp", "gis-bp",
-    "mean-field", "structured-mean-field", "tap", "belief-optimization", "gibbs",
-]  # fmt: skip
-AUTO = "auto"
+from herdcli.cli.ups_infer.request import AUTO
+from herdcli.markov.algorithms import ALGORITHMS
 
 
 def _parse_shares(text: str) -> tuple[float, ...]:
@@ -162,83 +152,3 @@ def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
-
-
-def observed(session: Session, full: Network, options: dict[str, Any]) -> tuple[Network, dict[int, int]]:
-    """The network under evidence, observed marginals and likelihoods, and the evidence."""
-    from herdcli.markov.formats import results
-    from herdcli.markov.model import network
-
-    evidence: dict[int, int] = {}
-    if options["evidence"]:
-        session.parameters["evidence"] = "file"  # its content is among the inputs
-        evidence = load_text(session, options["evidence"], "evidence", lambda text: results.read_evidence(text, full))
-    stored = {} if options["ignore_observed"] else full.observations()
-    given = dict(_assignments(full, options["observe"], "--observe"))
-    for i, p in given.items():
-        network.check_marginal(full, i, p)
-    if both := sorted(evidence.keys() & (stored | given).keys()):
-        raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
-    weighed = network.weigh(full, dict(_assignments(full, options["likelihood"], "--likelihood")))
-    return network.condition(network.observe(weighed, stored | given), evidence), evidence
-
-
-def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:
-    """The sets of variables in the file that --clamp names, if it names one."""
-    from herdcli.markov.formats import results
-
-    if clamp in ("auto", "rows", "columns", "rows-columns"):
-        return None
-    session.parameters["clamp"] = "file"  # its content is among the inputs
-    return cast("list[list[int]]", load_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full)))
-
-
-def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Any:
-    """(variable, values) of texts like x3=0.2,0.8."""
-    import numpy as np
-
-    from herdcli.markov.formats import results
-
-    for text in texts:
-        name, equals, values = text.partition("=")
-        try:
-            numbers = np.array([float(value) for value in values.split(",")])
-        except ValueError:
-            raise BadUsage(f"{option} '{text}' is not of the form NAME=NUMBER,NUMBER…") from None
-        i = results.variable(network, name.strip())
-        if len(numbers) != network.cardinality[i] or not equals:
-            raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
-        yield i, numbers
-
-
-FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
-RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
-USERS = {
-    **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
-    "schedule": (AUTO, "bp", "loopy-is"),
-    "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap"),
-    **dict.fromkeys(("damping_kind", "damping_schedule"), (AUTO, "bp", "loopy-is")),
-    "clamp": (AUTO, "ups"),
-    "restarts": RESTARTED,
-    "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
-    "regions": ("double-loop", "gbp"),
-    **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), ("gibbs",)),
-    **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
-    "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),
-}
-
-
-def warn_of_ignored(session: Session, options: dict[str, Any]) -> None:
-    for option, users in USERS.items():
-        if options["algorithm"] not in users:
-            session.ignored(option, f"with --algorithm {options['algorithm']}")
-    if options["algorithm"] == "loopy-is" and options["schedule"] == "checkerboard":
-        raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")
-    if options["restarts"] and options["schedule"] == "checkerboard":
-        raise BadUsage("--schedule checkerboard takes no restarts", hint="--schedule residual")
-    if options["damping"] and options["damping_schedule"]:
-        raise BadUsage("--damping and --damping-schedule exclude each other")
-    if options["damping"] == 0 and not options["damping_schedule"]:
-        session.ignored("damping_kind", "without --damping")
-    elif options["algorithm"] in USERS["schedule"] and options["schedule"] in ("residual", "checkerboard"):
-        raise BadUsage(f"--schedule {options['schedule']} takes no damping", hint="--schedule sequential or parallel")

@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shards
-from herdcli.cli.frame.session import Session
-from herdcli.cli.network.files import output_format, write_text
-from herdcli.cli.ups_infer.options import AUTO, RESTARTED
-from herdcli.errors import BadUsage, NotConverged
+from herdcli.cli.frame import outputs, shards
+from herdcli.cli.frame.request import settings
+from herdcli.cli.network.results import output_format
+from herdcli.cli.ups_infer.inputs import clamp_sets
+from herdcli.cli.ups_infer.request import AUTO, FORMATS, RESTARTED
+from herdcli.errors import BadUsage, DataError, NotConverged
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ups_infer.request import Request
+    from herdcli.iterate import Steppable
     from herdcli.markov.bethe.starts import BeliefsShard
-    from herdcli.markov.method import Result, Settings
+    from herdcli.markov.method import Method, Result, Settings
+    from herdcli.markov.model.beliefs import Beliefs
     from herdcli.markov.model.network import Network
 
-FORMATS = ("hdf5", "mar", "pr")
 
-
-def infer(
-    session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], settings: Settings, options: Mapping[str, Any]
-) -> None:
+def infer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
     """Infer marginals of the conditioned network given with its evidence, and save `beliefs`, marginals as text, or a shard."""
+    from herdcli.markov.method import Settings
+
+    asked = settings(Settings, request, clamp_sets=clamp_sets(session, loaded.value, request.clamp))
+    if output_format(session, request.format, FORMATS) == "pr" and asked.algorithm == "gibbs":
+        raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")
+    try:
+        made = _inferred_units(session, loaded.value, given, asked, request)
+        shards.close(session, made, "starts", finish, loaded, request)
+    except DataError as error:  # of the network, not of the evidence that was read last
+        error.where = error.where or loaded.name
+        raise
+
+
+def _inferred_units(
+    session: Session, full: Network, given: tuple[Network, dict[int, int]], asked: Settings, request: Request
+) -> BeliefsShard:
+    """What came of this run's starts."""
     from herdcli.markov.bethe.starts import BeliefsShard
     from herdcli.markov.model import beliefs
 
     network, evidence = given
-    restarts = options["restarts"] if settings.algorithm in RESTARTED else 0
+    restarts = request.restarts if asked.algorithm in RESTARTED else 0
     if not restarts:
         shards.refuse(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.units(session, restarts + 1, "starts")
-    inferred = _starts(session, network, settings, units) if restarts else [_inferred(session, network, settings)]
-    parts = [
-        beliefs.assemble(loaded.value, evidence, found.nodes, found.cliques, algorithm=name, **found.attributes) for found, name in inferred
-    ]
-    made = BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
-    shards.close(session, made, "starts", finish, loaded, options)
+    inferred = _starts(session, network, asked, units) if restarts else [_inferred(session, network, asked)]
+    parts = [beliefs.assemble(full, evidence, found.nodes, found.cliques, algorithm=name, **found.attributes) for found, name in inferred]
+    return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
 
 
-def finish(session: Session, whole: BeliefsShard, history: Artifact, options: Mapping[str, Any]) -> None:
+def finish(session: Session, whole: BeliefsShard, history: History, request: Request) -> None:
     """Save the best of all starts."""
     from herdcli.markov.bethe.starts import best
 
-    made, form = whole.parts[0], output_format(session, options.get("format"), FORMATS)
+    made, form = whole.parts[0], output_format(session, request.format, FORMATS)
     if len(whole.parts) > 1:
         made = best(whole.parts)
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
@@ -54,64 +70,63 @@ def finish(session: Session, whole: BeliefsShard, history: Artifact, options: Ma
     summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + ("" if made.converged else ", not converged")
     summary += "" if made.algorithm == "gibbs" else f", log Z {made.log_z:.10g}"
     if not made.converged:
-        _not_converged(session, made, options["on_nonconvergence"])
+        _not_converged(session, made, request.on_nonconvergence)
     if form == "hdf5":
-        session.save(made, summary, history=history)
+        outputs.artifact(session, made, summary, history=history)
     else:
         from herdcli.markov.formats import results
 
         text = results.write_mar(made.marginals()) if form == "mar" else results.write_pr(made.log_z)
-        write_text(session, text, summary, form)
+        outputs.text(session, text, summary, form)
 
 
-def _starts(session: Session, network: Network, settings: Settings, units: Sequence[int]) -> list[tuple[Result, str]]:
+def _starts(session: Session, network: Network, asked: Settings, units: Sequence[int]) -> list[tuple[Result, str]]:
     """The results of the starts of these numbers, and the algorithm's name."""
     if session.checkpoint and len(units) > 1:
         raise BadUsage("--restarts takes no checkpoint", hint="a shard of one start does: --shard 1/N with N = R + 1 for --restarts R")
-    return [(_run(session, network, replace(settings, start=k), k == units[0]), settings.algorithm) for k in units]
+    return [(_run(session, network, replace(asked, start=k), k == units[0]), asked.algorithm) for k in units]
 
 
-def _inferred(session: Session, network: Network, settings: Settings) -> tuple[Result, str]:
+def _inferred(session: Session, network: Network, asked: Settings) -> tuple[Result, str]:
     """The result of the algorithm, under `auto` of the first that converges; and its name."""
     from herdcli.artifacts import memory
     from herdcli.markov import algorithms
 
-    tries = [algorithms.Candidate(settings.algorithm, "")]
-    if settings.algorithm == AUTO:
+    tries = [algorithms.Candidate(asked.algorithm, "")]
+    if asked.algorithm == AUTO:
         if session.checkpoint:
             raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
-        tries = algorithms.candidates(network, settings, session.max_memory or memory.default_limit())
+        tries = algorithms.candidates(network, asked, session.max_memory or memory.default_limit())
     for each in tries:
         if each.why:
             session.console.note(f"auto: {each.name}, {each.why}")
-        found = _run(session, network, replace(settings, algorithm=each.name), begun=each.state)
+        found = _run(session, network, replace(asked, algorithm=each.name), made=each.method)
         if found.attributes.get("converged", True):
             break
     return found, each.name
 
 
-def _run(session: Session, network: Network, settings: Settings, first: bool = True, begun: Any = None) -> Result:
-    """One run of one algorithm, from a state that is begun, if there is one."""
+def _run(session: Session, network: Network, asked: Settings, first: bool = True, made: Method | None = None) -> Result:
+    """One run of one algorithm; made: where the choice of it has made it already."""
     from herdcli.markov import algorithms
 
-    method = algorithms.method(network, settings)
+    method = made or algorithms.method(network, asked)
     if method.note and first:
         session.console.note(method.note)
-    init = method.init if begun is None else lambda: begun
-    state = session.iterate(
-        method.step, init, steps=method.steps, until=method.done, label=settings.algorithm, after=partial(algorithms.remaining, method)
-    )
-    size, what = method.bytes_needed(state)
-    session.require_memory(size, what)
-    if settings.algorithm == "junction-tree":
-        session.console.note(what.rstrip(","))
-    found = method.result(state)
+
+    def ended(state: Steppable) -> None:
+        size, what = method.bytes_needed(state)
+        session.require_memory(size, what)
+        if asked.algorithm == "junction-tree":
+            session.console.note(what.rstrip(","))
+
+    found = session.run(method, label=asked.algorithm, after=partial(algorithms.remaining, method), ended=ended)
     if found.warning:
         session.console.warn(f"{found.warning}; --algorithm bp or ups")
     return found
 
 
-def _not_converged(session: Session, made: Any, wanted: str) -> None:
+def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
     message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
     if made.algorithm == "gibbs":
         message = f"the chains of gibbs disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"

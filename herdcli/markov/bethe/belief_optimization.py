@@ -15,7 +15,7 @@ from scipy.special import expit
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts, two_state
 from herdcli.markov.bethe.propagation import bethe_result, memory_of_result
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
@@ -37,8 +37,10 @@ class State:
     step: int
 
 
-class BeliefOptimization:
+class BeliefOptimization(ToTolerance[State, Settings]):
     """`belief-optimization`."""
+
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
@@ -100,10 +102,6 @@ class BeliefOptimization:
         node = self._node(state.logit)
         return bethe.PairBeliefs(node, two_state.nearest(self.graph, self.tables, node)[1].ravel())
 
-    def done(self, state: State) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)"""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
-
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs, or of the dense inverse."""
         return memory_of_result(self.graph, self.settings.linear_response)
@@ -111,4 +109,4 @@ class BeliefOptimization:
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
         response = np.zeros(self.graph.nodes, dtype=np.uint8) if self.settings.linear_response else None
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state), response)
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)

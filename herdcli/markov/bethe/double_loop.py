@@ -19,7 +19,7 @@ import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.bethe import starts
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model import regions
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Factor, Network
@@ -68,8 +68,10 @@ class State:
     step: int
 
 
-class DoubleLoop:
+class DoubleLoop(ToTolerance[State, Settings]):
     """`double-loop` and `gbp`."""
+
+    state = State
 
     def __init__(self, network: Network, settings: Settings, found: Regions | None = None) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
@@ -209,10 +211,6 @@ class DoubleLoop:
             total += float(self.count[each.inner] @ entropy)
         return total
 
-    def done(self, state: State) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)  Without inner regions one step is exact."""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
-
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs."""
         return 4 * state.tables.nbytes, "the beliefs of the regions"
@@ -228,7 +226,7 @@ class DoubleLoop:
                 if i not in nodes:
                     nodes[i] = p.sum(axis=tuple(k for k in range(p.ndim) if k != axis))
         energy = self.free_energy(state)
-        done = self.done(state)
+        done = self.met(state)
         attributes = certificate(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
         marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
         return Result(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.boltzmann import Boltzmann, boltzmann
 from herdcli.markov.model.network import Factor, Network
@@ -76,10 +76,10 @@ def _placed(machine: Boltzmann, rows: int, columns: int) -> Lattice | str:
     return Lattice(machine.b.reshape(shape), right.reshape(shape), below.reshape(shape), machine.constant, held)
 
 
-class LatticePropagation:
+class LatticePropagation(ToTolerance[State, Settings]):
     """`bp` with the checkerboard schedule."""
 
-    note = ""
+    state = State
 
     def __init__(self, network: Network, settings: Settings, found: Lattice) -> None:
         self.network, self.settings, self.lattice = network, settings, found
@@ -100,10 +100,6 @@ class LatticePropagation:
         change = fast.lattice_sweep(state.messages, self.weight, self.bias, True)
         energy = self._beliefs(state.messages)[0] if self.sweeps == 1 else np.nan
         return State(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
-
-    def done(self, state: State) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)"""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs."""
@@ -148,7 +144,7 @@ class LatticePropagation:
             cliques = [(scope, _without_held(scope, p, held)) for scope, p in cliques]
         sweeps = self.sweeps * state.step
         updates = sweeps * int(self._degree().sum())
-        attributes = certificate(energy, self.done(state), sweeps, state.residual, state.free_energy, propagation_updates=updates)
+        attributes = certificate(energy, self.met(state), sweeps, state.residual, state.free_energy, propagation_updates=updates)
         return Result(nodes, cliques, attributes)
 
 

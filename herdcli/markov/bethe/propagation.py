@@ -17,7 +17,7 @@ from herdcli.errors import Diverged
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import starts
 from herdcli.markov.bethe.curvature import covariance
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
@@ -48,8 +48,10 @@ class Run(Protocol):
     step: int
 
 
-class BeliefPropagation:
+class BeliefPropagation(ToTolerance[State, Settings]):
     """`bp` and `loopy-is` on the pairwise reduction of a network."""
+
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
@@ -113,9 +115,9 @@ class BeliefPropagation:
     def _check(self, bad: int) -> None:
         refuse_zero_message(self.network, self.graph, bad)
 
-    def done(self, state: State) -> bool:
+    def met(self, state: State) -> bool:
         """Is the residual at the tolerance?  (NaN is not.)"""
-        return self.graph.edges == 0 or (bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance))
+        return self.graph.edges == 0 or super().met(state)
 
     def beliefs(self, state: State) -> bethe.PairBeliefs:
         """Beliefs of the present messages."""
@@ -128,7 +130,7 @@ class BeliefPropagation:
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state), response)
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
 
 
 def memory_of_result(graph: Pairwise, linear_response: bool) -> tuple[int, str]:

@@ -13,7 +13,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe import propagation
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
 from herdcli.schema import Array
@@ -28,8 +28,10 @@ class State(propagation.State):
     potential: Array | None = None
 
 
-class ScalingByPropagation:
+class ScalingByPropagation(ToTolerance[State, Settings]):
     """`is-bp` and `gis-bp` on the pairwise reduction of a network."""
+
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
@@ -88,10 +90,6 @@ class ScalingByPropagation:
         offset = self.graph.node_offset
         return max((float(np.abs(node[offset[i] : offset[i + 1]] - p).max()) for i, p in self.observed.items()), default=0.0)
 
-    def done(self, state: State) -> bool:
-        """Do all observed marginals hold, with converged messages?  (NaN does not.)"""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
-
     def beliefs(self, state: State) -> bethe.PairBeliefs:
         """Beliefs of the present messages and potentials."""
         return bethe.beliefs(self._scaled(state), state.messages, self.free, self.nothing)
@@ -102,4 +100,4 @@ class ScalingByPropagation:
 
     def result(self, state: State) -> Result:
         """Beliefs, and the Bethe free energy of the unscaled potentials."""
-        return propagation.bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state))
+        return propagation.bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state))

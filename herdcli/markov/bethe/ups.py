@@ -20,7 +20,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, feasible, newton, starts, two_state
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.propagation import State, bethe_result, forward_and_back, memory_of_result, reduction_note, refuse_zero_message
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
 from herdcli.schema import Array
@@ -46,8 +46,10 @@ class UPSState(State):
     clamped: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
-class UPS:
+class UPS(ToTolerance[UPSState, Settings]):
     """`ups` on the pairwise reduction of a network."""
+
+    state = UPSState
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
@@ -185,9 +187,9 @@ class UPS:
         fixed[state.clamped] = 1
         return bethe.beliefs(self.graph, state.messages, fixed, state.pending if len(state.pending) else self.target)
 
-    def done(self, state: UPSState) -> bool:
+    def met(self, state: UPSState) -> bool:
         """Is the residual at the tolerance?  (NaN is not.)"""
-        return self.graph.edges == 0 or (bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance))
+        return self.graph.edges == 0 or super().met(state)
 
     def bytes_needed(self, state: UPSState) -> tuple[int, str]:
         """Of the beliefs, or of the dense inverse."""
@@ -196,7 +198,7 @@ class UPS:
     def result(self, state: UPSState) -> Result:
         """Beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
-        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.done(state), response)
+        return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)
 
 
 def _improved(before: UPSState, after: UPSState, noise: float) -> bool:

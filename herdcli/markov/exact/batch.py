@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import MOST_AXES, Factor, Network, build, reduced
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
@@ -55,11 +57,13 @@ class RowsShard(Shard):
     rest: Columns | None = None
 
 
-class Batch:
+class Batch(Stepwise[State]):
     """Evidence (rows, columns) as states, −1 where there is none, of some variables; a step is a block of rows.
 
     count  blocks of all rows.  own  numbers of those to be done, all unless a part is taken.
     """
+
+    state = State
 
     def __init__(self, network: Network, variables: list[int], evidence: Array, *, orders: int, seed: int) -> None:
         self.network, self.variables, self.evidence = network, variables, evidence
@@ -75,11 +79,17 @@ class Batch:
         self.rows = max(1, min(len(evidence), int(BLOCK / self.cells)))
         self.count = -(-len(evidence) // self.rows)
         self.own: Sequence[int] = range(self.count)
+        self.steps = self.count
 
-    @property
-    def steps(self) -> int:
-        """A step is a block."""
-        return len(self.own)
+    def part(self, own: Sequence[int]) -> Batch:
+        """The same for these blocks alone."""
+        made = copy(self)
+        made.own, made.steps = own, len(own)
+        return made
+
+    def memory(self) -> int:
+        """Bytes of the tables of a block of rows."""
+        return self.bytes_needed()[0]
 
     def bytes_needed(self) -> tuple[int, str]:
         """Of the tables of a block of rows."""
@@ -133,14 +143,10 @@ class Batch:
             state.marginals[rows, offset[i] : offset[i + 1]] = (p / p.sum(axis=0)).T
             state.log_z[rows] = np.log(p.sum(axis=0)) + top
 
-    def answers(self, state: State) -> list[Answers]:
+    def result(self, state: State) -> list[Answers]:
         """The finished blocks one by one."""
         cuts = [self.rows * (place + 1) for place in range(self.steps - 1)]
         return [Answers(*parts) for parts in zip(np.split(state.marginals, cuts), np.split(state.log_z, cuts), strict=True)]
-
-    def done(self, state: State) -> bool:
-        """After the last block."""
-        return False
 
 
 def _impossible(row: int) -> NegativeResult:

@@ -22,7 +22,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, Stepwise
 from herdcli.markov.model import grids
 from herdcli.markov.model.network import Factor, Network
 from herdcli.schema import Array
@@ -98,10 +98,10 @@ def find(network: Network) -> Lattice | str:
     return Lattice(network.cardinality[place], place, single, above, left, constant)
 
 
-class Frontier:
+class Frontier(Stepwise[State]):
     """`frontier`: a step is a row, forward and then back."""
 
-    note = ""
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         found = find(network)
@@ -230,10 +230,6 @@ class Frontier:
         state.single[r, c, :states] = pair.sum(axis=0)
         state.left[r, c, : len(pair), :states] = pair
         state.above[r, c, : len(up), :states] = up
-
-    def done(self, state: State) -> bool:
-        """Only after the way back."""
-        return False
 
     def result(self, state: State) -> Result:
         """All marginals and log Z."""

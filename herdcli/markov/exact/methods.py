@@ -4,39 +4,51 @@ from __future__ import annotations
 
 import math
 import time
+from copy import copy
 
 import numpy as np
 
 from herdcli.markov.exact import elimination, enumeration, junction_tree
 from herdcli.markov.exact.elimination import Search
 from herdcli.markov.exact.enumeration import State
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, Stepwise, ToTolerance
 from herdcli.markov.model.beliefs import Trace
 from herdcli.markov.model.network import Network
 
 TRIAL = 1 << 18  # cells
 
 
-class JunctionTree:
+class JunctionTree(Stepwise[Search]):
     """The steps look for an elimination order; the result propagates over the cliques of the best one."""
 
-    note = ""
+    state = Search
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.orders
         self.graph = elimination.moral_graph(network)
+        self.begun: Search | None = None
 
     def init(self) -> Search:
-        """No order yet."""
-        return elimination.begin(self.network)
+        """No order yet, or those that were found before."""
+        return elimination.begin(self.network) if self.begun is None else self.begun
+
+    def searched(self, state: Search) -> JunctionTree:
+        """The same, from orders that are found."""
+        made = copy(self)
+        made.begun = state
+        return made
 
     def step(self, state: Search) -> Search:
         """One more randomised run."""
         return elimination.step(self.network, self.graph, self.settings.seed, state)
 
-    def done(self, state: Search) -> bool:
+    def met(self, state: Search) -> bool:
         """A forest cannot be improved, and where two runs were hopeless the others will be."""
         return (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete)
+
+    def figure(self, state: Search) -> str:
+        """The size of the best tree so far."""
+        return f"treewidth {state.width}" if state.complete else ""
 
     def bytes_needed(self, state: Search) -> tuple[int, str]:
         """Of the tables; for the line that refuses and for the line that is told before the work."""
@@ -63,10 +75,10 @@ class JunctionTree:
         return Result(junction_tree.node_marginals(self.network, found), cliques, attributes)
 
 
-class Enumerate:
+class Enumerate(ToTolerance[State, Settings]):
     """The joint table; with observed marginals the steps are sweeps of proportional fitting."""
 
-    note = ""
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings = network, settings
@@ -80,10 +92,6 @@ class Enumerate:
         """One sweep over the observed marginals."""
         return enumeration.step(self.network, state)
 
-    def done(self, state: State) -> bool:
-        """Did every observed marginal hold before the last sweep?"""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
-
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Temporary copies of the joint table."""
         return 4 * state.joint.nbytes, "the joint table"
@@ -94,6 +102,6 @@ class Enumerate:
         residual = float(state.residual[-1]) if len(state.residual) else 0.0
         trace = Trace(state.residual, np.full(len(state.residual), np.nan))
         scalings = len(self.network.observations()) * state.step
-        converged = self.steps == 0 or self.done(state)
+        converged = self.steps == 0 or self.met(state)
         attributes = {"log_z": log_z, "free_energy": -log_z, "iterations": state.step, "residual": residual, "trace": trace}
         return Result(nodes, cliques, attributes | {"converged": converged, "scaling_updates": scalings})

@@ -22,7 +22,8 @@ from herdcli.markov.exact import cliques
 from herdcli.markov.exact.cliques import Layout, Scope
 from herdcli.markov.learning.ipf import impossible, scaled
 from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_base
-from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem, maximal
 from herdcli.schema import Array
 
@@ -86,8 +87,10 @@ def plaquettes(problem: Problem) -> list[Scope] | None:
     return [tuple(square) for square in squares.tolist()] if inside else None
 
 
-class ClusterVariation:
+class ClusterVariation(Sized, ToTolerance[State, Settings]):
     """`cvm`, and `loopy-is` with --double-loop: a step is an outer iteration."""
+
+    state = State
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -177,13 +180,9 @@ class ClusterVariation:
         terms = _p_log_p(state.values[start:]) * np.repeat(self.weight, sizes)
         return -float(_p_log_p(state.tables).sum()) - float(terms.sum())
 
-    def done(self, state: State) -> bool:
-        """Do the regions agree, hold the marginals, and stay where they were?"""
-        return reached(state.residual, self.settings.tolerance)
-
     def result(self, state: State) -> Learned:
         """The factors."""
-        return scaled(self.problem, self.layout, state, self.done(state))
+        return scaled(self.problem, self.layout, state, self.met(state))
 
 
 def _p_log_p(p: Array) -> Array:

@@ -12,7 +12,8 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem
 from herdcli.schema import Array
 
@@ -82,10 +83,10 @@ class State:
     step: int
 
 
-class FeatureScaling:
+class FeatureScaling(Sized, ToTolerance[State, Settings]):
     """`gis` and `iis`: all parameters at once, by exact expectations."""
 
-    note = ""
+    state = State
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -97,7 +98,10 @@ class FeatureScaling:
                       for c, f in zip(problem.clusters, self.parameters.features, strict=True)]  # fmt: skip
         self.largest = float(sum(total.max() for total in self.total))
         self.constant = all(np.ptp(total) == 0 for total in self.total)
-        self.bytes_needed = self.expect.bytes_needed
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the junction tree."""
+        return self.expect.bytes_needed()
 
     def init(self) -> State:
         """P0."""
@@ -140,11 +144,7 @@ class FeatureScaling:
         change: Array = np.where(np.isneginf(wanted), -np.inf, np.array(found))
         return change
 
-    def done(self, state: State) -> bool:
-        """Did every expectation hold before the last update?"""
-        return reached(state.residual, self.settings.tolerance)
-
     def result(self, state: State) -> Learned:
         """The factors."""
         counts = (state.step * len(self.problem.clusters), 0)
-        return Learned(self.parameters.factors(state.theta), self.done(state), state.step, state.residual, counts)
+        return Learned(self.parameters.factors(state.theta), self.met(state), state.step, state.residual, counts)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.markov.learning.features import Exact, Parameters
-from herdcli.markov.learning.learners import Learned, Settings, no_residual
+from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.method import Stepwise
 from herdcli.markov.model.conditionals import Conditionals, conditionals
 from herdcli.markov.model.constraints import Problem
 from herdcli.numerics import lbfgs
@@ -38,10 +39,10 @@ class Sampled:
     step: int
 
 
-class _Smooth:
+class _Smooth(Sized, Stepwise[Descent]):
     """Minimisation by L-BFGS; subclasses say what `objective` is."""
 
-    note = ""
+    state = Descent
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -60,9 +61,13 @@ class _Smooth:
         now = lbfgs.descend(self.objective, state.now)
         return Descent(now, np.append(state.residual, np.abs(now.gradient).max()), state.step + 1)
 
-    def done(self, state: Descent) -> bool:
+    def met(self, state: Descent) -> bool:
         """Is the gradient at the tolerance, or is rounding all that is left?"""
         return self.converged(state) or state.now.stuck
+
+    def figure(self, state: Descent) -> str:
+        """The objective, and the largest slope that is left of it."""
+        return f"objective {state.now.value:.6g}, gradient {state.residual[-1]:.3g}"
 
     def converged(self, state: Descent) -> bool:
         """Is the gradient at the tolerance?  (NaN is not.)"""
@@ -79,7 +84,10 @@ class ExactGradient(_Smooth):
     def __init__(self, problem: Problem, settings: Settings) -> None:
         super().__init__(problem, settings)
         self.expect = Exact(problem, settings)
-        self.bytes_needed = self.expect.bytes_needed
+
+    def bytes_needed(self) -> tuple[int, str]:
+        """Of the junction tree."""
+        return self.expect.bytes_needed()
 
     def objective(self, theta: Array) -> tuple[float, Array]:
         """log Z − θ·target + ½ penalty |θ|²."""
@@ -134,10 +142,10 @@ def _with_base(problem: Problem) -> tuple[Conditionals, list[Array]]:
     return conditionals(problem.cardinality, scopes), fixed
 
 
-class SampledGradient:
+class SampledGradient(Sized, Stepwise[Sampled]):
     """`gradient` with chains: θ rises by rate·(target − mean over chains); the rate falls to 0, θ is averaged over the second half."""
 
-    note = ""
+    state = Sampled
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -180,9 +188,9 @@ class SampledGradient:
         state.residual = np.append(state.residual, np.abs(gradient).max())
         return state
 
-    def done(self, state: Sampled) -> bool:
-        """Only after all updates."""
-        return False
+    def figure(self, state: Sampled) -> str:
+        """The largest sampled slope."""
+        return f"gradient {state.residual[-1]:.3g}"
 
     def result(self, state: Sampled) -> Learned:
         """The factors of the mean."""

@@ -36,7 +36,7 @@ def induced(
     added: list[tuple[int, int, float]] = []
     while len(added) < count:
         model = IterativeScaling(problem, chosen)
-        state = iterate.run(model.step, model.init(), steps=model.steps, until=model.done)
+        state = iterate.run(model.step, model.init(), until=model.done)
         gain = gains(empirical, pair_marginals(model, state))
         for cluster in problem.clusters:
             gain[np.ix_(cluster.scope, cluster.scope)] = 0.0

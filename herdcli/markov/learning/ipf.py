@@ -19,8 +19,9 @@ from herdcli import fast
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration, junction_tree
 from herdcli.markov.exact.cliques import CliqueGraph, Layout, depth_first
-from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.learning.tilting import tilt
+from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem
 from herdcli.markov.model.network import MOST_AXES
 from herdcli.schema import Array
@@ -40,10 +41,10 @@ class State:
     step: int
 
 
-class IterativeScaling:
+class IterativeScaling(Sized, ToTolerance[State, Settings]):
     """`ipf`, `effective-ipf` and `ups-jt`: a step is a sweep over all clusters."""
 
-    note = ""
+    state = State
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -129,13 +130,9 @@ class IterativeScaling:
         state.tables[table] *= ratio[cell]
         return float(np.abs(flat @ p - cluster.target).max())
 
-    def done(self, state: State) -> bool:
-        """Did every marginal hold before the last sweep?"""
-        return reached(state.residual, self.settings.tolerance)
-
     def result(self, state: State) -> Learned:
         """The factors."""
-        return scaled(self.problem, self.layout, state, self.done(state))
+        return scaled(self.problem, self.layout, state, self.met(state))
 
 
 class _Scaled(Protocol):

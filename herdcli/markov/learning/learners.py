@@ -1,33 +1,19 @@
-"""The one table of learning algorithms, their settings, and what each of them is to the loop that runs it."""
+"""Settings of learning, what every learning algorithm is to the loop that runs it, and which of them takes a problem."""
 
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from herdcli.algorithm import Algorithm
 from herdcli.errors import BadUsage
+from herdcli.markov.learning.table import ALGORITHMS, NEEDS_ROWS, NO_BASE, NO_FEATURES
 from herdcli.markov.model.constraints import Problem
 from herdcli.schema import Array
-
-# name -> module.attribute: makes a Learner of (problem, settings)
-ALGORITHMS: dict[str, str] = {
-    "ups-jt": "herdcli.markov.learning.ipf.IterativeScaling",
-    "effective-ipf": "herdcli.markov.learning.ipf.IterativeScaling",
-    "ipf": "herdcli.markov.learning.ipf.IterativeScaling",
-    "loopy-is": "herdcli.markov.learning.loopy_scaling.loopy_scaling",
-    "cvm": "herdcli.markov.learning.cvm.ClusterVariation",
-    "gis": "herdcli.markov.learning.features.FeatureScaling",
-    "iis": "herdcli.markov.learning.features.FeatureScaling",
-    "gradient": "herdcli.markov.learning.gradient.gradient",
-    "pseudo-likelihood": "herdcli.markov.learning.gradient.PseudoLikelihood",
-    "linear-response": "herdcli.markov.learning.response.LinearResponse",
-}
-NEEDS_ROWS = {"pseudo-likelihood"}
-NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
-NO_BASE = {"linear-response"}
 
 
 @dataclass(frozen=True)
@@ -70,23 +56,31 @@ class Learned:
     counts: tuple[int, int] = (0, 0)
 
 
-class Learner(Protocol):
+class Sized(ABC):
+    """A learner that knows what `init` will need."""
+
+    @abstractmethod
+    def bytes_needed(self) -> tuple[int, str]:
+        """What `init` will need, and for what."""
+
+    def memory(self) -> int:
+        """Bytes that `init` will need."""
+        return self.bytes_needed()[0]
+
+
+class Learner(Algorithm[Any, Learned], Protocol):
     """One algorithm on one problem."""
 
     steps: int
     note: str  # a line for the user before the work begins, "" for none
 
-    def init(self) -> Any: ...
-
-    def step(self, state: Any) -> Any: ...
-
-    def done(self, state: Any) -> bool: ...
+    def met(self, state: Any) -> bool:
+        """Whether its criterion is met."""
+        ...
 
     def bytes_needed(self) -> tuple[int, str]:
         """What `init` will need, and for what."""
         ...
-
-    def result(self, state: Any) -> Learned: ...
 
 
 def learner(problem: Problem, settings: Settings) -> Learner:
@@ -101,11 +95,6 @@ def learner(problem: Problem, settings: Settings) -> Learner:
     module, _, attribute = ALGORITHMS[name].rpartition(".")
     made: Learner = getattr(importlib.import_module(module), attribute)(problem, settings)
     return made
-
-
-def reached(residual: Array, tolerance: float) -> bool:
-    """Is the last residual at the tolerance?  (NaN is not.)"""
-    return bool(len(residual)) and bool(residual[-1] <= tolerance)
 
 
 def no_residual() -> Array:

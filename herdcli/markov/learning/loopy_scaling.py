@@ -19,7 +19,8 @@ from herdcli.markov.exact.cliques import Layout
 from herdcli.markov.learning.cvm import ClusterVariation
 from herdcli.markov.learning.ipf import impossible, scaled
 from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_base
-from herdcli.markov.learning.learners import Learned, Settings, no_residual, reached
+from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem
 from herdcli.schema import Array
 
@@ -39,8 +40,10 @@ class State:
     step: int
 
 
-class LoopyScaling:
+class LoopyScaling(Sized, ToTolerance[State, Settings]):
     """`loopy-is`: a step is a sweep over all clusters."""
+
+    state = State
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem, self.settings, self.steps = problem, settings, settings.iterations
@@ -99,13 +102,9 @@ class LoopyScaling:
             raise impossible(self.problem, int(self.order[bad]))
         return State(state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1)
 
-    def done(self, state: State) -> bool:
-        """Did every marginal hold before its scaling in the last sweep?"""
-        return reached(state.residual, self.settings.tolerance)
-
     def result(self, state: State) -> Learned:
         """The factors."""
-        return scaled(self.problem, self.layout, state, self.done(state))
+        return scaled(self.problem, self.layout, state, self.met(state))
 
 
 def loopy_scaling(problem: Problem, settings: Settings) -> ClusterVariation | LoopyScaling:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.markov.learning.learners import Learned, Settings, no_residual
+from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
+from herdcli.markov.method import Stepwise
 from herdcli.markov.model.constraints import Problem
 from herdcli.schema import Array
 
@@ -28,10 +29,10 @@ class State:
     step: int
 
 
-class LinearResponse:
+class LinearResponse(Sized, Stepwise[State]):
     """`linear-response` on the marginals of all pairs."""
 
-    note, steps = "", 1
+    state, steps = State, 1
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         self.problem = problem
@@ -69,10 +70,6 @@ class LinearResponse:
         b = np.log(m / (1 - m)) - W @ m + np.diag(W) / 2
         np.fill_diagonal(W, 0.0)
         return State(W, b, 1)
-
-    def done(self, state: State) -> bool:
-        """After the one step."""
-        return False
 
     def result(self, state: State) -> Learned:
         """A factor e^{W x_i x_j} for each pair; the first pair of each unit carries its bias."""

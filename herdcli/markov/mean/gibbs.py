@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from herdcli.errors import BadUsage
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, Stepwise
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Factor, Network
 from herdcli.rng import Stream, generator
@@ -32,10 +32,10 @@ class State:
     step: int
 
 
-class Gibbs:
+class Gibbs(Stepwise[State]):
     """`gibbs`: a step is a sweep."""
 
-    note = ""
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
@@ -72,10 +72,6 @@ class Gibbs:
             state.pair += np.einsum("pc,pc->p", state.x[self.pairs[:, 0]], state.x[self.pairs[:, 1]])
         state.step += 1
         return state
-
-    def done(self, state: State) -> bool:
-        """Only after all sweeps."""
-        return False
 
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the means."""

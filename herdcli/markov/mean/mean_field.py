@@ -15,7 +15,7 @@ from scipy.sparse import diags
 from scipy.special import expit
 
 from herdcli.markov.bethe import starts
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Factor, Network
@@ -32,8 +32,10 @@ class State:
     step: int
 
 
-class MeanField:
+class MeanField(ToTolerance[State, Settings]):
     """`mean-field` and `tap`."""
+
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
@@ -66,10 +68,6 @@ class MeanField:
         entropy = sum(float(np.sum(p * np.log(np.where(p > 0, p, 1.0)))) for p in (m, 1 - m))
         return float(energy + entropy - self.machine.constant)
 
-    def done(self, state: State) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)"""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
-
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the dense inverse."""
         free = int((~self.machine.held).sum())
@@ -84,7 +82,7 @@ class MeanField:
         energy = self.free_energy(m)
         warning = self._outside(m) if self.settings.algorithm == "tap" else ""
         covariance = self.covariance(m) if self.settings.linear_response else None
-        attributes = certificate(energy, self.done(state), state.step, state.residual, state.free_energy, covariance=covariance)
+        attributes = certificate(energy, self.met(state), state.step, state.residual, state.free_energy, covariance=covariance)
         return Result(nodes, cliques, attributes, warning)
 
     def _outside(self, m: Array) -> str:

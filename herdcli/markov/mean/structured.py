@@ -22,7 +22,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov.bethe import clamp, starts
 from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.propagation import memory_of_result
-from herdcli.markov.method import Result, Settings
+from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
@@ -43,8 +43,10 @@ class State:
     step: int
 
 
-class StructuredMeanField:
+class StructuredMeanField(ToTolerance[State, Settings]):
     """`structured-mean-field`."""
+
+    state = State
 
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
@@ -132,10 +134,6 @@ class StructuredMeanField:
             logs = np.log(state.node) - np.bincount(bethe.places(self.graph), np.log(state.messages), len(state.node))
         return replace(self.graph, potential=np.exp(np.where(np.isnan(logs), -np.inf, logs)))
 
-    def done(self, state: State) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)  Where no edge is cut one sweep is exact."""
-        return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
-
     def bytes_needed(self, state: State) -> tuple[int, str]:
         """Of the beliefs."""
         return memory_of_result(self.graph, False)
@@ -145,7 +143,7 @@ class StructuredMeanField:
         energy, found = self._energy(state)
         nodes, cliques = bethe.to_network(self.graph, found, self.network.cardinality)
         cliques += [((i, j), np.outer(nodes[i], nodes[j])) for i, j in self.cut_ends]
-        done = self.done(state)
+        done = self.met(state)
         attributes = certificate(energy, done, state.step, state.residual, state.free_energy, propagation_updates=state.updates)
         return Result(nodes, cliques, attributes)
 

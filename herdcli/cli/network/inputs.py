@@ -1,24 +1,37 @@
-"""Networks and texts that belong to them, from files, stdin and compressed wrappings; and networks as text to -o."""
+"""Networks and texts that belong to them, from files, stdin and compressed wrappings."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
-import click
-
-from herdcli.artifacts import Artifact, check_output, memory, publish, sniff
-from herdcli.artifacts.inputs import Source, open_source
-from herdcli.artifacts.wording import readable
+from herdcli.artifacts import Artifact, sniff
 from herdcli.cli.frame.columns import variables_by_name
-from herdcli.cli.frame.session import Session
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.cli.network.options import TEXT_FORMATS
+from herdcli.cli.network.request import MADE, USED_BY
+from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
+    from herdcli.artifacts.inputs import Source
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.network.request import Request
+    from herdcli.markov.model.beliefs import Beliefs
     from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
 
-TEXT_FORMATS = ("uai", "fg", "bif")
-FORMATS = ("hdf5", *TEXT_FORMATS)
+T = TypeVar("T")
+
+
+def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
+    """The network that is read, with its file, or made from the seed."""
+    if request.structure == "convert":
+        found = load_network(session, request.source, request.input_format)
+        return found.value, found
+    from herdcli.markov.model import generate
+
+    known = {name: getattr(request, name) for name in (*USED_BY, *MADE)}
+    return generate.make(request.structure, **known), None
 
 
 def load_network(session: Session, path: str, input_format: str | None) -> Artifact:
@@ -26,8 +39,7 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
     from herdcli.markov.formats import networks as formats
     from herdcli.markov.model import network
 
-    _refuse_stdin_twice(session, path)
-    with open_source(path, limit=session.max_memory or memory.default_limit()) as source:
+    with session.opened(path) as source:
         form = input_format or sniff.network_text(source.head, source.name)
         if form in TEXT_FORMATS:
             found = _parsed(session, source, "network", lambda text: formats.read(text, form), "network")
@@ -41,7 +53,7 @@ def load_network(session: Session, path: str, input_format: str | None) -> Artif
     return found
 
 
-def load_like(session: Session, path: str, names: Any, count: int) -> Network:
+def load_like(session: Session, path: str, names: list[str] | None, count: int) -> Network:
     """A network whose variables are matched by name with those of another one."""
     from herdcli.markov.model.network import reordered
 
@@ -51,21 +63,14 @@ def load_like(session: Session, path: str, names: Any, count: int) -> Network:
     return network
 
 
-def load_text(session: Session, path: str, role: str, parse: Any) -> Any:
+def load_text(session: Session, path: str, role: str, parse: Callable[[str], T]) -> T:
     """What `parse` makes of the text of a file; errors name the file."""
-    _refuse_stdin_twice(session, path)
-    with open_source(path, limit=session.max_memory or memory.default_limit()) as source:
-        return _parsed(session, source, role, parse, "text").value
+    with session.opened(path) as source:
+        found: T = _parsed(session, source, role, parse, "text").value
+    return found
 
 
-def _refuse_stdin_twice(session: Session, path: str) -> None:
-    if path == "-" and any(artifact.name == "stdin" for artifact in session.inputs.values()):
-        raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
-
-
-def _parsed(session: Session, source: Source, role: str, parse: Any, kind: str) -> Artifact:
-    from dataclasses import replace
-
+def _parsed(session: Session, source: Source, role: str, parse: Callable[[str], object], kind: str) -> Artifact:
     with source.reader() as stream:
         raw = stream.read()
     try:
@@ -82,8 +87,6 @@ def _parsed(session: Session, source: Source, role: str, parse: Any, kind: str) 
 
 def _artifact(session: Session, source: Source, path: str) -> Artifact:
     """A sealed network; a stream is drained first and keeps its name."""
-    from dataclasses import replace
-
     if source.regular:
         return session.load(path, "network", kinds={"network"})
     with source.file() as drained:
@@ -100,8 +103,6 @@ def against(session: Session, artifact: Artifact, reference: str | None) -> Arti
     """Beliefs beside the marginals of a reference (.MAR text, or beliefs), networks beside a network; the others as they are."""
     if reference is None or artifact.kind not in ("beliefs", "network"):
         return artifact
-    from dataclasses import replace
-
     from herdcli.evaluation.beliefs import Compared
     from herdcli.evaluation.network import Beside
 
@@ -112,11 +113,10 @@ def against(session: Session, artifact: Artifact, reference: str | None) -> Arti
     return replace(artifact, value=Compared(artifact.value, marginals, log_z))
 
 
-def _reference(session: Session, path: str, beliefs: Any) -> tuple[list[Any], float | None]:
+def _reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list[Array], float | None]:
     from herdcli.markov.formats import results
 
-    _refuse_stdin_twice(session, path)
-    with open_source(path, limit=session.max_memory or memory.default_limit()) as source:
+    with session.opened(path) as source:
         if source.head.lstrip().startswith(b"MAR"):
             return _parsed(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
@@ -125,41 +125,3 @@ def _reference(session: Session, path: str, beliefs: Any) -> tuple[list[Any], fl
     known, marginals = found.value, found.value.marginals()
     order = variables_by_name(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)
     return marginals if order is None else [marginals[i] for i in order], known.log_z
-
-
-def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]) -> str:
-    """The format of -o: as asked, by its suffix, else hdf5."""
-    suffix = Path(session.output).suffix.lower().removeprefix(".")
-    return wanted or (suffix if suffix in choices else "hdf5")
-
-
-def check_text_output(session: Session, kind: str, form: str) -> None:
-    """Refuse an output that cannot be made, before any work is done."""
-    if form == "hdf5" or session.shard is not None:
-        session.check_output(kind, None if form == "hdf5" else form)
-    else:
-        check_output(session.output, "dataset", format="csv", clobber=session.clobber)  # as for any text
-
-
-def write_network(session: Session, value: Network, summary: str, form: str, history: Artifact | None = None) -> None:
-    """A network as an artifact, or as UAI, .fg or BIF text."""
-    from herdcli.markov.formats import networks as formats
-
-    if form == "hdf5":
-        session.save(value, summary, history=history)
-        return
-    write_text(session, formats.write(value, form), summary, form)
-
-
-def write_text(session: Session, text: str, summary: str, form: str) -> None:
-    """A text to -o, whole or not at all, and the closing line."""
-    with publish(session.output, clobber=session.clobber, binary=False) as target:
-        target.write_text(text, encoding="utf-8")
-    session.console.note(f"{summary}, {session.console.elapsed():.1f} s → {form} {readable(len(text.encode()))}")
-
-
-def network_format_option(command: Any) -> Any:
-    """--input-format of commands that read networks."""
-    return click.option(
-        "--input-format", type=click.Choice(FORMATS), default=None, help="Read the network as this.  [default: told by its content]"
-    )(command)

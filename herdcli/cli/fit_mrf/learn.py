@@ -1,0 +1,96 @@
+"""The run of `herd fit-mrf`: the pairs it adds, the learning, and the network with its record; the learning is in herdcli.markov."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.cli.fit_mrf.inputs import regions
+from herdcli.cli.frame.request import settings
+from herdcli.cli.network.results import write_network
+from herdcli.errors import DataError, NotConverged
+
+if TYPE_CHECKING:
+    from herdcli.cli.fit_mrf.inputs import Inputs
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.learning.learners import Learned, Learner, Settings
+
+
+def learn(session: Session, inputs: Inputs, request: Request, form: str) -> None:
+    """Learn the factors of the problem, and save the network."""
+    from herdcli.markov.learning import learners
+
+    asked = settings(learners.Settings, request, regions=regions(session, inputs.problem, request))
+    if request.induce:
+        inputs = _induced(session, inputs, asked, request)
+    _say_zeros(session, inputs)
+    learner = learners.learner(inputs.problem, asked)
+    _require_memory(session, learner)
+    _save(session, inputs, asked, session.run(learner, label=asked.algorithm), request, form)
+
+
+def _require_memory(session: Session, learner: Learner) -> None:
+    """Refuse what is too large, else tell how large it is."""
+    size, what = learner.bytes_needed()
+    try:
+        session.require_memory(size, what)
+    except DataError as error:
+        error.hint = "--algorithm loopy-is, cvm and pseudo-likelihood need no junction tree" if "treewidth" in what else error.hint
+        raise
+    for line in (learner.note, what.rstrip(",") if "treewidth" in what else ""):
+        if line:
+            session.console.note(line)
+
+
+def _induced(session: Session, inputs: Inputs, asked: Settings, request: Request) -> Inputs:
+    """The problem with --induce pairs more."""
+    from herdcli.artifacts import memory
+    from herdcli.markov.learning import induction
+
+    assert inputs.pairs is not None
+    limit = session.max_memory or memory.default_limit()
+    with session.console.progress("inducing") as progress:
+        problem, added = induction.induced(inputs.problem, inputs.pairs, request.induce, asked, request.smoothing, limit, progress=progress)
+    if added:
+        (i, j, first), (*_, last) = added[0], added[-1]
+        a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))
+        session.console.note(f"{len(added)} pairs added, the first {a} and {b}; gains from {first:.3g} to {last:.3g} nats a row")
+    if len(added) < request.induce:
+        session.console.warn(f"only {len(added)} pairs could be added: no other gains, or none fits into memory")
+    return replace(inputs, problem=problem)
+
+
+def _say_zeros(session: Session, inputs: Inputs) -> None:
+    given = [cluster.target for cluster in inputs.problem.clusters if cluster.features is None]
+    zeros = sum(int((target == 0).sum()) for target in given)
+    if zeros and inputs.problem.rows is not None:
+        cells = sum(target.size for target in given)
+        session.console.note(
+            f"{zeros} of {cells} states of clusters are in no training row and get probability 0 (--smoothing 1 avoids it)"
+        )
+
+
+def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, request: Request, form: str) -> None:
+    from herdcli.artifacts import memory
+    from herdcli.markov.learning import fitted
+
+    problem = inputs.problem
+    made = problem.network(learned.factors)
+    likelihood = float("nan") if problem.rows is None else fitted.log_likelihood(
+        made, problem.rows.x, problem.rows.weight, session.max_memory or memory.default_limit()
+    )  # fmt: skip
+    fit = fitted.record(
+        problem, learned, asked.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,
+        holdout=inputs.holdout, holdout_split=inputs.holdout_split,
+    )  # fmt: skip
+    if not learned.converged:
+        message = f"{asked.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
+        single = asked.algorithm == "loopy-is" and not asked.double_loop
+        hint = "--double-loop always converges" if single else "--smoothing 1 helps where marginals are zero; else raise --iterations"
+        if request.on_nonconvergence == "error":
+            raise NotConverged(message, hint=hint)
+        session.console.warn(f"{message}; {hint}")
+    told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats a row"
+    summary = f"{made.count} variables, {len(learned.factors)} clusters, {asked.algorithm}, {learned.iterations} iterations{told}"
+    write_network(session, replace(made, fit=fit if form == "hdf5" else None), summary, form, inputs.history)

@@ -1,0 +1,68 @@
+"""What a user asks of `herd fit-mrf`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.request import unrecorded
+from herdcli.markov.learning.table import ALGORITHMS
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+USERS = {
+    **dict.fromkeys(("sweeps", "chains", "learning_rate", "expectations"), ("gradient",)),
+    "penalty": ("gradient", "pseudo-likelihood"),
+    "damping": ("loopy-is",),
+    **dict.fromkeys(("max_clique", "regions"), ("loopy-is", "cvm")),
+    "double_loop": ("loopy-is",),
+    "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient"),
+    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "linear-response")),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd fit-mrf`; names and meanings are those of its --help."""
+
+    source: str = unrecorded()
+    format: str | None = unrecorded()
+    input_format: str | None = unrecorded()
+    values: str
+    structure: tuple[str, float, int] | None
+    edges: str | None
+    clusters: str | None
+    induce: int
+    smoothing: float
+    moments: str | None
+    features: str | None
+    base: str | None
+    algorithm: str
+    tolerance: float
+    orders: int
+    max_clique: int | None
+    regions: str | None
+    double_loop: bool
+    damping: float
+    penalty: float
+    expectations: str
+    learning_rate: float
+    chains: int
+    sweeps: int
+    iterations: int
+    on_nonconvergence: str
+    split: str | None
+    threshold: float | None
+    value_range: tuple[float, float] | None
+    label: str | None
+    seed: int
+
+    def warn_of_ignored(self, session: Session) -> None:
+        """Warnings for options that do nothing with the algorithm chosen."""
+        for option, users in USERS.items():
+            if self.algorithm not in users:
+                session.ignored(option, f"with --algorithm {self.algorithm}")
+        if self.algorithm == "gradient" and self.expectations == "exact":
+            for option in ("sweeps", "chains", "learning_rate"):
+                session.ignored(option, "with --expectations exact")

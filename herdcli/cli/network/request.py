@@ -1,0 +1,45 @@
+"""What a user asks of `herd network`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.request import unrecorded
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+USED_BY = {"rows": ("grid",), "columns": ("grid",), "nodes": ("tree", "random"), "degree": ("random",)}
+MADE = ("sigma_w", "sigma_b", "observe", "sigma_alpha", "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd network`; names and meanings are those of its --help."""
+
+    structure: str = unrecorded()
+    source: str = unrecorded()
+    format: str | None = unrecorded()
+    input_format: str | None = unrecorded()
+    rows: int
+    columns: int
+    nodes: int
+    degree: float
+    sigma_w: float
+    sigma_b: float
+    observe: str | None
+    sigma_alpha: float
+    seed: int
+
+    def warn_of_ignored(self, session: Session) -> None:
+        """Warnings for options without effect on this structure."""
+        if self.structure == "convert":
+            for option in (*USED_BY, *MADE):
+                session.ignored(option, "with convert")
+            return
+        for option, users in USED_BY.items():
+            if self.structure not in users:
+                session.ignored(option, f"with {self.structure}")
+        if self.observe is None:
+            session.ignored("sigma_alpha", "without --observe")

@@ -1,0 +1,61 @@
+"""What `herd ups-infer` reads: a network, what is known of its variables, and sets of them to clamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.network.inputs import load_text
+from herdcli.cli.ups_infer.request import CLAMPS
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ups_infer.request import Request
+    from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
+
+
+def observed(session: Session, full: Network, request: Request) -> tuple[Network, dict[int, int]]:
+    """The network under evidence, observed marginals and likelihoods, and the evidence."""
+    from herdcli.markov.formats import results
+    from herdcli.markov.model import network
+
+    evidence: dict[int, int] = {}
+    if request.evidence:
+        evidence = load_text(session, request.evidence, "evidence", lambda text: results.read_evidence(text, full))
+    stored = {} if request.ignore_observed else full.observations()
+    given = dict(_assignments(full, request.observe, "--observe"))
+    for i, p in given.items():
+        network.check_marginal(full, i, p)
+    if both := sorted(evidence.keys() & (stored | given).keys()):
+        raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
+    weighed = network.weigh(full, dict(_assignments(full, request.likelihood, "--likelihood")))
+    return network.condition(network.observe(weighed, stored | given), evidence), evidence
+
+
+def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:
+    """The sets of variables in the file that --clamp names, if it names one."""
+    from herdcli.markov.formats import results
+
+    if clamp in CLAMPS:
+        return None
+    return load_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full))
+
+
+def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:
+    """(variable, values) of texts like x3=0.2,0.8."""
+    from herdcli.markov.formats import results
+
+    for text in texts:
+        name, equals, values = text.partition("=")
+        try:
+            numbers = np.array([float(value) for value in values.split(",")])
+        except ValueError:
+            raise BadUsage(f"{option} '{text}' is not of the form NAME=NUMBER,NUMBER…") from None
+        i = results.variable(network, name.strip())
+        if len(numbers) != network.cardinality[i] or not equals:
+            raise DataError(f"{option} '{text}' has {len(numbers)} values, {network.name(i)} has {network.cardinality[i]} states")
+        yield i, numbers

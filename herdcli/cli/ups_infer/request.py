@@ -1,0 +1,86 @@
+"""What a user asks of `herd ups-infer`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.request import as_file, as_recorded, unrecorded
+from herdcli.errors import BadUsage
+from herdcli.markov.algorithms import ALGORITHMS
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+AUTO = "auto"
+FORMATS = ("hdf5", "mar", "pr")
+CLAMPS = ("auto", "rows", "columns", "rows-columns")
+FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
+RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
+USERS = {
+    **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
+    "schedule": (AUTO, "bp", "loopy-is"),
+    "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap"),
+    **dict.fromkeys(("damping_kind", "damping_schedule"), (AUTO, "bp", "loopy-is")),
+    "clamp": (AUTO, "ups"),
+    "restarts": RESTARTED,
+    "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
+    "regions": ("double-loop", "gbp"),
+    **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), ("gibbs",)),
+    **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
+    "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),
+}
+
+
+def _clamp(value: str) -> str:
+    """The record of --clamp: the content of a file is among the inputs."""
+    return value if value in CLAMPS else "file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd ups-infer`; names and meanings are those of its --help."""
+
+    source: str = unrecorded()
+    format: str | None = unrecorded()
+    input_format: str | None = unrecorded()
+    algorithm: str
+    tolerance: float
+    orders: int
+    message_passing: str
+    schedule: str
+    damping: float
+    damping_schedule: tuple[float, ...] | None
+    damping_kind: str
+    clamp: str = as_recorded(_clamp)
+    restarts: int
+    linear_response: bool
+    regions: str
+    iterations: int
+    on_nonconvergence: str
+    sweeps: int
+    burn_in: int
+    annealing: int
+    chains: int
+    evidence_rows: str | None
+    evidence: str | None = as_file()
+    observe: tuple[str, ...]
+    likelihood: tuple[str, ...]
+    ignore_observed: bool
+    seed: int
+
+    def warn_of_ignored(self, session: Session) -> None:
+        """Warnings for options without effect on this algorithm.  Raises BadUsage for contradictions."""
+        for option, users in USERS.items():
+            if self.algorithm not in users:
+                session.ignored(option, f"with --algorithm {self.algorithm}")
+        if self.algorithm == "loopy-is" and self.schedule == "checkerboard":
+            raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")
+        if self.restarts and self.schedule == "checkerboard":
+            raise BadUsage("--schedule checkerboard takes no restarts", hint="--schedule residual")
+        if self.damping and self.damping_schedule:
+            raise BadUsage("--damping and --damping-schedule exclude each other")
+        if self.damping == 0 and not self.damping_schedule:
+            session.ignored("damping_kind", "without --damping")
+        elif self.algorithm in USERS["schedule"] and self.schedule in ("residual", "checkerboard"):
+            raise BadUsage(f"--schedule {self.schedule} takes no damping", hint="--schedule sequential or parallel")

@@ -1,0 +1,20 @@
+"""The one table of learning algorithms, which imports nothing."""
+
+from __future__ import annotations
+
+# name -> module.attribute: makes a Learner of (problem, settings)
+ALGORITHMS: dict[str, str] = {
+    "ups-jt": "herdcli.markov.learning.ipf.IterativeScaling",
+    "effective-ipf": "herdcli.markov.learning.ipf.IterativeScaling",
+    "ipf": "herdcli.markov.learning.ipf.IterativeScaling",
+    "loopy-is": "herdcli.markov.learning.loopy_scaling.loopy_scaling",
+    "cvm": "herdcli.markov.learning.cvm.ClusterVariation",
+    "gis": "herdcli.markov.learning.features.FeatureScaling",
+    "iis": "herdcli.markov.learning.features.FeatureScaling",
+    "gradient": "herdcli.markov.learning.gradient.gradient",
+    "pseudo-likelihood": "herdcli.markov.learning.gradient.PseudoLikelihood",
+    "linear-response": "herdcli.markov.learning.response.LinearResponse",
+}
+NEEDS_ROWS = {"pseudo-likelihood"}
+NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
+NO_BASE = {"linear-response"}

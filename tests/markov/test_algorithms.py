@@ -1,0 +1,71 @@
+"""Every method of inference, every learner and the batch of rows is an algorithm: its state's type is known, its progress has a figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.algorithm import solve
+from herdcli.markov import algorithms
+from herdcli.markov.exact.batch import Batch
+from herdcli.markov.learning import learners, table
+from herdcli.markov.method import Settings
+from herdcli.markov.model import constraints, generate
+
+SILENT = {"frontier", "gibbs", "linear-response"}
+
+
+@pytest.mark.parametrize("name", algorithms.ALGORITHMS)
+def test_methods(name):
+    observed = "leaves" if name in algorithms.NEEDS_OBSERVED else None
+    network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=3, columns=3, nodes=9, observe=observed)
+    method = algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50))
+    expected = method.state
+    first = state = method.init()
+    assert type(first) is expected
+    assert (method.progress(first).step, method.progress(first).bound, method.progress(first).figure) == (0, method.steps, "")
+    while not method.done(state):
+        state = method.step(state)
+    told = method.progress(state)
+    assert told.step == state.step > 0 or name == "enumerate"
+    assert bool(told.figure) == (name not in SILENT and name != "enumerate")
+    assert method.met(state) or state.step == method.steps
+    again = solve(algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50)))
+    assert all(map(np.array_equal, again.nodes, method.result(state).nodes))
+
+
+def test_the_figure_is_the_residual():
+    method = algorithms.method(generate.make("grid"), Settings(algorithm="bp", schedule="sequential"))
+    state = method.step(method.init())
+    assert method.progress(state).figure == f"residual {state.residual[-1]:.3g}"
+
+
+@pytest.mark.parametrize("name", table.ALGORITHMS)
+def test_learners(name):
+    random = np.random.default_rng(1)
+    x = random.integers(0, 2, (60, 4)).astype(np.uint8)
+    rows, states = constraints.Rows(x, np.full(60, 1 / 60)), np.full(4, 2)
+    scopes = [(i, j) for j in range(4) for i in range(j)]
+    problem = constraints.check(constraints.Problem(states, constraints.from_scopes(rows, states, scopes, 1.0), rows=rows))
+    learner = learners.learner(problem, learners.Settings(algorithm=name, iterations=30))
+    state = learner.init()
+    assert type(state) is learner.state
+    assert learner.memory() == learner.bytes_needed()[0] > 0
+    while not learner.done(state):
+        state = learner.step(state)
+    told = learner.progress(state)
+    assert (told.step, told.bound) == (state.step, learner.steps)
+    assert bool(told.figure) == (name not in SILENT)
+    assert learner.met(state) or state.step == learner.steps
+
+
+def test_a_batch_of_rows_and_a_part_of_it():
+    network = generate.make("grid", rows=3, columns=3)
+    batch = Batch(network, [0], np.array([[0], [1], [-1]]), orders=2, seed=0)
+    batch.rows, batch.count = 1, 3
+    whole = solve(batch.part(range(3)))
+    assert (len(whole), type(batch.init()), batch.memory() > 0) == (3, batch.state, True)
+    last = solve(batch.part([2]))
+    assert len(last) == 1
+    assert np.array_equal(last[0].marginals, whole[2].marginals)
+    assert whole[0].log_z + np.log1p(np.exp(whole[1].log_z - whole[0].log_z)) == pytest.approx(whole[2].log_z, abs=1e-12)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from herdcli import fast, iterate
+from herdcli import fast
 from herdcli.algorithm import solve
 from herdcli.evaluation.table import Row
 from herdcli.rng import Stream, generator

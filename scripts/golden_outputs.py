@@ -48,7 +48,11 @@ BASES: dict[str, str] = {
     "ups-infer": "herd ups-infer grid.h5 -o OUT.h5",
     "ups-infer text": "herd ups-infer grid.h5 -o OUT.mar",
     "fit-mrf": "herd fit-mrf binary.csv --smoothing 1 -o OUT.h5",
-    "ica": "herd ica sources.csv --epochs 3 -o OUT.h5",
+    "ica": "herd ica sources.csv --rates 0.02x40 -o OUT.h5",
+    "ica ebm": "herd ica sources.csv --algorithm ebm --filters 4 --gamma-rate 0.1 --leapfrog 3 --rates 0.01x30 -o OUT.h5",
+    "ica sparse-coding": "herd ica sources.csv --algorithm sparse-coding --filters 4 --rates 0.1x3 -o OUT.h5",
+    "ica mixed": "herd ica sources.csv --mix instamix:0.4 --algorithm equil --rates 0.02x30 -o OUT.h5",
+    "ica mixing": "herd ica sources.csv --mixing mixing.csv --components 50% --split .8,0,.2 -o OUT.h5",
     "eval": "herd eval few.rbm.h5 -o OUT.json",
     "eval classes": "herd eval classes.rbm.h5 -o OUT.json",
     "eval samples": "herd eval points.samples.h5 -o OUT.json",
@@ -57,6 +61,12 @@ BASES: dict[str, str] = {
     "apply classes": "herd apply classes.rbm.h5 few.h5 -o OUT.csv",
     "sample": "herd sample few.rbm.h5 -o OUT.h5",
     "convert": "herd convert few.h5 -o OUT.h5",
+    "convert pieces": "herd convert few.h5 --subsample 2 --mask mask.csv --patches 2 --count 50 -o OUT.h5",
+    "convert split": "herd convert few.h5 --split 5,2,2 --mask ellipse:.9,.8 -o OUT.h5",
+    "convert held out": "herd convert conditions.csv --keep light --hold-out light=2 --label who -o OUT.h5",
+    "convert weights": "herd convert weights.npz --to rbm --units spin --range 0,16 -o OUT.h5",
+    "data": "herd data digits -o OUT.h5",
+    "selftest": "herd selftest --topic herding",
     "info": "herd info few.rbm.h5",
     "check": "herd check few.rbm.h5",
 }
@@ -71,6 +81,11 @@ points = rng.normal(size=(60, 2))
 np.savetxt('points.csv', points, delimiter=',', header='a,b', comments='', fmt='%.6f')
 np.savetxt('sources.csv', rng.laplace(size=(400, 3)) @ rng.normal(size=(3, 3)), delimiter=',', header='a,b,c', comments='', fmt='%.6f')
 np.savetxt('binary.csv', (rng.random((80, 4)) < .5).astype(int), delimiter=',', header='a,b,c,d', comments='', fmt='%d')
+np.savetxt('mixing.csv', rng.normal(size=(3, 3)), delimiter=',', header='a,b,c', comments='', fmt='%.6f')
+np.savetxt('mask.csv', (np.arange(16)[None] % 5 > 0).astype(int), delimiter=',', header=','.join('p%d' % i for i in range(16)), comments='', fmt='%d')
+who, light = np.arange(40) % 4, np.arange(40) // 4 % 3
+np.savetxt('conditions.csv', np.c_[rng.normal(size=(40, 2)).round(3), who, light], delimiter=',', header='a,b,who,light', comments='', fmt='%g')
+np.savez('weights.npz', W=rng.normal(size=(4, 3)), b=rng.normal(size=4), c=rng.normal(size=3))
 w = rng.normal(size=5)
 X = rng.normal(size=(200, 5))
 with open('rows.svm', 'w') as file:

@@ -33,6 +33,7 @@ import numpy as np
 from realdata import FOLDER
 from scipy.optimize import minimize
 
+from herdcli.algorithm import solve
 from herdcli.ica import defaults, hmc, learning, libraries, maximum_likelihood
 from herdcli.ica.energy import Linear
 from herdcli.ica.experts import EXPERTS
@@ -59,19 +60,12 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
 def fitted(problem: learning.Problem) -> tuple[np.ndarray, float]:
     """Filters of a whole fit, and its CPU seconds."""
     start = time.process_time()
-    state = learning.init(problem)
-    while state.step < problem.settings.updates:
-        state = learning.step(problem, state)
-    return learning.result(problem, state)[0], time.process_time() - start
+    return solve(learning.StochasticGradient(problem)).J, time.process_time() - start
 
 
 def likeliest(Z: np.ndarray, density: str, gamma: float = 1.0) -> np.ndarray:
     """Filters of `ml`."""
-    problem = maximum_likelihood.Problem(Z, density, gamma)
-    state = maximum_likelihood.init(problem)
-    while not state.done:
-        state = maximum_likelihood.step(problem, state)
-    return state.J
+    return solve(maximum_likelihood.MaximumLikelihood(maximum_likelihood.Problem(Z, density, gamma))).J
 
 
 def sharpest(Z: np.ndarray, J: np.ndarray, beta: float = 1.0) -> np.ndarray:
@@ -216,13 +210,13 @@ def epoch(updates: int = 24) -> list[Row]:
         algorithm="ebm", filters=768, expert="student", rates=((0.01, 1228),), gamma_rate=1.0, weight_decay=1e-4, initial_scale=0.0
     )
     problem = learning.Problem(Z, settings)
-    state = learning.init(problem)
+    state = learning.StochasticGradient(problem).init()
     with ThreadPoolExecutor(2) as pool:
-        state = learning.step(problem, state, map=pool.map)
+        state = learning.StochasticGradient(problem, pool.map).step(state)
         best, spent = float("inf"), float("inf")
         for _ in range(updates):
             start, used = time.perf_counter(), time.process_time()
-            state = learning.step(problem, state, map=pool.map)
+            state = learning.StochasticGradient(problem, pool.map).step(state)
             best, spent = min(best, time.perf_counter() - start), min(spent, time.process_time() - used)
     return [("epoch of 122,880 rows, CPU s", 1229 * spent, 60.0, f"of two workers together; {1229 * best:.0f} s by the clock")]
 

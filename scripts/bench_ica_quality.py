@@ -28,6 +28,7 @@ import h5py
 import numpy as np
 from realdata import FOLDER
 
+from herdcli.algorithm import solve
 from herdcli.ica import defaults, learning, libraries, maximum_likelihood
 from herdcli.numerics import whitening
 from herdcli.numerics.amari import amari_distance
@@ -97,21 +98,14 @@ def cases(seed: int) -> dict[str, np.ndarray]:
 
 
 def likeliest(Z: np.ndarray, seed: int) -> np.ndarray:
-    problem = maximum_likelihood.Problem(Z)
-    state = maximum_likelihood.init(problem)
-    while not state.done and state.step < problem.iterations:
-        state = maximum_likelihood.step(problem, state)
-    return state.J
+    return solve(maximum_likelihood.MaximumLikelihood(maximum_likelihood.Problem(Z))).J
 
 
 def stochastic(Z: np.ndarray, seed: int) -> np.ndarray:
     given = dict.fromkeys(("expert", "density", "rates", "batch_size", "average"))
     settings = learning.Settings(algorithm="infomax", seed=seed, **defaults.missing("infomax", Z.shape[1], True, given))
     problem = learning.Problem(Z, settings)
-    state = learning.init(problem)
-    while state.step < settings.updates:
-        state = learning.step(problem, state)
-    return learning.result(problem, state)[0]
+    return solve(learning.StochasticGradient(problem)).J
 
 
 def mne_infomax(Z: np.ndarray, seed: int) -> np.ndarray:
@@ -125,7 +119,7 @@ def programs() -> dict[str, object]:
     if libraries.installed("picard"):
         found["picard"] = lambda Z, seed: libraries.picard(Z, np.eye(Z.shape[1]), tolerance=1e-7, iterations=500)[0]
     if libraries.installed("fastica"):
-        found["FastICA"] = lambda Z, seed: libraries.fastica(Z, libraries.init(Z.shape[1], seed).J, tolerance=1e-4, iterations=500)[0]
+        found["FastICA"] = lambda Z, seed: solve(libraries.Library("fastica", Z, 1e-4, 500, seed)).J
     if importlib.util.find_spec("mne"):
         found["MNE infomax"] = mne_infomax
     return found

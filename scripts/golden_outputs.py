@@ -82,9 +82,11 @@ np.savetxt('points.csv', points, delimiter=',', header='a,b', comments='', fmt='
 np.savetxt('sources.csv', rng.laplace(size=(400, 3)) @ rng.normal(size=(3, 3)), delimiter=',', header='a,b,c', comments='', fmt='%.6f')
 np.savetxt('binary.csv', (rng.random((80, 4)) < .5).astype(int), delimiter=',', header='a,b,c,d', comments='', fmt='%d')
 np.savetxt('mixing.csv', rng.normal(size=(3, 3)), delimiter=',', header='a,b,c', comments='', fmt='%.6f')
-np.savetxt('mask.csv', (np.arange(16)[None] % 5 > 0).astype(int), delimiter=',', header=','.join('p%d' % i for i in range(16)), comments='', fmt='%d')
+names = ','.join('p%d' % i for i in range(16))
+np.savetxt('mask.csv', (np.arange(16)[None] % 5 > 0).astype(int), delimiter=',', header=names, comments='', fmt='%d')
 who, light = np.arange(40) % 4, np.arange(40) // 4 % 3
-np.savetxt('conditions.csv', np.c_[rng.normal(size=(40, 2)).round(3), who, light], delimiter=',', header='a,b,who,light', comments='', fmt='%g')
+rows = np.c_[rng.normal(size=(40, 2)).round(3), who, light]
+np.savetxt('conditions.csv', rows, delimiter=',', header='a,b,who,light', comments='', fmt='%g')
 np.savez('weights.npz', W=rng.normal(size=(4, 3)), b=rng.normal(size=4), c=rng.normal(size=3))
 w = rng.normal(size=5)
 X = rng.normal(size=(200, 5))

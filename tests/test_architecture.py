@@ -115,10 +115,14 @@ def long_functions(module: str, tree: ast.AST) -> list[str]:
 
 
 def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
-    """Numerical libraries imported by a command, which hands arrays on and computes nothing."""
+    """Numerical libraries imported by a command, which hands arrays on and computes nothing, and linear algebra in it."""
     if part_of(module) != "cli":
         return []
-    return [f"line {line} imports {name}" for line, name in imports(tree, module) if name.split(".")[0] in {"scipy", "h5py", "pyarrow"}]
+    names = list(imports(tree, module))
+    found = [f"line {line} imports {name}" for line, name in names if name.split(".")[0] in {"scipy", "h5py", "pyarrow"}]
+    found += [f"line {line} imports {name}" for line, name in names if within(name, "numpy.linalg")]
+    uses = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "linalg")
+    return found + [f"line {node.lineno} uses linalg" for node in uses]
 
 
 RULES = {
@@ -131,7 +135,12 @@ RULES = {
     unsafe_calls: [("herdcli.cli.x", "eval('1')"), ("herdcli.artifacts.x", "np.load(f, allow_pickle=True)")],
     input_and_output: [("herdcli.rbm.x", "print(1)"), ("herdcli.evaluation.x", "open('f')")],
     long_functions: [("herdcli.rbm.x", "def f():\n" + "    x = 1\n" * 81)],
-    mathematics_in_commands: [("herdcli.cli.x", "from scipy.special import expit")],
+    mathematics_in_commands: [
+        ("herdcli.cli.x", "from scipy.special import expit"),
+        ("herdcli.cli.x", "import numpy as np\nnp.linalg.pinv(A)"),
+        ("herdcli.cli.x", "from numpy.linalg import pinv"),
+        ("herdcli.cli.x", "from numpy import linalg"),
+    ],
 }
 
 

@@ -6,6 +6,7 @@ natural gradient, which does not depend on how rows were mixed, and are halved w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 EXPERTS = {"ebm": "student", "equil": "auto", "sparse-coding": "laplace"}
@@ -17,7 +18,7 @@ ROWS = 900  # of an update of square infomax
 ROWS_A_DIMENSION = 4  # at least: the mean of ψ(u)u' over fewer rows has eigenvalues that no fixed rate is safe for
 
 
-def missing(algorithm: str, dimensions: int, square: bool, given: dict[str, Any]) -> dict[str, Any]:
+def missing(algorithm: str, dimensions: int, square: bool, given: Mapping[str, object]) -> dict[str, Any]:
     """Values of those options that are None in `given` and are not the same for every algorithm."""
     found: dict[str, Any] = {"expert": EXPERTS.get(algorithm, "logistic"), "density": "logistic"}
     if algorithm == "infomax" and square:

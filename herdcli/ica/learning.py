@@ -18,17 +18,20 @@ Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from herdcli import fast
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.ica import hmc
 from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
 from herdcli.ica.experts import AUTO, EXPERTS, check_integrable, named, signs
+from herdcli.ica.model import Trace
+from herdcli.ica.results import Fit
 from herdcli.numerics.amari import amari_distance
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -139,7 +142,6 @@ class Collapsed(Diverged):
             hint="lower --rates, or take shorter trajectories (--leapfrog)",
         )
         self.state = state
-        self.fit: Any = None  # what a command makes of it
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ def energy_at(problem: Problem, state: State) -> Energy:
     return energy_of(J, state.gamma, problem.experts(state), topography=P, density=settings.density)
 
 
-def init(problem: Problem) -> State:
+def _started(problem: Problem) -> State:
     """Filters from N(0, scale²), or of length 1 in random directions; γ as set."""
     settings, D = problem.settings, problem.Z.shape[1]
     drawn = generator(settings.seed, Stream.INITIAL).standard_normal((problem.filters, D))
@@ -237,8 +239,8 @@ def init(problem: Problem) -> State:
     return state
 
 
-def step(problem: Problem, state: State, *, map: Map = map) -> State:
-    """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where filters break down at every rate."""
+def _updated(problem: Problem, state: State, map: Map) -> State:
+    """After one update."""
     settings, rows = problem.settings, problem.batch(state.step)
     if state.signs is not None and state.step % CHOSEN_EVERY == 0 and state.step < settings.updates - settings.average:
         state.signs = signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
@@ -306,7 +308,7 @@ def _decline(problem: Problem, state: State) -> str:
     return ""
 
 
-def result(problem: Problem, state: State) -> tuple[Array, Array]:
+def filters(problem: Problem, state: State) -> tuple[Array, Array]:
     """J and γ of the fit, float64: the last ones, or their mean over the last updates."""
     count = problem.settings.average
     if not count or state.step < problem.settings.updates:
@@ -413,3 +415,74 @@ def objective(problem: Problem, energy: Energy, state: State) -> float:
         log_z = energy.expert.log_z(state.gamma.astype(np.float64)).sum()
         value += float(np.linalg.slogdet(state.J.astype(np.float64))[1]) - float(log_z)
     return value
+
+
+@dataclass(frozen=True)
+class StochasticGradient:
+    """infomax, ebm and equil as an algorithm.  map: goes over the chains of an update; it may use threads."""
+
+    problem: Problem
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        """Filters from N(0, scale²), or of length 1 in random directions; γ as set."""
+        return _started(self.problem)
+
+    def step(self, state: State) -> State:
+        """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where filters break down at every rate."""
+        return _updated(self.problem, state, self.map)
+
+    def done(self, state: State) -> bool:
+        """Whether the schedule is over."""
+        return state.step >= self.problem.settings.updates
+
+    def memory(self) -> int:
+        """Bytes of four arrays of the filters' size and their sum, and of the rows, momenta and outputs of an update."""
+        settings, (n, D), M = self.problem.settings, tuple(int(side) for side in self.problem.Z.shape), self.problem.filters
+        rows = min(settings.batch_size, n) * (settings.proposals * D + 3 * D + 3 * M)
+        return int(self.problem.Z.itemsize) * (4 * M * D + rows) + 8 * (M * D + n)
+
+    def progress(self, state: State) -> Progress:
+        """With the last entry of the trace: the objective, and of ebm the share of proposals that were accepted."""
+        entries = state.step // self.problem.every
+        figure = f"{objective_name(self.problem).replace('_', ' ')} {state.objective[entries - 1]:.4f}" if entries else ""
+        if entries and self.problem.settings.algorithm == "ebm":
+            figure += f", acceptance {state.acceptance[entries - 1]:.2f}"
+        return Progress(state.step, self.problem.settings.updates, figure)
+
+    def result(self, state: State) -> Fit:
+        """The filters, and what is to be said of how they were found."""
+        problem = self.problem
+        J, gamma = filters(problem, state)
+        more: dict[str, Any] = {"experts": problem.experts(state)}
+        if more["experts"][0] == "infomax":
+            more["density"] = problem.settings.density
+        if problem.settings.grid is not None:
+            more["topography"] = pooling(problem.settings.grid, problem.settings.neighbourhood)
+            more["grid"] = np.array(problem.settings.grid)
+        trace, notes = _reached(problem, state), tuple(_notes(problem.settings, state))
+        return Fit(J, gamma, trace, state.step, objective_name(problem), more, notes, state.signs is not None)
+
+
+def _notes(settings: Settings, state: State) -> Iterator[str]:
+    if state.resets and settings.algorithm != "ebm":
+        yield f"rates were halved {state.resets}×: each time filters had broken down, and the last good ones were taken"
+    elif state.resets:
+        yield "the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead"
+    if settings.used == "gaussian-cdf":
+        yield "a Gaussian density decorrelates and no more: which rotation is found means nothing"
+    if state.raised:
+        yield f"γ left the normalisable region {state.raised} times and was set back to its border"
+
+
+def _reached(problem: Problem, state: State) -> Trace:
+    """The entries of the trace that were reached."""
+    entries = -(-state.step // problem.every)
+    iteration = np.minimum((np.arange(entries) + 1) * problem.every, state.step)
+    known = {"acceptance": state.acceptance, "step_size": state.step_sizes, "amari": state.amari}
+    told = {name: None if np.isnan(values[:entries]).all() else values[:entries] for name, values in known.items()}
+    return Trace(iteration, state.objective[:entries], **told)

@@ -13,7 +13,10 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.ica.experts import EXPERTS, likeliest_scale, named, signs
+from herdcli.ica.model import Trace
+from herdcli.ica.results import Fit
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
@@ -35,23 +38,6 @@ class State:
     converged: bool
     J: Array = array("D D", "filters", kind="f", finite=True)
     experts: list[str] | None = None  # the density of each output, at the end
-
-
-def init(D: int, seed: int) -> State:
-    """A random rotation."""
-    drawn = generator(seed, Stream.INITIAL).standard_normal((D, D))
-    return State(0, 0, False, np.linalg.qr(drawn)[0])
-
-
-def step(algorithm: str, Z: Array, state: State, *, tolerance: float, iterations: int) -> State:
-    """The whole run of a library, from the state's filters."""
-    run = fastica if algorithm == "fastica" else picard
-    J, count, converged = run(Z, state.J, tolerance=tolerance, iterations=iterations)
-    columns = Z.T
-    names = named(signs(J @ columns), SUPER)
-    if algorithm == "picard":
-        J = J * np.array([likeliest_scale(EXPERTS[name], row @ columns) for name, row in zip(names, J, strict=True)])[:, np.newaxis]
-    return State(1, count, converged, J, names)
 
 
 def fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
@@ -80,3 +66,51 @@ def picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, exten
         warnings.simplefilter("ignore")
         _, J, _, count = run(columns, w_init=initial, tol=tolerance, max_iter=iterations, return_n_iter=True, **free)
     return np.asarray(J), int(count), int(count) < iterations
+
+
+@dataclass(frozen=True)
+class Library:
+    """fastica or picard on whitened rows Z (n, D), as an algorithm of one step."""
+
+    algorithm: str
+    Z: Array
+    tolerance: float
+    iterations: int = 500
+    seed: int = 0
+
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        """A random rotation."""
+        drawn = generator(self.seed, Stream.INITIAL).standard_normal((self.Z.shape[1],) * 2)
+        return State(0, 0, False, np.linalg.qr(drawn)[0])
+
+    def step(self, state: State) -> State:
+        """The whole run of the library, from the state's filters."""
+        run = fastica if self.algorithm == "fastica" else picard
+        J, count, converged = run(self.Z, state.J, tolerance=self.tolerance, iterations=self.iterations)
+        columns = self.Z.T
+        names = named(signs(J @ columns), SUPER)
+        if self.algorithm == "picard":
+            J = J * np.array([likeliest_scale(EXPERTS[name], row @ columns) for name, row in zip(names, J, strict=True)])[:, np.newaxis]
+        return State(1, count, converged, J, names)
+
+    def done(self, state: State) -> bool:
+        """Whether the library has run."""
+        return state.step >= 1
+
+    def memory(self) -> int:
+        """Bytes of three arrays of the rows' size: a copy, outputs and their slopes."""
+        return 3 * self.Z.nbytes
+
+    def progress(self, state: State) -> Progress:
+        """The library tells nothing while it runs."""
+        return Progress(state.step, 1)
+
+    def result(self, state: State) -> Fit:
+        """Its filters; unconverged where it says so."""
+        trace, why = Trace(np.array([state.iterations]), np.array([np.nan])), "" if state.converged else "its own tolerance was not reached"
+        more = {"experts": state.experts}
+        return Fit(state.J, np.ones(len(state.J)), trace, state.iterations, "none", more, chosen=True, unconverged=why)

@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica.experts import AUTO, EXPERTS, Expert, check_integrable, named, signs, together
+from herdcli.ica.model import Trace
+from herdcli.ica.results import Fit
 from herdcli.schema import Array, array
 
 DENSITIES = ("logistic", "student", "laplace-smooth", "bimodal")
@@ -147,8 +150,7 @@ def _of_both(below: Array, u: Array) -> tuple[float, Array, Array]:
     return float(energies.sum()), slope, curved
 
 
-def init(problem: Problem) -> State:
-    """J = I, or as given; on thinned rows first where there are many."""
+def _started(problem: Problem) -> State:
     D = problem.Z.shape[1]
     J = np.eye(D) if problem.initial is None else problem.initial.astype(np.float64)
     stage = 0 if len(problem.Z) >= 2 * THINNED else 1
@@ -159,8 +161,7 @@ def init(problem: Problem) -> State:
     return State(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]), **more)
 
 
-def step(problem: Problem, state: State) -> State:
-    """One L-BFGS step; the move to all rows counts as one.  `done` where the gradient is below the tolerance, or L cannot fall."""
+def _stepped(problem: Problem, state: State) -> State:
     tolerance = problem.tolerance if state.stage else 10.0 / len(problem.columns(0).T)
     state.step += 1
     arrived = bool(np.abs(state.G).max() <= tolerance) or not _advance(problem, state)
@@ -245,3 +246,49 @@ def _solve(h: Array, G: Array) -> Array:
     result: Array = (lifted.T * G - G.T) / determinant
     np.fill_diagonal(result, np.diag(G) / np.diag(lifted))
     return result
+
+
+@dataclass(frozen=True)
+class MaximumLikelihood:
+    """ml as an algorithm."""
+
+    problem: Problem
+
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        """J = I, or as given; on thinned rows first where there are many."""
+        return _started(self.problem)
+
+    def step(self, state: State) -> State:
+        """One L-BFGS step; the move to all rows counts as one."""
+        return _stepped(self.problem, state)
+
+    def done(self, state: State) -> bool:
+        """Whether the gradient is below the tolerance, or L cannot fall, or the iterations are over."""
+        return state.done or state.step >= self.problem.iterations
+
+    def memory(self) -> int:
+        """Bytes of the steps that are remembered, of the state, of the thinned rows and of a block's outputs."""
+        n, D = map(int, self.problem.Z.shape)
+        return 8 * ((4 * MEMORY + 12) * D * D + (2 * THINNED * D if n >= 2 * THINNED else n * D) + 6 * max(BLOCK_ELEMENTS, D))
+
+    def progress(self, state: State) -> Progress:
+        """With the likelihood and the largest entry of the gradient, which falls to the tolerance."""
+        return Progress(state.step, self.problem.iterations, f"log likelihood {-state.loss:.4f}, gradient {np.abs(state.G).max():.1e}")
+
+    def result(self, state: State) -> Fit:
+        """The filters; unconverged where the gradient is not below the tolerance."""
+        problem, left = self.problem, float(np.abs(state.G).max())
+        return Fit(
+            state.J,
+            np.full(len(state.J), problem.gamma),
+            Trace(np.arange(len(state.trace)), state.trace),
+            state.step,
+            "log_likelihood",
+            {"experts": problem.experts(state)},
+            chosen=problem.density == AUTO,
+            unconverged="" if left <= problem.tolerance else f"the largest entry of the gradient is {left:.2g}",
+        )

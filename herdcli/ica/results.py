@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.errors import HerdError
 from herdcli.ica import convention
 from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
@@ -18,7 +19,12 @@ SIGMAS = 4.0  # standard errors from which on a kurtosis is told from 0
 
 @dataclass(frozen=True)
 class Fit:
-    """What an algorithm hands over.  `more` are further fields of ICA, `notes` sentences for the user."""
+    """What an algorithm hands over.
+
+    more         further fields of ICA.      notes  sentences for the user.      chosen  was the density of each output?
+    unconverged  why the end is none, where an algorithm that converges was stopped before it had.
+    failure      what broke down where these are the last good filters: they are written, and the command fails with it.
+    """
 
     J: Array
     gamma: Array
@@ -27,7 +33,9 @@ class Fit:
     objective: str
     more: dict[str, Any]
     notes: tuple[str, ...] = ()
-    chosen: bool = False  # was the density of each output?
+    chosen: bool = False
+    unconverged: str = ""
+    failure: HerdError | None = None
 
 
 def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA, list[str]]:

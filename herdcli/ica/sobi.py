@@ -16,8 +16,11 @@ from itertools import combinations
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage
 from herdcli.ica.experts import named, signs
+from herdcli.ica.model import Trace
+from herdcli.ica.results import Fit
 from herdcli.schema import Array, array
 
 LAGS = 100
@@ -71,14 +74,12 @@ def covariances(Z: Array, lags: int) -> Array:
     return result
 
 
-def init(problem: Problem) -> State:
-    """No rotation."""
+def _started(problem: Problem) -> State:
     C = covariances(problem.Z, problem.lags)
     return State(0, np.inf, np.eye(problem.Z.shape[1]), C, np.array([_off(C)]))
 
 
-def step(problem: Problem, state: State) -> State:
-    """One sweep."""
+def _swept(state: State) -> State:
     state.turned = 0.0
     for p, q in combinations(range(len(state.J)), 2):
         c, s = _turn(state.C, p, q)
@@ -112,3 +113,51 @@ def alike(problem: Problem, state: State, sigmas: float = 4.0) -> list[tuple[int
     told = np.diagonal(state.C, axis1=1, axis2=2)
     error = np.sqrt(2.0 / len(problem.Z))
     return [(p, q) for p, q in combinations(range(len(state.J)), 2) if np.abs(told[:, p] - told[:, q]).max() < sigmas * error]
+
+
+@dataclass(frozen=True)
+class JointDiagonalisation:
+    """sobi as an algorithm."""
+
+    problem: Problem
+
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        """No rotation."""
+        return _started(self.problem)
+
+    def step(self, state: State) -> State:
+        """One sweep over all pairs of outputs."""
+        return _swept(state)
+
+    def done(self, state: State) -> bool:
+        """Whether the last sweep turned by less than the tolerance, or the iterations are over."""
+        return state.turned <= self.problem.tolerance or state.step >= self.problem.iterations
+
+    def memory(self) -> int:
+        """Bytes of the lagged covariances, once more while they are made symmetrical."""
+        D: int = self.problem.Z.shape[1]
+        return 8 * (3 * self.problem.lags * D * D + BLOCK * D)
+
+    def progress(self, state: State) -> Progress:
+        """With the largest turn of the last sweep, which falls to the tolerance."""
+        return Progress(state.step, self.problem.iterations, f"turned by {state.turned:.1e}")
+
+    def result(self, state: State) -> Fit:
+        """The rotation; unconverged where the last sweep still turned."""
+        problem, turned = self.problem, state.turned
+        pairs = alike(problem, state)
+        return Fit(
+            state.J,
+            np.ones(len(state.J)),
+            Trace(np.arange(len(state.trace)), -state.trace),
+            state.step,
+            "contrast",
+            {"experts": problem.experts(state.J)},
+            (f"{len(pairs)} pairs of outputs have the same autocorrelations: their rotation is not identifiable",) if pairs else (),
+            chosen=True,
+            unconverged="" if turned <= problem.tolerance else f"the last sweep turned by {turned:.2g}",
+        )

@@ -23,10 +23,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
 from herdcli.ica.experts import EXPERTS, check_integrable
 from herdcli.ica.learning import Map, Problem
 from herdcli.ica.learning import Settings as Learning
+from herdcli.ica.model import Trace
+from herdcli.ica.results import Fit
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
@@ -211,22 +214,59 @@ class Task:
         return Model(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior)
 
 
-def init(task: Task) -> State:
-    """Columns in random directions."""
-    D, M = task.rows.Z.shape[1], task.rows.filters
-    A = generator(task.settings.seed, Stream.INITIAL).standard_normal((D, M))
-    A /= np.sqrt((A**2).sum(axis=0))
-    return State(0, A, np.full(task.settings.updates, np.nan))
+@dataclass(frozen=True)
+class DictionaryLearning:
+    """sparse-coding as an algorithm.  map: goes over parts of a minibatch; it may use threads."""
 
+    task: Task
+    map: Map = map
 
-def step(task: Task, state: State, *, map: Map = map) -> State:
-    """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged where it leaves the numbers."""
-    Z, model = task.rows.batch(state.step), task.model(state.A)
-    parts = list(map(model.infer, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
-    state.objective[state.step] = sum(part.objective.sum() for part in parts) / len(Z)
-    state.A += task.settings.rate(state.step) / len(Z) * sum(part.pull for part in parts)
-    state.A /= np.sqrt((state.A**2).sum(axis=0))
-    state.step += 1
-    if not np.isfinite(state.A).all():
-        raise Diverged(f"the dictionary left the finite range at update {state.step}", hint="lower --rates")
-    return state
+    @property
+    def state(self) -> type[State]:
+        return State
+
+    def init(self) -> State:
+        """Columns in random directions."""
+        settings, D, M = self.task.settings, self.task.rows.Z.shape[1], self.task.rows.filters
+        A = generator(settings.seed, Stream.INITIAL).standard_normal((D, M))
+        A /= np.sqrt((A**2).sum(axis=0))
+        return State(0, A, np.full(settings.updates, np.nan))
+
+    def step(self, state: State) -> State:
+        """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged where it leaves the numbers."""
+        task = self.task
+        Z, model = task.rows.batch(state.step), task.model(state.A)
+        parts = list(self.map(model.infer, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
+        state.objective[state.step] = sum(part.objective.sum() for part in parts) / len(Z)
+        state.A += task.settings.rate(state.step) / len(Z) * sum(part.pull for part in parts)
+        state.A /= np.sqrt((state.A**2).sum(axis=0))
+        state.step += 1
+        if not np.isfinite(state.A).all():
+            raise Diverged(f"the dictionary left the finite range at update {state.step}", hint="lower --rates")
+        return state
+
+    def done(self, state: State) -> bool:
+        """Whether the schedule is over."""
+        return state.step >= self.task.settings.updates
+
+    def memory(self) -> int:
+        """Bytes of the systems of a part's rows, which are D × D and D × M each, and of an update's sources."""
+        D, M = int(self.task.rows.Z.shape[1]), self.task.rows.filters
+        return 8 * (ROWS * (2 * D * D + 2 * D * M) + 6 * self.task.settings.batch_size * (D + M) + 3 * D * M)
+
+    def progress(self, state: State) -> Progress:
+        """With the last minibatch's objective."""
+        figure = f"{self.objective.replace('_', ' ')} {state.objective[state.step - 1]:.3f}" if state.step else ""
+        return Progress(state.step, self.task.settings.updates, figure)
+
+    @property
+    def objective(self) -> str:
+        """What the trace holds."""
+        return "bound" if self.task.posterior == "variational" else "log_joint"
+
+    def result(self, state: State) -> Fit:
+        """The dictionary, and its pseudo-inverse as filters."""
+        task, M = self.task, state.A.shape[1]
+        more = {"experts": [task.settings.expert] * M, "dictionary": state.A, "noise": task.noise, "posterior": task.posterior}
+        trace = Trace(np.arange(1, state.step + 1), state.objective)
+        return Fit(np.linalg.pinv(state.A), np.full(M, task.settings.gamma), trace, state.step, self.objective, more)

@@ -104,7 +104,7 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
     if log:
         X = log_intensities(X)
     if method == "fa":
-        return _by_factors(log_intensities(X) if log else X, components, log)
+        return _by_factors(X, components, log)
     if share is not None and method != "pca":
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
     found = principal(X, components)
@@ -123,7 +123,10 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
 
 
 def _by_factors(X: Array, components: int | None, log: bool) -> Whitening:
-    """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937)."""
+    """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937).
+
+    log: the rows are logarithms already.
+    """
     if components is None:
         raise BadUsage("fa needs a number of components", hint="--components N")
     mean, S = covariance(X)
@@ -135,6 +138,11 @@ def _by_factors(X: Array, components: int | None, log: bool) -> Whitening:
     forward = (found.vectors / noise / np.sqrt(found.values)).T[order]
     dropped = X.shape[1] - int(np.linalg.matrix_rank(S, hermitian=True))
     return Whitening(mean, forward, np.ascontiguousarray(backward[:, order]), power[order], float(np.trace(S)), "fa", dropped, log)
+
+
+def constant_columns(X: Array) -> Array:
+    """The numbers of the columns of rows X (m, D) that have one value in all rows."""
+    return np.flatnonzero(np.ptp(X, axis=0) == 0)
 
 
 def log_intensities(X: Array, first: int = 0) -> Array:

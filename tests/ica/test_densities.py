@@ -19,9 +19,9 @@ PICARD = {NAMES[0]: 0.995, NAMES[1]: 0.634, NAMES[2]: 1.346}
 
 def likeliest(Z, **options):
     problem = ml.Problem(Z, **options)
-    state = ml.init(problem)
+    state = ml.MaximumLikelihood(problem).init()
     while not state.done and state.step < problem.iterations:
-        state = ml.step(problem, state)
+        state = ml.MaximumLikelihood(problem).step(state)
     return problem, state
 
 
@@ -29,10 +29,10 @@ def learned(Z, algorithm, **changes):
     given = {"expert": None, "density": None, "rates": None, "batch_size": None, "average": None}
     chosen = {"algorithm": algorithm} | defaults.missing(algorithm, Z.shape[1], True, given) | changes
     problem = learning.Problem(Z, learning.Settings(**chosen))
-    state = learning.init(problem)
+    state = learning.StochasticGradient(problem).init()
     while state.step < problem.settings.updates:
-        state = learning.step(problem, state)
-    return problem, state, learning.result(problem, state)[0]
+        state = learning.StochasticGradient(problem).step(state)
+    return problem, state, learning.filters(problem, state)[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,13 +137,13 @@ def test_a_resumed_choice_goes_the_same_way():
 
     Z, _ = whitened(NAMES[0], n=1500)
     problem = ml.Problem(Z)
-    state = ml.init(problem)
+    state = ml.MaximumLikelihood(problem).init()
     for _ in range(3):
-        state = ml.step(problem, state)
+        state = ml.MaximumLikelihood(problem).step(state)
     other = copy.deepcopy(state)
     while not state.done:
-        state = ml.step(problem, state)
+        state = ml.MaximumLikelihood(problem).step(state)
     while not other.done:
-        other = ml.step(problem, other)
+        other = ml.MaximumLikelihood(problem).step(other)
     assert np.array_equal(state.J, other.J)
     assert np.array_equal(state.signs, other.signs)

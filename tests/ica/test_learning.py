@@ -28,9 +28,9 @@ def mixed(n=4000, D=4, seed=0, sources="laplace"):
 
 
 def run(problem, until=None, **options):
-    state = learning.init(problem)
+    state = learning.StochasticGradient(problem).init()
     while state.step < (until or problem.settings.updates):
-        state = learning.step(problem, state, **options)
+        state = learning.StochasticGradient(problem, **options).step(state)
     return state
 
 
@@ -43,7 +43,7 @@ def test_exact_gradient_is_that_of_the_likelihood(density):
     Z, _ = mixed(60, 3)
     settings = Settings(algorithm="infomax", density=density, natural=False, rates=((1.0, 1),), momentum=0.0, batch_size=60)
     problem = Problem(Z, settings)
-    before = learning.init(problem).J
+    before = learning.StochasticGradient(problem).init().J
     moved = run(problem).J - before
     expert, numeric = EXPERTS[density], np.empty((3, 3))
     for index in np.ndindex(3, 3):
@@ -84,11 +84,11 @@ def test_square_models_end_where_infomax_ends(algorithm, expert):
     settings = Settings(
         algorithm=algorithm, expert=expert, rates=rates, average=500, initial_scale=0.5, leapfrog=10, step_size=0.3, step_gain=0.02
     )
-    J, _ = learning.result(Problem(Z.astype(kind), settings, product), run(Problem(Z.astype(kind), settings, product)))
+    J, _ = learning.filters(Problem(Z.astype(kind), settings, product), run(Problem(Z.astype(kind), settings, product)))
     exact = maximum_likelihood.Problem(Z, expert)
-    best = maximum_likelihood.init(exact)
+    best = maximum_likelihood.MaximumLikelihood(exact).init()
     while not best.done:
-        best = maximum_likelihood.step(exact, best)
+        best = maximum_likelihood.MaximumLikelihood(exact).step(best)
     assert amari_distance(J @ np.linalg.inv(best.J)) < 0.5
     assert log_likelihood(J, Z, EXPERTS[expert]) == pytest.approx(-best.loss, abs=5e-3)
 
@@ -101,7 +101,7 @@ def test_square_infomax_as_an_energy_ends_there_too():
         algorithm="ebm", expert="infomax", rates=rates, average=40, initial_scale=0.5, leapfrog=4, step_size=0.5, batch_size=64
     )
     problem = Problem(Z.astype(np.float32), settings, product)
-    J, _ = learning.result(problem, run(problem))
+    J, _ = learning.filters(problem, run(problem))
     assert amari_distance(J @ product) < 0.6
 
 
@@ -111,10 +111,10 @@ def test_natural_gradients_do_not_depend_on_the_mixing():
     A = np.random.default_rng(2).standard_normal((3, 3))
     settings = Settings(algorithm="infomax", rates=((0.02, 100),))
     one, other = Problem(Z, settings), Problem(Z @ A.T, settings)
-    states = [learning.init(one), learning.init(other)]
+    states = [learning.StochasticGradient(one).init(), learning.StochasticGradient(other).init()]
     states[1].J = states[0].J @ np.linalg.inv(A)
     for _ in range(100):
-        states = [learning.step(problem, state) for problem, state in zip((one, other), states, strict=True)]
+        states = [learning.StochasticGradient(problem).step(state) for problem, state in zip((one, other), states, strict=True)]
     np.testing.assert_allclose(states[1].J @ A, states[0].J, rtol=1e-6, atol=1e-8)
 
 
@@ -129,9 +129,9 @@ def test_contrastive_divergence_vanishes_at_the_model():
     def errors(start):
         updates = []
         for step in range(40):
-            state = learning.init(problem)
+            state = learning.StochasticGradient(problem).init()
             state.J, state.step = start.copy(), step
-            updates.append(learning.step(problem, state).J_velocity.astype(np.float64))
+            updates.append(learning.StochasticGradient(problem).step(state).J_velocity.astype(np.float64))
         return np.abs(np.mean(updates, axis=0)) / (np.std(updates, axis=0) / np.sqrt(40))
 
     assert (errors(J) < 4.5).all()
@@ -161,19 +161,19 @@ def test_threads_and_resuming_leave_the_bits_alone(settings):
     plain = run(problem)
     half = copy.deepcopy(run(problem, until=3))
     while half.step < 6:
-        half = learning.step(Problem(Z, problem.settings), half)
+        half = learning.StochasticGradient(Problem(Z, problem.settings)).step(half)
     assert same(plain, half)
     with ThreadPoolExecutor(2) as pool:
         assert same(plain, run(problem, map=pool.map))
-    assert not np.array_equal(plain.J, learning.init(problem).J)
+    assert not np.array_equal(plain.J, learning.StochasticGradient(problem).init().J)
 
 
 def test_gamma_stays_where_the_product_has_an_integral():
     Z, _ = mixed(400, 2)
     problem = Problem(Z.astype(np.float32), Settings(algorithm="ebm", expert="student", gamma_rate=0.1, rates=((0.01, 60),), leapfrog=3))
-    state = learning.init(problem)
+    state = learning.StochasticGradient(problem).init()
     state.gamma_velocity[...] = (-0.9, 0.1)
-    state = learning.step(problem, state)
+    state = learning.StochasticGradient(problem).step(state)
     assert state.raised == 1
     assert state.gamma.min() > 0.5
 
@@ -182,11 +182,11 @@ def test_gamma_stays_where_the_product_has_an_integral():
 def test_collapse_resets_the_step_once_and_then_ends(cause):
     Z, _ = mixed(200, 2)
     problem = Problem(Z.astype(np.float32), Settings(algorithm="ebm", expert="logistic", rates=((0.01, 900),), leapfrog=2, **cause))
-    state = learning.init(problem)
+    state = learning.StochasticGradient(problem).init()
     told = r"acceptance collapsed again at update \d+, after the leapfrog step had been reset"
     with pytest.raises(Collapsed, match=told) as caught, np.errstate(all="ignore"):
         while state.step < 900:
-            state = learning.step(problem, state)
+            state = learning.StochasticGradient(problem).step(state)
     assert caught.value.exit_code == 1
     assert caught.value.state.resets == 1
     assert np.isfinite(caught.value.state.J).all()
@@ -203,19 +203,19 @@ def test_divergence_is_told():
 def test_filters_that_became_dependent_go_back_at_half_the_rate_and_in_the_end_are_told(algorithm):
     Z, _ = mixed(200, 2)
     problem = Problem(Z, Settings(algorithm=algorithm, rates=((0.01, 5),)))
-    state = learning.init(problem)
+    state = learning.StochasticGradient(problem).init()
     first = state.J.copy()
     state.J[:] = 1.0
-    state = learning.step(problem, state)
+    state = learning.StochasticGradient(problem).step(state)
     assert (state.step, state.resets) == (1, 1)
     np.testing.assert_array_equal(state.J, first)
-    full = learning.step(problem, learning.init(problem))
+    full = learning.StochasticGradient(problem).step(learning.StochasticGradient(problem).init())
     state.step = 0
-    state = learning.step(problem, state)
+    state = learning.StochasticGradient(problem).step(state)
     np.testing.assert_allclose(state.J - first, (full.J - first) / 2, rtol=1e-9)
     state.J[:], state.resets = 1.0, learning.RETREATS
     with pytest.raises(Diverged, match="filters became linearly dependent at update 2, at 1/256 of the rate"):
-        learning.step(problem, state)
+        learning.StochasticGradient(problem).step(state)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ def mixed(n=3000, D=4, seed=0, density="laplace"):
 
 
 def run(problem):
-    state = ml.init(problem)
+    state = ml.MaximumLikelihood(problem).init()
     while not state.done and state.step < problem.iterations:
-        state = ml.step(problem, state)
+        state = ml.MaximumLikelihood(problem).step(state)
     return state
 
 
@@ -70,7 +70,7 @@ def test_optimum_does_not_depend_on_the_mixing():
 def test_many_rows_begin_with_few():
     Z, product = mixed(3 * ml.THINNED, 3)
     problem = ml.Problem(Z)
-    first = ml.init(problem)
+    first = ml.MaximumLikelihood(problem).init()
     assert first.stage == 0
     assert problem.columns(0).shape == (3, ml.THINNED)
     state = run(problem)
@@ -85,9 +85,9 @@ def test_resumed_state_goes_the_same_way():
 
     Z, _ = mixed()
     problem = ml.Problem(Z)
-    state = ml.init(problem)
+    state = ml.MaximumLikelihood(problem).init()
     for _ in range(4):
-        state = ml.step(problem, state)
+        state = ml.MaximumLikelihood(problem).step(state)
     saved = copy.deepcopy(state)
     ends = [run_on(problem, one) for one in (state, saved)]
     assert np.array_equal(ends[0].J, ends[1].J)
@@ -96,7 +96,7 @@ def test_resumed_state_goes_the_same_way():
 
 def run_on(problem, state):
     while not state.done:
-        state = ml.step(problem, state)
+        state = ml.MaximumLikelihood(problem).step(state)
     return state
 
 

@@ -16,9 +16,9 @@ from herdcli.numerics.amari import amari_distance
 
 
 def run(problem):
-    state = sobi.init(problem)
+    state = sobi.JointDiagonalisation(problem).init()
     while state.turned > problem.tolerance:
-        state = sobi.step(problem, state)
+        state = sobi.JointDiagonalisation(problem).step(state)
     return state
 
 
@@ -36,9 +36,9 @@ def test_gaussian_sources_are_told_apart_by_their_spectra_and_by_no_density():
     state = run(sobi.Problem(Z, lags=10))
     assert amari_distance(state.J @ product) < 1
     problem = ml.Problem(Z)
-    other = ml.init(problem)
+    other = ml.MaximumLikelihood(problem).init()
     while not other.done and other.step < 100:
-        other = ml.step(problem, other)
+        other = ml.MaximumLikelihood(problem).step(other)
     assert amari_distance(other.J @ product) > 3
     np.testing.assert_allclose(state.J @ state.J.T, np.eye(4), atol=1e-12)
     assert state.C[0].diagonal() == pytest.approx([np.mean(z[1:] * z[:-1]) for z in (Z @ state.J.T).T], abs=1e-12)
@@ -60,7 +60,7 @@ def test_matrices_that_have_a_common_basis_are_diagonalised_exactly():
     state = sobi.State(0, np.inf, np.eye(5), C, np.array([]))
     problem = sobi.Problem(autoregressive()[0], lags=3)
     for _ in range(20):
-        state = sobi.step(problem, state)
+        state = sobi.JointDiagonalisation(problem).step(state)
     assert amari_distance(state.J @ V) < 1e-9
     assert state.trace[-1] < 1e-20
     assert state.turned < 1e-10
@@ -88,9 +88,9 @@ def test_sources_of_one_spectrum_are_named():
 
 def test_a_resumed_run_goes_the_same_way():
     problem = sobi.Problem(autoregressive()[0], lags=10)
-    state = sobi.step(problem, sobi.init(problem))
+    state = sobi.JointDiagonalisation(problem).step(sobi.JointDiagonalisation(problem).init())
     saved = copy.deepcopy(state)
-    assert np.array_equal(sobi.step(problem, state).J, sobi.step(problem, saved).J)
+    assert np.array_equal(sobi.JointDiagonalisation(problem).step(state).J, sobi.JointDiagonalisation(problem).step(saved).J)
 
 
 def test_what_is_refused():

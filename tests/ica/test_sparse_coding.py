@@ -112,10 +112,10 @@ def test_dictionaries_are_found_again(expert, posterior):
     Z = S @ A.T + 0.1 * random.standard_normal((2000, 4))
     settings = learning.Settings(filters=6, expert=expert, rates=((0.2, 50), (0.05, 30)), batch_size=50)
     task = sparse_coding.Task(learning.Problem(Z, settings), 0.1, posterior)
-    state = sparse_coding.init(task)
+    state = sparse_coding.DictionaryLearning(task).init()
     assert np.abs(A.T @ state.A).max(axis=1).mean() < 0.85
     while state.step < 80:
-        state = sparse_coding.step(task, state)
+        state = sparse_coding.DictionaryLearning(task).step(state)
     assert np.abs(A.T @ state.A).max(axis=1).mean() > 0.88
     np.testing.assert_allclose((state.A**2).sum(axis=0), 1)
 
@@ -126,9 +126,9 @@ def test_workers_leave_the_bits_alone():
     ends = []
     with ThreadPoolExecutor(2) as pool:
         for mapping in (map, pool.map):
-            state = sparse_coding.init(task)
+            state = sparse_coding.DictionaryLearning(task).init()
             for _ in range(3):
-                state = sparse_coding.step(task, state, map=mapping)
+                state = sparse_coding.DictionaryLearning(task, mapping).step(state)
             ends.append(state.A)
     assert np.array_equal(*ends)
 

@@ -64,6 +64,16 @@ def test_whitened_rows_are_white_and_closer_to_the_factors_than_principal_compon
     assert signal(whitening.fit(X, method="pca", components=2)) < 0.1 * best
 
 
+def test_logarithms_are_taken_once():
+    X = np.exp(noisy()[0] / 5)
+    once = whitening.fit(np.log1p(X), method="fa", components=2)
+    fitted = whitening.fit(X, method="fa", components=2, log=True)
+    np.testing.assert_allclose(fitted.mean, once.mean, rtol=1e-12)
+    np.testing.assert_allclose(fitted.forward, once.forward, rtol=1e-9)
+    Z = fitted.apply(X)
+    np.testing.assert_allclose(Z.T @ Z / len(Z), np.eye(2), atol=1e-10)
+
+
 def test_what_is_refused():
     X = noisy(100)[0]
     with pytest.raises(BadUsage, match="fa needs a number of components"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +15,11 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.frame.session import Session
-from herdcli.cli.ica.options import ALGORITHMS, COMPONENTS, DENSITIES, MIX, learning_options, warn_of_ignored
+from herdcli.cli.ica.options import ALGORITHMS, COMPONENTS, DENSITIES, MIX, learning_options
+from herdcli.cli.ica.request import Request
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 
 @click.command("ica")
@@ -64,8 +67,8 @@ from herdcli.cli.ica.options import ALGORITHMS, COMPONENTS, DENSITIES, MIX, lear
     "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
 )
 @click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
-@stage(learning_options, input_format_option, seed_option, threads_option, checkpoint_options, output_options)
-def command(session: Session, source: str, **options: Any) -> None:
+@stage(Request, learning_options, input_format_option, seed_option, threads_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
     """Independent components: linear filters whose outputs are sparse or independent.
 
     \b
@@ -79,34 +82,9 @@ def command(session: Session, source: str, **options: Any) -> None:
     sobi goes by autocorrelations: its rows are in order of time.  With as many filters as dimensions ml, infomax
     and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
-    from herdcli.cli.ica import inputs as ica_input
-    from herdcli.cli.ica import learning as ica_fit
-    from herdcli.ica.learning import Collapsed
-    from herdcli.ica.results import finish
+    from herdcli.cli.frame import outputs
+    from herdcli.cli.ica import inputs, runs
 
-    algorithm = options["algorithm"]
-    warn_of_ignored(session, algorithm)
-    options["proposals"] = options["steps"]
-    session.check_output("ica")
-    rows = ica_input.read(session, source, options)
-    collapsed = None
-    try:
-        found = ica_fit.fit(session, rows, options)
-    except Collapsed as error:
-        collapsed, found = error, error.fit
-    known = {
-        "algorithm": algorithm,
-        "seed": options["seed"],
-        "mixing": rows.mixing,
-        "holdout": rows.holdout,
-        "image_shape": rows.image_shape,
-        "feature_names": rows.feature_names,
-    }
-    value, remarks = finish(found, rows.Z, rows.whitening, **known)
-    for note in (*found.notes, *remarks):
-        session.console.warn(note)
-    if collapsed:
-        session.console.warn("the last good filters are written")
-    session.save(value, f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates", history=rows.data)
-    if collapsed:
-        raise collapsed
+    request.warn_of_ignored(session)
+    outputs.check(session, "ica")
+    runs.run(session, inputs.read(session, request), request)

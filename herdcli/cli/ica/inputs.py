@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import Artifact, preparation
-from herdcli.cli.frame.session import Session
+from herdcli.artifacts import Artifact, Dataset, preparation
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import whitening
 from herdcli.numerics.whitening import Whitening
 from herdcli.rows import mixing
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ica.request import Request
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,17 @@ class Rows:
         return None if self.mixing is None else self.whitening.forward @ self.mixing
 
 
-def read(session: Session, source: str, options: dict[str, Any]) -> Rows:
+def read(session: Session, request: Request) -> Rows:
     """The rows of split 0, or all where the data set has no split and none is asked for.  Raises DataError for too few."""
-    artifact = session.load(source, "data", kinds={"dataset"}, input_format=options["input_format"], label=options["label"])
+    artifact = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     data = artifact.value
     if data.is_sparse:
         raise DataError("/X is sparse, independent components are of dense rows", where=artifact.name)
     try:
-        split = _split(data, options)
-        X, A = _mixed(session, data.X, options)
+        split = _split(data, request)
+        X, A = _mixed(session, data.X, request)
         train = X if (split == TRAIN).all() else X[split == TRAIN]
-        fitted = _whitened(session, train, options)
+        fitted = _whitened(session, train, request)
         session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
         Z = fitted.apply(train)
         rest = X[split == TEST]
@@ -53,47 +56,46 @@ def read(session: Session, source: str, options: dict[str, Any]) -> Rows:
     except DataError as error:
         error.where = error.where or artifact.name
         raise
-    shape = None if options["mix"] or options["mixing"] else data.image_shape
-    names = None if options["mix"] else data.feature_names  # columns that were mixed are no longer those of the names
+    shape = None if request.mix or request.mixing else data.image_shape
+    names = None if request.mix else data.feature_names  # columns that were mixed are no longer those of the names
     return Rows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
 
 
-def _split(data: Any, options: dict[str, Any]) -> Array:
-    if options["split"] is None and data.split is None:
+def _split(data: Dataset, request: Request) -> Array:
+    if request.split is None and data.split is None:
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
-    return preparation.split_rows(data, options["split"], options["seed"])
+    return preparation.split_rows(data, request.split, request.seed)
 
 
-def _mixed(session: Session, X: Array, options: dict[str, Any]) -> tuple[Array, Array | None]:
+def _mixed(session: Session, X: Array, request: Request) -> tuple[Array, Array | None]:
     """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
-    if options["mix"] and options["mixing"]:
+    if request.mix and request.mixing:
         raise BadUsage("--mix makes a mixing, --mixing names the one there is", hint="leave one of them out")
-    if options["mix"]:
-        kind, b = options["mix"]
-        A = mixing.random(X.shape[1], seed=options["seed"]) if kind == "random" else mixing.instamix(X.shape[1], b)
+    if request.mix:
+        kind, b = request.mix
+        A = mixing.random(X.shape[1], seed=request.seed) if kind == "random" else mixing.instamix(X.shape[1], b)
         return mixing.mixed(X, A), A
-    if not options["mixing"]:
+    if not request.mixing:
         return X, None
-    given = session.load(options["mixing"], "mixing", kinds={"dataset"}).value.X.astype(np.float64)
+    given = session.load(request.mixing, "mixing", kinds={"dataset"}).value.X.astype(np.float64)
     if given.shape[0] != X.shape[1]:
-        raise DataError(f"the mixing has {given.shape[0]} rows, /X has {X.shape[1]} columns: x = A s", where=options["mixing"])
+        raise DataError(f"the mixing has {given.shape[0]} rows, /X has {X.shape[1]} columns: x = A s", where=request.mixing)
     return X, given
 
 
-def _whitened(session: Session, X: Array, options: dict[str, Any]) -> Whitening:
+def _whitened(session: Session, X: Array, request: Request) -> Whitening:
     """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
     rows, columns = X.shape
-    share = options["components"] if isinstance(options["components"], float) else None
-    components = None if share else options["components"]
+    share, components = request.share, request.count
     wanted = components or (1 if share else columns)
     if rows <= wanted:
         what = f"{wanted} components" if components else f"{columns} columns"
         raise DataError(
             f"/X has {rows} training rows for {what}: fewer than it takes", hint=f"--components {max(1, rows // 2)}, or more rows"
         )
-    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
-    method: whitening.Method = options["whiten"] or ("pca" if options["components"] else "zca")
-    fitted = whitening.fit(X, method=method, components=components, share=share, log=options["log"])
+    constant = whitening.constant_columns(X)
+    method = request.whiten or ("pca" if request.components else "zca")
+    fitted = whitening.fit(X, method=method, components=components, share=share, log=request.log)
     if share:
         session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
         wanted = len(fitted.forward)

@@ -1,4 +1,4 @@
-"""The many options of `herd ica`, and what each of them is of."""
+"""The many options of `herd ica`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,9 @@ from typing import Any
 import click
 
 from herdcli.cli.frame.options import Parsed
-from herdcli.cli.frame.session import Session
 
 ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
 DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"]
-MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
-HYBRID = ("steps", "leapfrog", "acceptance", "step_size", "topography", "neighbourhood", "gamma_rate")
-OF = {  # option -> the algorithms that it means something to
-    **dict.fromkeys(MINIBATCH, ("infomax", "ebm", "equil", "sparse-coding")),
-    **dict.fromkeys(HYBRID, ("ebm",)),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), ("ml", "fastica", "picard", "sobi")),
-    **dict.fromkeys(("posterior", "noise"), ("sparse-coding",)),
-    "gradient": ("infomax",),
-    "lags": ("sobi",),
-    "density": ("infomax", "ml", "ebm"),
-    "expert": ("ebm", "equil", "sparse-coding"),
-    "gamma": ("ml", "infomax", "ebm", "equil", "sparse-coding"),
-    "gamma_rate": ("ebm", "equil"),
-    "threads": ("ebm", "sparse-coding"),
-}
 
 
 def _parse_rates(text: str) -> tuple[tuple[float, int], ...]:
@@ -160,10 +144,3 @@ def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
-
-
-def warn_of_ignored(session: Session, algorithm: str) -> None:
-    """Options that mean nothing to the algorithm."""
-    for option, algorithms in OF.items():
-        if algorithm not in algorithms:
-            session.ignored(option, f"with --algorithm {algorithm}")

@@ -1,0 +1,110 @@
+"""The run of `herd ica`: the algorithm that was asked for, and its end as an artifact; the learning is in herdcli.ica."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame import outputs
+from herdcli.cli.ica.request import CONVERGING
+from herdcli.errors import BadUsage, NotConverged
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ica.inputs import Rows
+    from herdcli.cli.ica.request import Request
+    from herdcli.ica.results import Fit
+
+ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 500, 1e-7, 1e-4, 0.1  # where nothing is said of them
+
+
+def run(session: Session, rows: Rows, request: Request) -> None:
+    """Learn, and save an `ica`.  Filters from before a breakdown are saved too, and the command ends with its error."""
+    from herdcli.ica.results import finish
+
+    found = (_converging if request.algorithm in CONVERGING else _by_schedule)(session, rows, request)
+    notes = [*([_unconverged(found, request)] if found.unconverged else []), *found.notes]
+    known = {name: getattr(rows, name) for name in ("mixing", "holdout", "image_shape", "feature_names")}
+    value, remarks = finish(found, rows.Z, rows.whitening, **known, algorithm=request.algorithm, seed=request.seed)
+    for note in (*notes, *remarks, *(["the last good filters are written"] if found.failure else [])):
+        session.console.warn(note)
+    summary = f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates"
+    outputs.artifact(session, value, summary, history=rows.data)
+    if found.failure:
+        raise found.failure
+
+
+def _unconverged(found: Fit, request: Request) -> str:
+    message = f"not converged after {found.iterations} iterations: {found.unconverged}"
+    if request.on_nonconvergence == "error":
+        raise NotConverged(message, hint="--iterations allows more")
+    return message
+
+
+def _converging(session: Session, rows: Rows, request: Request) -> Fit:
+    """ml, fastica, picard, sobi: square models."""
+    D, M, algorithm = rows.Z.shape[1], request.filters, request.algorithm
+    if M not in (None, D):
+        hint = "--algorithm ebm, infomax or sparse-coding"
+        raise BadUsage(f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint=hint)
+    if algorithm == "sobi":
+        return _time_structure(session, rows, request)
+    if algorithm != "ml" and _has_library(session, algorithm):
+        return _library(session, rows, request)
+    return _maximum_likelihood(session, rows, request)
+
+
+def _maximum_likelihood(session: Session, rows: Rows, request: Request) -> Fit:
+    from herdcli.ica import maximum_likelihood as ml
+
+    tolerance, iterations = request.tolerance or TOLERANCE, request.iterations or ITERATIONS
+    problem = ml.Problem(rows.Z, request.density or "auto", request.gamma or 1.0, tolerance, iterations)
+    return session.run(ml.MaximumLikelihood(problem), label="learning", memory="learning")
+
+
+def _time_structure(session: Session, rows: Rows, request: Request) -> Fit:
+    from herdcli.ica import sobi
+
+    problem = sobi.Problem(rows.Z, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
+    return session.run(sobi.JointDiagonalisation(problem), label="sweeps", memory=f"covariances of {request.lags} lags")
+
+
+def _has_library(session: Session, algorithm: str) -> bool:
+    from herdcli.ica import libraries
+
+    if libraries.installed(algorithm):
+        return True
+    session.console.note(f"{algorithm} is not installed: our own maximum likelihood in its place (pip install 'herdcli[ica]')")
+    return False
+
+
+def _library(session: Session, rows: Rows, request: Request) -> Fit:
+    from herdcli.ica.libraries import Library
+
+    algorithm = request.algorithm
+    if algorithm == "fastica" and request.whiten == "centre":
+        raise BadUsage("fastica needs whitened rows", hint="--whiten zca or pca")
+    tolerance = request.tolerance or (FASTICA_TOLERANCE if algorithm == "fastica" else TOLERANCE)
+    asked = Library(algorithm, rows.Z, tolerance, request.iterations or ITERATIONS, request.seed)
+    return session.run(asked, label=algorithm, memory=algorithm)
+
+
+def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
+    """infomax, ebm, equil, sparse-coding: by minibatches at rates that are given."""
+    from herdcli.ica import learning
+    from herdcli.ica.sparse_coding import DictionaryLearning, Task
+
+    settings = request.learning(rows.Z.shape[1])
+    if settings.expert != "student":
+        session.ignored("gamma_rate", f"with --expert {settings.expert}")
+    if request.algorithm == "sparse-coding":
+        noise = NOISE if request.noise is None else request.noise
+        task = Task(learning.Problem(rows.Z, settings), noise, request.posterior or "map")
+        return session.run(DictionaryLearning(task, session.map), label="learning", memory="learning")
+    kind = "float32" if settings.algorithm == "ebm" else "float64"
+    problem = learning.Problem(rows.Z.astype(kind, copy=False), settings, rows.product)
+    algorithm = learning.StochasticGradient(problem, session.map)
+    try:
+        return session.run(algorithm, label="learning", memory="learning")
+    except learning.Collapsed as error:
+        return replace(algorithm.result(error.state), failure=error)

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+from herdcli import artifacts
 from herdcli.cli.kernel_herd import command as kernel_herd
 from herdcli.cli.kernel_herd import inputs
 from herdcli.quadrature import active_set, rules
@@ -85,7 +86,7 @@ def test_files_that_options_name_are_recorded_as_files(herd, tmp_path, table):
     chosen = ("--candidates", "sample:50", "--rule", "step", "--step", "constant:0.5")
     assert herd("kernel-herd", "-m", 3, "--target", "gaussian:law.csv", *chosen, "-o", "b.h5").code == 0
     assert herd("kernel-herd", table, "-m", 5, "--rule", "step", "--step", "steps.csv", "--extend", "a.h5", "-o", "c.h5").code == 0
-    records = [json.loads(herd("info", name, "--format", "json").out)["history"][-1] for name in ("a.h5", "b.h5", "c.h5")]
+    records = [artifacts.load(str(tmp_path / name)).history[-1] for name in ("a.h5", "b.h5", "c.h5")]
     kept = [[record["parameters"][name] for name in ("rates", "candidates", "target", "extend")] for record in records]
     assert kept == [["file", "file", "rows", None], ["constant:0.5", "sample:50", "gaussian", None], ["file", None, "rows", "file"]]
     assert [item["role"] for item in records[0]["inputs"]] == ["data", "candidates", "step"]

@@ -305,3 +305,15 @@ def test_marginals_of_pairs_are_counted_once_or_each_the_same():
     assert [c.scope for c in counted] == [c.scope for c in read] == scopes
     assert all(np.abs(a.target - b.target).max() < 1e-15 for a, b in zip(counted, read, strict=True))
     assert np.abs(known.single()[:2] - given.marginal((0,), (2,), 0.5)).max() < 1e-15
+
+
+def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():
+    """Of 7 updates the last 4: what the chains' burn-in gave is left out."""
+    settings = Settings(algorithm="gradient", expectations="pcd", iterations=7, chains=20, sweeps=1, learning_rate=0.5)
+    learner = learning_gradient.SampledGradient(cases.problem(), settings)
+    state, thetas = learner.init(), []
+    for _ in range(7):
+        state = learner.step(state)
+        thetas.append(state.theta.copy())
+    np.testing.assert_allclose(state.mean, np.mean(thetas[3:], axis=0), rtol=1e-12)
+    assert np.abs(state.mean - np.mean(thetas, axis=0)).max() > 1e-3

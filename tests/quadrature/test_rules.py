@@ -216,3 +216,14 @@ def test_without_candidates_only_draws_work(space_of, interval, run_rule):
     assert run_rule(space, target, 8, rule="sobol").mmd[-1] == pytest.approx(np.sqrt(1 / 12) / 8, rel=1e-9)
     with pytest.raises(BadUsage, match="no candidates"):
         run_rule(space, target, 8)
+
+
+def test_line_search_stops_at_the_atom_it_heads_for(space_of, run_rule):
+    """μ = 2 beyond the candidates 1 and 1.5 of k(x, y) = xy: from g = 1 the line's minimum is at ρ = 2, of which 1 is allowed."""
+    target = Rows(np.array([[1.0], [1.5], [3.5]]), np.full(3, 1 / 3))
+    space = space_of(Polynomial(1, 0.0), target, target.X[:2])
+    state = run_rule(space, target, 2, rule="line-search", init="zero")
+    np.testing.assert_array_equal(state.index, [0, 1])
+    assert state.rate[1] == 1.0
+    np.testing.assert_array_equal(rules.weights(state), [0.0, 1.0])
+    assert state.mmd[1] == pytest.approx(0.5, abs=1e-12)

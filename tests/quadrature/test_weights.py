@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Matern
+from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Matern, Polynomial
 from herdcli.quadrature import active_set, min_norm_point, simplex, swap, weights
 from herdcli.quadrature.space import prefix_distances
 from herdcli.quadrature.targets import Rows
@@ -184,6 +184,22 @@ def test_swaps_never_raise_the_error_and_their_figures_are_exact(rows, space_of,
     assert state.mmd[-1] == pytest.approx(last, abs=1e-12)
     assert state.mmd[-1] < 0.9 * state.mmd[0]
     np.testing.assert_array_equal(state.atoms, rows[state.index])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_swap_takes_the_best_candidate_of_a_kernel_whose_diagonal_varies(space_of, mmd, seed):
+    """Every visit against all candidates tried in turn, under k(x, y) = (1 + x·y)²."""
+    rows = np.random.default_rng(seed).standard_normal((30, 2))
+    kernel, target = Polynomial(2, 1.0), uniform(rows)
+    space = space_of(kernel, target, rows)
+    problem, equal = swap.Problem(space, 2), np.full(4, 0.25)
+    state = swap.init(problem, np.arange(4), rows[:4], space.embedding[:4])
+    while state.step < 8:
+        tried = np.repeat(state.atoms[None], len(rows), axis=0)
+        tried[:, state.step % 4] = rows
+        least = min(mmd(kernel, rows, target.weights, atoms, equal) for atoms in tried)
+        state = swap.step(problem, state)
+        assert mmd(kernel, rows, target.weights, state.atoms, equal) == pytest.approx(least, abs=1e-9)
 
 
 def test_prefix_distances_are_those_of_the_prefixes(rows, space_of, mmd):

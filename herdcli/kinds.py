@@ -20,8 +20,13 @@ class Kind:
     """One kind of artifact.
 
     versions  dataclass of each version; the last one is written.
-    metrics   (value, settings, *, map, progress) -> dict from column to number or None: its row in `herd eval`.
+    metrics   (value, settings, *, map, progress) -> dict from column to text, number or None, or a list of such: its rows in `herd eval`.
+    judge     (session, artifact, request) -> the artifact as `metrics` and `plots` are to see it, with what the options of `eval` named
+              in `judged_by` say: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
     plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
+    plain     why it has no metrics, or no plots, in a few words; for those without.
+    apply     (session, model, request) -> (Dataset, summary): new rows through it, `herd apply`.
+    sample    (session, model, request) -> (Dataset, summary): rows drawn from it, `herd sample`.
     finish    (session, whole, history, request): saves what the units of all shards make, for kinds of shards.
     request   the command's request, which a shard's record is read as.
     """
@@ -29,7 +34,12 @@ class Kind:
     name: str
     versions: tuple[str, ...]
     metrics: str | None = None
+    judge: str | None = None
+    judged_by: tuple[str, ...] = ()
     plots: Mapping[str, str] = field(default_factory=dict)
+    plain: str = ""
+    apply: str | None = None
+    sample: str | None = None
     finish: str | None = None
     request: str | None = None
 
@@ -58,80 +68,153 @@ def _plots(module: str, *names: str) -> dict[str, str]:
     return {name: f"herdcli.evaluation.{module}.{name}" for name in names}
 
 
+SHARD = "herd merge makes the whole of all shards first"
+TARGETS = ("data", "target", "trace", "kernel")
+GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
+HARMONIUMS = {  # what commands do with an rbm and a dbn alike
+    "judge": "herdcli.cli.eval.harmoniums.judged",
+    "apply": "herdcli.cli.apply.harmoniums.applied",
+    "sample": "herdcli.cli.small.sample.of_harmoniums",
+}
+
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(name="dataset", versions=("herdcli.artifacts.dataset.Dataset",)),
+        Kind(
+            name="dataset",
+            versions=("herdcli.artifacts.dataset.Dataset",),
+            metrics="herdcli.evaluation.samples.metrics",
+            judge="herdcli.cli.eval.samples.judged",
+            judged_by=TARGETS,
+            plain="a table has plots of its own elsewhere",
+        ),
         Kind(
             name="rbm",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
             metrics="herdcli.evaluation.rbm.metrics",
+            judged_by=("data",),
+            **HARMONIUMS,
             plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace"),
         ),
         Kind(
             name="rbm-pairs",
             versions=("herdcli.rbm.pairs.PairRBM",),
             metrics="herdcli.evaluation.gallery.metrics",
+            judge="herdcli.cli.eval.gallery.judged",
+            judged_by=GALLERY,
             plots=_plots("gallery_plots", "filters", "trace", "errors") | {"nearest": "herdcli.evaluation.gallery_plots.closest"},
         ),
         Kind(
             name="dbn",
             versions=("herdcli.rbm.stack.DBN",),
             metrics="herdcli.evaluation.dbn.metrics",
+            judged_by=("data",),
+            **HARMONIUMS,
             plots=_plots("dbn", "filters", "reconstructions", "samples", "trace"),
         ),
-        Kind(name="herding", versions=("herdcli.herding.model.Herding",), metrics="herdcli.evaluation.herding.metrics"),
+        Kind(
+            name="herding",
+            versions=("herdcli.herding.model.Herding",),
+            metrics="herdcli.evaluation.herding.metrics",
+            plain="its weights never settle, and its moments are figures",
+        ),
         Kind(
             name="classifier",
             versions=("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier"),
             metrics="herdcli.evaluation.classifier.metrics",
+            judge="herdcli.cli.eval.classifiers.judged",
+            judged_by=("data",),
+            plain="--confusion is its picture",
+            apply="herdcli.cli.apply.classifiers.applied",
         ),
-        Kind(name="samples", versions=("herdcli.quadrature.samples.Samples",), metrics="herdcli.evaluation.samples.metrics"),
-        Kind(name="network", versions=("herdcli.markov.model.network.Network",), metrics="herdcli.evaluation.network.metrics"),
-        Kind(name="beliefs", versions=("herdcli.markov.model.beliefs.Beliefs",), metrics="herdcli.evaluation.beliefs.metrics"),
+        Kind(
+            name="samples",
+            versions=("herdcli.quadrature.samples.Samples",),
+            metrics="herdcli.evaluation.samples.metrics",
+            judge="herdcli.cli.eval.samples.judged",
+            judged_by=TARGETS,
+            plain="--trace is its picture",
+        ),
+        Kind(
+            name="network",
+            versions=("herdcli.markov.model.network.Network",),
+            metrics="herdcli.evaluation.network.metrics",
+            judge="herdcli.cli.eval.networks.judged",
+            judged_by=("reference",),
+            plain="tables of factors have no picture of one size",
+        ),
+        Kind(
+            name="beliefs",
+            versions=("herdcli.markov.model.beliefs.Beliefs",),
+            metrics="herdcli.evaluation.beliefs.metrics",
+            judge="herdcli.cli.eval.networks.judged",
+            judged_by=("reference",),
+            plain="marginals are numbers to be read",
+        ),
         Kind(
             name="ica",
             versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
             metrics="herdcli.evaluation.ica.metrics",
+            judge="herdcli.cli.eval.filters.judged",
+            judged_by=("data", "mixing", "true_sources"),
+            apply="herdcli.cli.apply.filters.applied",
             plots=_plots("ica_plots", "filters", "spectra", "gabors", "tiling"),
         ),
-        Kind(name="mixture", versions=("herdcli.em.artifacts.Mixture",)),
-        Kind(name="kmeans", versions=("herdcli.em.artifacts.Clusters",)),
-        Kind(name="factors", versions=("herdcli.em.artifacts.FactorModel",)),
-        Kind(name="report", versions=("herdcli.evaluation.table.Report",)),
+        Kind(name="mixture", versions=("herdcli.em.artifacts.Mixture",), plain="no command makes it yet"),
+        Kind(name="kmeans", versions=("herdcli.em.artifacts.Clusters",), plain="no command makes it yet"),
+        Kind(name="factors", versions=("herdcli.em.artifacts.FactorModel",), plain="no command makes it yet"),
+        Kind(name="report", versions=("herdcli.evaluation.table.Report",), plain="it is a table of figures itself"),
         Kind(
             name="rbm-shard",
             versions=("herdcli.rbm.classes.RBMShard",),
+            plain=SHARD,
             finish="herdcli.cli.fit_rbm.models.finish",
             request="herdcli.cli.fit_rbm.request.Request",
         ),
         Kind(
             name="herding-shard",
             versions=("herdcli.herding.classes.HerdingShard",),
+            plain=SHARD,
             finish="herdcli.cli.herd.runs.finish",
             request="herdcli.cli.herd.request.Request",
         ),
         Kind(
             name="samples-shard",
             versions=("herdcli.quadrature.assemble.SamplesShard",),
+            plain=SHARD,
             finish="herdcli.cli.kernel_herd.groups.finish",
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
+            plain=SHARD,
             finish="herdcli.cli.ups_infer.starts.finish",
             request="herdcli.cli.ups_infer.request.Request",
         ),
         Kind(
             name="dataset-shard",
             versions=("herdcli.markov.exact.batch.RowsShard",),
+            plain=SHARD,
             finish="herdcli.cli.ups_infer.evidence_rows.finish",
             request="herdcli.cli.ups_infer.request.Request",
         ),
     )
 }
 CHECKPOINT = "checkpoint"
+
+
+def able(what: str) -> list[str]:
+    """The kinds that have a page for `metrics`, `plots`, `apply` or `sample`."""
+    return [kind.name for kind in KINDS.values() if getattr(kind, what)]
+
+
+def pictures() -> str:
+    """Every kind's plots, kinds that have the same ones together: `rbm, dbn: filters, trace.  ica: spectra.`"""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for name in able("plots"):
+        kinds.setdefault(tuple(KINDS[name].plots), []).append(name)
+    return "  ".join(f"{', '.join(names)}: {', '.join(plots)}." for plots, names in kinds.items())
 
 
 def kind_of(value: Any) -> Kind:

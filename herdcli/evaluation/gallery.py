@@ -57,11 +57,13 @@ class Recognition:
 
 def metrics(
     value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
-) -> dict[str, float | None]:
-    """What the artifact says of itself: the ordered pairs it was learned from, the last reconstruction error, the largest weight."""
-    model = value.model if isinstance(value, Recognition) else value
-    largest = max(float(np.abs(W).max()) for W in (model.W1, model.W2))
-    return {"pairs": model.pairs, "reconstruction": float(model.trace[-1]) if len(model.trace) else None, "largest_weight": largest}
+) -> Row | list[Row]:
+    """What the artifact says of itself: the ordered pairs it was learned from, the last reconstruction error, the largest weight;
+    with images the rank-n error rates of `rows`."""
+    if isinstance(value, Recognition):
+        return rows(value, map)
+    largest = max(float(np.abs(W).max()) for W in (value.W1, value.W2))
+    return {"pairs": value.pairs, "reconstruction": float(value.trace[-1]) if len(value.trace) else None, "largest_weight": largest}
 
 
 def own_similarity(value: Recognition, map: Map = map) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS, able, named
 from herdcli.schema import Array
 
 Figure = Any  # matplotlib.figure.Figure
@@ -35,7 +35,7 @@ def plot_of(kind: str, name: str) -> Plot:
     """The function that draws one plot of a kind, imported now.  Raises BadUsage for plots that the kind has not."""
     if name not in names(kind):
         known = names(kind)
-        hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(k for k in KINDS if names(k))}"
+        hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(able('plots'))}"
         raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
     found: Plot = named(KINDS[kind].plots[name])
     return found

@@ -14,14 +14,14 @@ import numpy as np
 
 from herdcli import iterate
 from herdcli.algorithm import Watch
+from herdcli.evaluation.table import Row
 from herdcli.herding import entropy
 from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import closed_form, embedding
 from herdcli.quadrature.samples import Samples, Summary
-from herdcli.quadrature.targets import Rows, Target
+from herdcli.quadrature.targets import Rows, Target, Trigonometric
 from herdcli.schema import Array
 
-Row = dict[str, float | int | None]
 PER_DECADE = 20
 
 
@@ -34,9 +34,43 @@ class Reference:
     moments: tuple[Array, Array | None] | None
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Samples, or the rows of a data set, to be compared with a target.
+
+    samples  None: of a data set.  atoms (m, d), weight (m,)  in the columns of the kernel, weights that sum to 1.
+    target, kernel  None: nothing to compare with.  traced  figures for each of log-spaced numbers of atoms.
+    """
+
+    samples: Samples | None
+    atoms: Array
+    weight: Array
+    target: Reference | None
+    kernel: Kernel | None
+    traced: bool = False
+
+    def rows(self) -> Row | list[Row]:
+        """What the samples say of themselves and beside the target, or the trace."""
+        if self.traced and self.samples is not None:
+            return trace(self.samples, self.target, self.kernel)
+        own = {} if self.samples is None else figures(self.samples)
+        return own | (compared(self.kernel, self.atoms, self.weight, self.target) if self.target and self.kernel else {})
+
+
+def shares(weight: Array | None, rows: int, groups: int | None) -> Array:
+    """Weights (m,) that sum to 1: those of samples, of which each of `groups` sums to 1, or those of a data set, by default equal."""
+    known = np.ones(rows) if weight is None else np.asarray(weight, dtype=np.float64)
+    return known / (known.sum() if groups is None else groups)
+
+
 def metrics(
-    value: Samples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Watch | None = None
-) -> dict[str, float | None]:
+    value: Samples | Judged, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Watch | None = None
+) -> Row | list[Row]:
+    """What samples say of themselves, or with a target beside it."""
+    return value.rows() if isinstance(value, Judged) else figures(value)
+
+
+def figures(value: Samples) -> Row:
     """Figures the artifact carries; means over groups.
 
     mmd_error       its standard error, where ‖μ‖² is estimated.
@@ -46,7 +80,7 @@ def metrics(
     law_distance, law_entropy  of ±1 states under feature kernels: distance of the weighted atoms' law from the law of
                     maximum entropy with the target's moments, and its entropy in bits.
     """
-    result: dict[str, float | None] = {"atoms": float(len(value.index)), "groups": float(value.groups)}
+    result: Row = {"atoms": float(len(value.index)), "groups": float(value.groups)}
     summary = value.summary
     if summary is not None:
         result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": _finite(summary.floor.mean())}
@@ -70,7 +104,7 @@ def mmd_error(summary: Summary) -> Array:
     return np.asarray(np.minimum(error / np.maximum(2.0 * summary.mmd, np.finfo(float).tiny), np.sqrt(error)))
 
 
-def _law(value: Samples, weight: Array) -> dict[str, float | None]:
+def _law(value: Samples, weight: Array) -> Row:
     """Distance from maximum entropy and entropy of the law of weighted ±1 atoms, where moments are stored."""
     laws = _Laws.of(value)
     return {} if laws is None else laws.figures(np.bincount(laws.states, weights=weight, minlength=laws.count))
@@ -96,7 +130,7 @@ class _Laws:
         fitted = entropy.max_entropy(value.moment, d, features, "spin")
         return _Laws((value.x > 0) @ (1 << np.arange(d)), 1 << d, fitted)
 
-    def figures(self, law: Array) -> dict[str, float | None]:
+    def figures(self, law: Array) -> Row:
         """Of one law (2^d,)."""
         positive = law[law > 0]
         distance = None if self.fitted is None else float(np.linalg.norm(law - self.fitted))
@@ -107,11 +141,7 @@ def reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any
     """A target under a kernel; of rows ‖μ‖² takes sums over all pairs."""
     if not isinstance(target, Rows):
         mean, norm = closed_form.embedding(kernel, target)
-        try:
-            moments: tuple[Array, Array | None] | None = target.moments()
-        except Exception:
-            moments = None
-        return Reference(mean, norm, moments)
+        return Reference(mean, norm, None if isinstance(target, Trigonometric) else target.moments())
     X, weights = target.X, target.weights
     if embedding.by_moments(kernel):
         first, second = target.moments()
@@ -128,7 +158,7 @@ def sum_over(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map:
     return iterate.run(lambda now: embedding.step(problem, now, map=map), state, steps=embedding.total_steps(problem)).sums
 
 
-def compared(kernel: Kernel, atoms: Array, weight: Array, target: Reference) -> dict[str, float | None]:
+def compared(kernel: Kernel, atoms: Array, weight: Array, target: Reference) -> Row:
     """Weighted atoms (m, d) against a target.
 
     target_mmd  ‖Σ w Φ − μ‖.      mean_error  ‖Σ w x − E x‖ over the target's total standard deviation.
@@ -136,7 +166,7 @@ def compared(kernel: Kernel, atoms: Array, weight: Array, target: Reference) -> 
     """
     quadratic = float(weight @ sum_over(kernel, atoms, atoms, weight))
     linear = float(weight @ target.mean(atoms))
-    result: dict[str, float | None] = {"target_mmd": float(np.sqrt(max(0.0, quadratic - 2.0 * linear + target.norm)))}
+    result: Row = {"target_mmd": float(np.sqrt(max(0.0, quadratic - 2.0 * linear + target.norm)))}
     if target.moments is None:
         return result
     first, second = target.moments
@@ -190,7 +220,7 @@ def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: Reference,
             yield t + 1, float(np.sqrt(max(0.0, quadratic - 2 * linear + target.norm)))
 
 
-def _law_trace(laws: _Laws, rates: Array, wanted: set[int]) -> Iterable[tuple[int, dict[str, float | None]]]:
+def _law_trace(laws: _Laws, rates: Array, wanted: set[int]) -> Iterable[tuple[int, Row]]:
     law = np.zeros(laws.count)
     for t, rate in enumerate(rates):
         law *= 1 - rate

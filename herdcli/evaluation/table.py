@@ -19,26 +19,27 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import KINDS, named
+from herdcli.kinds import KINDS, able, named
 from herdcli.schema import Array
 
 Value = str | float | int | None
 Row = dict[str, Value]
-Metrics = Callable[..., dict[str, float | None]]
+Metrics = Callable[..., Row | list[Row]]
 
 
 def metrics_of(kind: str) -> Metrics:
     """The metrics of a kind, imported now.  Raises BadUsage for kinds that have none."""
     path = KINDS[kind].metrics
     if path is None:
-        raise BadUsage(f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(evaluable())}")
+        raise BadUsage(f"there is nothing to evaluate in kind '{kind}'", hint=f"kinds that have metrics: {', '.join(able('metrics'))}")
     found: Metrics = named(path)
     return found
 
 
-def evaluable() -> list[str]:
-    """The kinds that have metrics."""
-    return [kind.name for kind in KINDS.values() if kind.metrics]
+def figures(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
+    """The rows of one artifact: one of most kinds, several where its kind has them."""
+    found = metrics_of(kind)(value, settings, map=map, progress=progress)
+    return found if isinstance(found, list) else [found]
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:

@@ -52,6 +52,16 @@ class DBN:
         return [part.harmonium() for part in self.layers]
 
 
+def layers_of(value: RBM | DBN) -> list[RBM]:
+    """The layers of a deep belief network, the lowest first; an RBM is its own only one."""
+    return value.layers if isinstance(value, DBN) else [value]
+
+
+def with_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
+    """The same with another lowest layer."""
+    return replace(value, layers=[lowest, *value.layers[1:]]) if isinstance(value, DBN) else lowest
+
+
 @dataclass
 class Finished:
     """A layer that has been learned."""

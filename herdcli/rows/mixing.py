@@ -29,6 +29,12 @@ def mixed(S: Array, A: Array) -> Array:
     return result
 
 
+def unit_variance(S: Array) -> Array:
+    """Sources (m, s) over their standard deviations, so that a mixing has the sizes; sources that never vary stay 0 or huge."""
+    result: Array = S / np.maximum(S.std(axis=0), 1e-300)
+    return result
+
+
 def estimate(S: Array, X: Array) -> Array:
     """The A (d, s) that best explains mixtures X (m, d) by sources S (m, s), means apart: exact where X = S Aᵀ + const.
 

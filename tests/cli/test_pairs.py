@@ -216,4 +216,4 @@ def test_what_cannot_be_recognised_is_refused(model, faces, herd, tmp_path, chan
 def test_options_without_effect_are_named(model, faces, herd):
     assert "warning: --probes has no effect without --gallery" in herd("eval", model, "--probes", "valid")[2]
     herd("fit-rbm", faces, "--hidden", 3, "--epochs", 1, "-q", "-o", model.with_name("one.h5"))
-    assert "warning: --gallery has no effect with kind rbm" in herd("eval", model.with_name("one.h5"), "--gallery", faces)[2]
+    assert "warning: --gallery has no effect on kind 'rbm'" in herd("eval", model.with_name("one.h5"), "--gallery", faces)[2]

@@ -81,11 +81,14 @@ def test_a_smaller_gallery_leaves_the_rivals_as_they_are(judged):
 
 
 def test_what_the_model_says_of_itself(judged):
-    for value in (judged, judged.model):
-        found = gallery.metrics(value, EvaluationSettings())
-        assert found["pairs"] == PERSONS * 6
-        assert found["reconstruction"] == judged.model.trace[-1]
-        assert found["largest_weight"] == pytest.approx(max(np.abs(judged.model.W1).max(), np.abs(judged.model.W2).max()))
+    found = gallery.metrics(judged.model, EvaluationSettings())
+    assert found["pairs"] == PERSONS * 6
+    assert found["reconstruction"] == judged.model.trace[-1]
+    assert found["largest_weight"] == pytest.approx(max(np.abs(judged.model.W1).max(), np.abs(judged.model.W2).max()))
+
+
+def test_with_images_it_says_how_often_it_recognises(judged):
+    assert gallery.metrics(judged, EvaluationSettings()) == gallery.rows(judged)
 
 
 def test_every_picture_can_be_drawn_and_two_of_them_need_images(judged, tmp_path):

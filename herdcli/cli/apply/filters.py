@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.apply.inputs import rows
 from herdcli.cli.frame.columns import by_name
-from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import Array
+from herdcli.ica.energy import energy_of
+from herdcli.ica.sparse_coding import Model
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.ica.model import ICA
+    from herdcli.schema import Array
 
 ROWS = 512  # that one worker takes at a time
 
 
-def apply_ica(session: Session, model: Any, data: Any, want: str | None) -> tuple[Dataset, str]:
+def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The rows of a data set through the filters (of sparse coding: their sources), or filter outputs back in raw units."""
-    want, value = want or "features", data.value
+    model: ICA = fitted.value
+    data = rows(session, request)
+    want, value = request.want or "features", data.value
     if want == "classes":
         raise BadUsage("--want classes needs a model of classes, and filters have none", hint="--want features, energies or rows")
     if value.is_sparse:
@@ -36,14 +47,11 @@ def apply_ica(session: Session, model: Any, data: Any, want: str | None) -> tupl
     return Dataset(X, image_shape=shape, feature_names=names, **kept), f"{len(X)} rows × {X.shape[1]} {want}"
 
 
-def _function(model: Any, want: str) -> Any:
-    from herdcli.ica.energy import energy_of
-    from herdcli.ica.sparse_coding import Model
-
+def _function(model: ICA, want: str) -> Callable[[Array], Array]:
     if want == "rows":
         return model.restore
     if model.dictionary is not None:
-        coder = Model(model.dictionary, model.expert, float(model.gamma[0]), model.noise, model.posterior)
+        coder = Model(model.dictionary, model.expert, float(model.gamma[0]), model.noise, str(model.posterior))
 
         def code(rows: Array) -> Array:
             found = coder.infer(model.whitening.apply(rows))

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.eval import plots as plotting
-from herdcli.cli.eval import report as reporting
-from herdcli.cli.eval import table as table_output
-from herdcli.cli.eval.classifiers import COMPARISONS, comparison_options
-from herdcli.cli.eval.filters import FILTERS, filter_options
-from herdcli.cli.eval.gallery import GALLERY, figures, gallery_options, recognising
-from herdcli.cli.eval.harmoniums import likelihood_options, rejudged, warn_of_likelihoods, warn_of_ranks
-from herdcli.cli.eval.samples import SAMPLES, sample_options
-from herdcli.cli.frame.console import printable
+from herdcli.cli.eval import options
+from herdcli.cli.eval.request import Request
 from herdcli.cli.frame.options import PENALTY, output_options, seed_option, stage, threads_option
-from herdcli.cli.frame.session import Session
-from herdcli.errors import NegativeResult
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 
 @click.command("eval")
@@ -50,20 +44,19 @@ from herdcli.errors import NegativeResult
     help="L2 penalty of the logistic regression on class energies; auto: 5-fold cross-validation.",
 )
 @stage(
-    likelihood_options,
-    plotting.plot_option,
-    reporting.report_options,
-    comparison_options,
-    sample_options,
-    filter_options,
-    gallery_options,
+    Request,
+    options.likelihood_options,
+    options.plot_option,
+    options.report_options,
+    options.comparison_options,
+    options.sample_options,
+    options.filter_options,
+    options.gallery_options,
     seed_option,
     threads_option,
     output_options,
 )
-def command(
-    session: Session, sources: tuple[str, ...], requirements: tuple[str, ...], format: str | None, plots: plotting.Wanted, **options: Any
-) -> None:
+def command(session: Session, request: Request) -> None:
     """Say how good results are: one row per artifact.
 
     \b
@@ -81,35 +74,6 @@ def command(
     --gallery DATA rank-n error rates beside correlation, eigenfaces, fisherfaces and δppca.
     -o FILE.h5 stores the table as a `report` artifact; --report FILE.html is a page for people.
     """
-    from herdcli.cli.eval.classifiers import comparison, rescored
-    from herdcli.cli.eval.filters import judged
-    from herdcli.cli.network.inputs import against
-    from herdcli.evaluation import table
-    from herdcli.evaluation.settings import EvaluationSettings
+    from herdcli.cli.eval.run import run
 
-    bars = [table.requirement(text) for text in requirements]
-    format = table_output.text_format(session, format)
-    table_output.check(session, format)
-    plotting.check(session, plots, sources, options)
-    reporter = reporting.Reporter(session, options.pop("report"), keep_going=options.pop("keep_going"))
-    compared, data = comparison(session, sources, options), options["data"]
-    settings = EvaluationSettings(**{name: item for name, item in options.items() if name not in COMPARISONS + SAMPLES + FILTERS + GALLERY})
-    rows: list[table.Row] = list(compared or ())
-    for loaded in reporter.loaded(() if compared else sources or ("-",)):
-        artifact = rescored(session, loaded, data)
-        artifact = judged(session, against(session, rejudged(session, artifact, data), options["reference"]), options)
-        artifact = recognising(session, artifact, options)
-        plotting.draw(session, artifact, plots, settings)
-        with session.console.progress(f"evaluating {artifact.name}") as progress:
-            measure = table.metrics_of(artifact.kind) if artifact.kind != "dataset" else None
-            plain = measure(artifact.value, settings, map=session.map, progress=progress.show) if measure else {}
-        several = figures(session, artifact, options, plain)
-        rows += [{"file": printable(artifact.name), "kind": artifact.kind, **found} for found in several]
-        reporter.add(artifact, several, settings)
-    reporter.write()
-    table_output.write(session, rows, format, artifact if len(rows) == 1 and not compared else None)
-    warn_of_likelihoods(session, rows)
-    warn_of_ranks(session, rows)
-    missed = [message for bar in bars for message in bar.missed(rows)]
-    if missed:
-        raise NegativeResult("; ".join(missed))
+    run(session, request)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.console import write_stdout
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame import outputs
+from herdcli.evaluation import table
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.table import Row
 
 TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex"}
 
@@ -26,25 +28,15 @@ def text_format(session: Session, format: str | None) -> str | None:
 
 def check(session: Session, format: str | None) -> None:
     """Refuse an output that cannot be made, before any work is done."""
-    from herdcli.artifacts.streams import check_destination
-
     if format is None:
-        session.check_output("report")
+        outputs.check(session, "report")
     else:
-        check_destination(session.output, clobber=session.clobber, binary=False)
+        outputs.check_text(session)
 
 
-def write(session: Session, rows: list[Any], format: str | None, only: Artifact | None) -> None:
+def write(session: Session, rows: list[Row], format: str | None, history: Artifact | None) -> None:
     """The table as text to stdout or a text file, or without a text format as a `report` artifact."""
-    from herdcli.artifacts import publish
-    from herdcli.evaluation import table
-
     if format is None:
-        session.save(table.report(rows), f"{len(rows)} rows", history=only)
-        return
-    text = table.FORMATS[format](rows)
-    if session.output == "-":
-        write_stdout(text)
-        return
-    with publish(session.output, clobber=session.clobber) as target:
-        target.write_text(text, encoding="utf-8")
+        outputs.artifact(session, table.report(rows), f"{len(rows)} rows", history=history)
+    else:
+        outputs.text(session, table.FORMATS[format](rows))

@@ -57,10 +57,13 @@ def artifact(session: Session, value: Any, summary: str, *, history: History = N
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
 
 
-def text(session: Session, content: str, summary: str, what: str) -> None:
-    """Write a result that is text to -o.  what: its format, for the closing line."""
-    _deliver(session, session.output, lambda target: _write_text(target, content), binary=False)
-    _finished(session, summary, f"{what} {readable(len(content.encode()))}")
+def text(session: Session, content: str, summary: str | None = None, what: str = "") -> None:
+    """Write a result that is text to -o.  what: its format, for the closing line; no summary: the text says it all, without such a line."""
+    _deliver(session, session.output, lambda target: write_text(target, content), binary=False)
+    if summary is None:
+        session.forget_checkpoint()
+    else:
+        _finished(session, summary, f"{what} {readable(len(content.encode()))}")
 
 
 def beside(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:
@@ -73,7 +76,8 @@ def _deliver(session: Session, path: str, write: Callable[[Path], None], *, bina
         write(target)
 
 
-def _write_text(target: Path, content: str) -> None:
+def write_text(target: Path, content: str) -> None:
+    """Text in UTF-8, to a file that is being delivered."""
     target.write_text(content, encoding="utf-8")
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame import outputs
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.request import settings, unrecorded
+from herdcli.kinds import KINDS, able, named
 
 if TYPE_CHECKING:
-    from herdcli.artifacts import Dataset
+    from herdcli.artifacts import Artifact, Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
@@ -49,14 +49,23 @@ def command(session: Session, request: Request) -> None:
     MODEL is an rbm or dbn.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
     their class as y.
     """
-    from herdcli.rbm.proper import require_proper
-    from herdcli.rbm.sampling import Problem, Sampling
+    from herdcli.cli.frame import outputs
 
     outputs.check(session, "dataset")
     if request.chains is None:
         session.ignored("thin", "with one chain for each row")
-    fitted = session.load(request.model, "model", kinds={"rbm", "dbn"})
-    *below, top = [fitted.value] if fitted.kind == "rbm" else fitted.value.layers
+    fitted = session.load(request.model, "model", kinds=able("sample"))
+    result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
+    outputs.artifact(session, result, summary, history=fitted)
+
+
+def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+    """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
+    from herdcli.rbm.proper import require_proper
+    from herdcli.rbm.sampling import Problem, Sampling
+    from herdcli.rbm.stack import layers_of
+
+    *below, top = layers_of(fitted.value)
     for h in top.harmoniums():
         require_proper(h)
     layers = tuple(layer.harmonium() for layer in reversed(below))
@@ -64,7 +73,7 @@ def command(session: Session, request: Request) -> None:
     what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
     rows = session.run(Sampling(problem, session.map), label="sampling", memory=what)
     result = _dataset([*below, top][0], rows, means=request.means)
-    outputs.artifact(session, result, f"{len(result.X)} rows × {result.X.shape[1]} columns", history=fitted)
+    return result, f"{len(result.X)} rows × {result.X.shape[1]} columns"
 
 
 def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:

@@ -1,0 +1,50 @@
+"""`herd apply` with an RBM or a deep belief network: rows to features, states, energies or class probabilities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.apply.inputs import rows as new_rows
+from herdcli.cli.frame.rows import rows_of
+from herdcli.errors import BadUsage
+from herdcli.evaluation.classes import class_probabilities
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.rbm import stack, transform
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+
+
+def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+    """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
+    data = new_rows(session, request)
+    if request.want == "rows":
+        raise BadUsage("--want rows is of ica models: filter outputs back as rows", hint="--want features, energies or classes")
+    layers = stack.layers_of(fitted.value)
+    model = layers[0]
+    if request.want == "energies" and len(layers) > 1:
+        raise BadUsage("a dbn has no energies, only a bound of its likelihood", hint="--want features or states; herd eval --data FILE")
+    want = request.want or ("features" if model.scores is None else "classes")
+    if want == "classes" and model.scores is None:
+        raise BadUsage("--want classes needs a model of classes", hint="fit-rbm --per-class makes one")
+    rows = rows_of(session, model, data, request, default=0.5)
+    names, y = None, data.value.y
+    if want == "states" or len(layers) > 1:
+        models = [part.harmonium() for part in layers]
+        if model.count > 1:
+            raise BadUsage("--want states is of one model, this one has several", hint="--want features")
+        X = stack.shown_states(models, rows.X, request.seed) if want == "states" else stack.features(models, rows.X, session.map)
+    elif want == "features":
+        X, names = transform.features(model, rows.X, session.map), None
+    else:
+        X, names = transform.energies(model.harmoniums(), rows.X, session.map), model.classes
+    if want == "classes" and model.scores is not None:
+        X = class_probabilities(model.scores, X, EvaluationSettings(seed=request.seed))
+        y = X.argmax(axis=1)
+    limits = transform.feature_range(layers[-1]) if want in ("features", "states") else None
+    class_names = model.classes if want == "classes" else data.value.class_names
+    result = Dataset(X, y=y, split=data.value.split, feature_names=names, class_names=class_names, value_range=limits)
+    return result, f"{X.shape[0]} rows × {X.shape[1]} {want if want != 'classes' else 'class probabilities'}"

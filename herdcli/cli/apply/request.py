@@ -1,0 +1,22 @@
+"""What a user asks of `herd apply`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdcli.cli.frame.request import unrecorded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd apply`; names and meanings are those of its --help."""
+
+    model: str = unrecorded()
+    source: str = unrecorded()
+    input_format: str | None = unrecorded()
+    want: str | None
+    split: str | None
+    threshold: float | None
+    value_range: tuple[float, float] | None
+    label: str | None
+    seed: int

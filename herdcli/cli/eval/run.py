@@ -1,0 +1,73 @@
+"""The run of `herd eval`: each artifact is opened, judged by what the options say, measured, drawn and told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.cli.eval import plots, table
+from herdcli.cli.eval.classifiers import comparison
+from herdcli.cli.eval.harmoniums import warn_of_likelihoods, warn_of_ranks
+from herdcli.cli.eval.report import Reporter
+from herdcli.cli.frame.console import printable
+from herdcli.cli.frame.request import settings
+from herdcli.errors import NegativeResult
+from herdcli.evaluation import table as tables
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.kinds import KINDS, named
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.eval.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.table import Row
+
+
+def run(session: Session, request: Request) -> None:
+    """Print or save the table.  Raises NegativeResult where a row misses a bar."""
+    bars = [tables.requirement(text) for text in request.requirements]
+    form = table.text_format(session, request.format)
+    table.check(session, form)
+    plots.check(session, request)
+    reporter = Reporter(session, request)
+    rows, history = _compared(session, request, reporter) if request.table else _judged(session, request, reporter)
+    table.write(session, rows, form, history)
+    warn_of_likelihoods(session, rows)
+    warn_of_ranks(session, rows)
+    missed = [message for bar in bars for message in bar.missed(rows)]
+    if missed:
+        raise NegativeResult("; ".join(missed))
+
+
+def _compared(session: Session, request: Request, reporter: Reporter) -> tuple[list[Row], None]:
+    """The rows of a table of classifiers, which has no page."""
+    rows = comparison(session, request)
+    reporter.write()
+    return rows, None
+
+
+def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[list[Row], Artifact | None]:
+    """The rows of every artifact, and the artifact of a table of one row, whose history goes on."""
+    asked = settings(EvaluationSettings, request)
+    rows: list[Row] = []
+    told: set[str] = set()
+    last = None
+    for loaded in reporter.loaded(request.paths):
+        if loaded.kind not in told:
+            _warn_of_ignored(session, loaded.kind)
+            told.add(loaded.kind)
+        judge = KINDS[loaded.kind].judge
+        last = named(judge)(session, loaded, request) if judge else loaded
+        plots.draw(session, last, request, asked)
+        with session.console.progress(f"evaluating {last.name}") as progress:
+            found = tables.figures(last.kind, last.value, asked, map=session.map, progress=progress.show)
+        rows += [{"file": printable(last.name), "kind": last.kind, **row} for row in found]
+        reporter.add(last, found, asked)
+    reporter.write()
+    return rows, last if len(rows) == 1 else None
+
+
+def _warn_of_ignored(session: Session, kind: str) -> None:
+    """Warnings for options that judge artifacts of other kinds."""
+    for option in dict.fromkeys(name for each in KINDS.values() for name in each.judged_by):
+        if option not in KINDS[kind].judged_by:
+            session.ignored(option, f"on kind '{kind}'")

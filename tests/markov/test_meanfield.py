@@ -145,3 +145,22 @@ def test_tap_says_where_its_expansion_does_not_hold():
     largest = max(sum(W[i, j] ** 2 * (0.3 * 0.7) ** 2 for j in range(36)) for i in range(36))
     state.mean = m
     assert f"Σ_j W_ij² (m_j(1 − m_j))² is {largest:.3g}," in strong.result(state).warning
+
+
+def test_taps_free_energy_of_a_pair_in_closed_form():
+    w, bias, m = 1.3, np.array([0.4, -0.7]), np.array([0.3, 0.6])
+    method = algorithms.method(generate.from_weights(np.array([[0, 1]]), np.array([w]), bias), Settings(algorithm="tap"))
+    v = m * (1 - m)
+    entropy = -float(np.sum(m * np.log(m) + (1 - m) * np.log(1 - m)))
+    # Plefka's third term is −½ w² v_0 v_1 of each pair, thus −¼ of the sum over both orders of it (Teh 2003, 2.43)
+    assert method.free_energy(m) == pytest.approx(-w * m[0] * m[1] - bias @ m - entropy - 0.5 * w**2 * v[0] * v[1], abs=1e-14)
+
+
+def test_taps_fixed_points_are_stationary_points_of_its_free_energy():
+    given = machine(0.6)
+    method = algorithms.method(given, Settings(algorithm="tap", tolerance=1e-13))
+    m = iterate.run(method.step, method.init(), until=method.done).mean
+    for i in range(len(m)):
+        step = np.zeros(len(m))
+        step[i] = 1e-5
+        assert (method.free_energy(m + step) - method.free_energy(m - step)) / 2e-5 == pytest.approx(0, abs=1e-8)

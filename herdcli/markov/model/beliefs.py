@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -74,21 +75,21 @@ class Beliefs:
 
 def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any) -> Beliefs:
     """Beliefs over the variables of `network` from those of the conditioned one, where evidence has one state."""
-    full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)]
+    full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else list(nodes)
     if (errors := more.get("standard_error")) is not None:
         more["standard_error"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(errors)])
-    pairs = [(scope, _expanded(scope, p, network, evidence)) for scope, p in cliques]
-    return Beliefs(
+    tables = [_expanded(scope, p, network, evidence) for scope, p in cliques] if evidence else [p for _, p in cliques]
+    made = Beliefs(
         np.concatenate(full),
         _offsets(len(p) for p in full),
-        np.array([i for scope, _ in pairs for i in scope], dtype=np.int64),
-        _offsets(len(scope) for scope, _ in pairs),
-        np.concatenate([p.ravel() for _, p in pairs]) if pairs else np.empty(0),
-        _offsets(p.size for _, p in pairs),
-        consistency_gap=_gap(full, pairs),
+        np.array([i for scope, _ in cliques for i in scope], dtype=np.int64),
+        _offsets(len(scope) for scope, _ in cliques),
+        np.concatenate([p.ravel() for p in tables]) if tables else np.empty(0),
+        _offsets(p.size for p in tables),
         names=network.names,
         **more,
     )
+    return replace(made, consistency_gap=consistency_gap(made))
 
 
 def certificate(energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any) -> dict[str, Any]:
@@ -122,10 +123,20 @@ def _expanded(scope: tuple[int, ...], p: Array, network: Network, evidence: Mapp
     return made
 
 
-def _gap(nodes: Sequence[Array], cliques: Sequence[Factor]) -> float:
+def consistency_gap(beliefs: Beliefs) -> float:
+    """Largest difference between a variable's marginal and that of a clique: all cliques of one shape at a time."""
+    states, scopes = np.diff(beliefs.node_offset), np.diff(beliefs.clique_scope_offset)
     largest = 0.0
-    for scope, p in cliques:
-        for axis, i in enumerate(scope):
-            others = tuple(k for k in range(p.ndim) if k != axis)
-            largest = max(largest, float(np.abs(p.sum(axis=others) - nodes[i]).max()))
+    for width in np.unique(scopes[scopes > 0]).tolist():
+        wide = np.flatnonzero(scopes == width)
+        variables = beliefs.clique_scope[beliefs.clique_scope_offset[wide][:, None] + np.arange(width)]
+        shapes, kind = np.unique(states[variables], axis=0, return_inverse=True)
+        for number, shape in enumerate(shapes.tolist()):
+            mine = kind.ravel() == number
+            first = beliefs.clique_offset[wide[mine]]
+            tables = beliefs.clique[first[:, None] + np.arange(math.prod(shape))].reshape(-1, *shape)
+            for axis, count in enumerate(shape):
+                others = tuple(k for k in range(1, width + 1) if k != axis + 1)
+                own = beliefs.node[beliefs.node_offset[variables[mine, axis]][:, None] + np.arange(count)]
+                largest = max(largest, float(np.abs(tables.sum(axis=others) - own).max()))
     return largest

@@ -6,6 +6,20 @@ An error is raised where its cause is known and becomes one line on stderr at th
 
 from __future__ import annotations
 
+import re
+
+# controls of terminals, line ends of Unicode and controls of its writing direction, half characters
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """Text that a terminal shows and does not obey: what steers it, escape sequences among that, as \\n, \\t or \\uNNNN.
+
+    keep  characters to leave, as the line ends of a table.
+    """
+    return UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else NAMED.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+
 
 class HerdError(Exception):
     """Base of all expected failures.
@@ -23,8 +37,7 @@ class HerdError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.message}" if self.where else self.message
-        return text.replace("\n", "\\n")  # a file's name may have line ends, an error is one line
+        return escaped(f"{self.where}: {self.message}" if self.where else self.message)  # one line, whatever a file's name holds
 
 
 class NegativeResult(HerdError):

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 from herdcli import __version__
-from herdcli.errors import HerdError, Interrupted, WriteFailed
+from herdcli.errors import HerdError, Interrupted, WriteFailed, escaped
 
 # name -> (module with a click command called `command`, one line for the listing)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -113,7 +113,8 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 def _fail(label: str, message: str, hint: str | None, code: int) -> int:
     with contextlib.suppress(OSError, AttributeError):  # stderr may be gone too: the exit code still tells
-        sys.stderr.write(f"{label}: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+        told = f"{label}: {message}\n" + (f"hint: {hint}\n" if hint else "")
+        sys.stderr.write(escaped(told, keep="\n"))
         sys.stderr.flush()
     return code
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, escaped
 from herdcli.kinds import KINDS, able, named
 from herdcli.schema import Array
 
@@ -158,8 +158,8 @@ def full(value: Value) -> str:
 def tsv(rows: Sequence[Row]) -> str:
     """Tab-separated with a header line; tabs and line ends inside text become blanks."""
     columns = columns_of(rows)
-    lines = [columns] + [[re.sub(r"[\t\r\n]", " ", full(row.get(column))) for column in columns] for row in rows]
-    return "".join("\t".join(line) + "\n" for line in lines)
+    lines = [columns] + [[full(row.get(column)) for column in columns] for row in rows]
+    return "".join("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in line) + "\n" for line in lines)
 
 
 def comma_separated(rows: Sequence[Row]) -> str:
@@ -198,7 +198,7 @@ def _cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]
 def aligned(rows: Sequence[Row]) -> str:
     """Columns of equal width for a terminal, numbers to the right, '–' for missing values."""
     columns, cells, numeric = _cells(rows)
-    lines = [columns] + [[cell or "–" for cell in line] for line in cells]
+    lines = [[escaped(cell) or "–" for cell in line] for line in [columns, *cells]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
 
     def padded(line: list[str]) -> str:

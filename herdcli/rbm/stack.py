@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -76,6 +77,7 @@ class Finished:
 class State:
     """The layer that is being learned, and those that are done."""
 
+    grows: ClassVar[tuple[str, ...]] = ("current",)  # each layer has shapes of its own
     step: int
     current: learning.State
     finished: list[Finished] = field(default_factory=list)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 NAMES = [" before", "after ", "two\nlines", "--help", "漢字 ü", "a'b\"c;$(d)", "tab\there", os.fsdecode(b"no utf-8 \xff")]
@@ -32,3 +34,20 @@ def test_a_missing_file_is_named_on_one_line(herd: Callable, name: str) -> None:
     ended = herd("eval", "--", name)
     assert (ended.code, ended.err.count("\n")) == (66, 1)
     assert ended.err.endswith(": there is no such file\n")
+
+
+def test_no_name_or_label_steers_the_terminal(herd: Callable, write: Callable, tmp_path: Path) -> None:
+    """An escape sequence in a file's name, a class name or a source is shown and not obeyed; a name with a line end stays on its line."""
+    evil = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e\nfit-rbm: done"
+    X = np.arange(24).reshape(12, 2) % 3 / 2.0
+    write(tmp_path / "rows.h5", {"X": X, "y": np.array([evil, "b"] * 6, dtype=object), "split": np.arange(12, dtype=np.uint8) % 3})
+    assert herd("nherd-train", "-q", "rows.h5", "-o", "c.h5").code == 0
+    (tmp_path / evil).write_bytes((tmp_path / "c.h5").read_bytes())
+    for line in (["info", evil], ["info", "--format", "json", evil], ["eval", evil], ["eval", "--confusion", evil], ["check", f"no{evil}"]):
+        ended = herd(*line, env={"PYTHONIOENCODING": "utf-8"})
+        shown = ended.out.decode() + ended.err
+        assert "red" in shown
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown), line
+        assert not re.search("^fit-rbm: done", shown, re.MULTILINE), line
+        if "json" in line:
+            assert json.loads(ended.out)[0]["file"] == evil

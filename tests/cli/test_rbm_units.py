@@ -268,7 +268,7 @@ def test_a_network_of_layers_goes_on_from_its_checkpoint(run: Callable, grey: Pa
 
     arguments = ("fit-rbm", "-q", "grey.h5", "--layers", "5,6", "--epochs", "3", "--algorithm", "fpcd", "--centering")
     assert run(*arguments, "-o", "whole.h5").code == 0
-    taken, step = [0], stack.step
+    taken, step = [0], stack.Stacking.step
 
     def stopping(*given: object, **named: object) -> object:
         if taken[0] == steps:
@@ -277,9 +277,9 @@ def test_a_network_of_layers_goes_on_from_its_checkpoint(run: Callable, grey: Pa
         return step(*given, **named)  # type: ignore[arg-type]
 
     checkpoint = ("--checkpoint", "run.state", "--every", "1", "-o", "cut.h5")
-    monkeypatch.setattr(stack, "step", stopping)
+    monkeypatch.setattr(stack.Stacking, "step", stopping)
     assert run(*arguments, *checkpoint).code == 75
-    monkeypatch.setattr(stack, "step", step)
+    monkeypatch.setattr(stack.Stacking, "step", step)
     assert run(*arguments, *checkpoint, "--resume").code == 0
     assert (grey.parent / "cut.h5").read_bytes() == (grey.parent / "whole.h5").read_bytes()
 

@@ -45,11 +45,10 @@ def test_a_model_whose_parts_belong_together_is_accepted() -> None:
         ({"holdout": replace(MODEL.holdout, X=np.ones((1, 2), np.int8))}, "/holdout/X has 2 columns, the models have 3 visible units"),
         ({"holdout": replace(MODEL.holdout, X=np.zeros((1, 3), np.int8))}, "/holdout/X has values other than -1 and 1"),
         ({"holdout": replace(MODEL.holdout, y=np.array([2]))}, "/holdout/y must hold 0 … 1, one of the models"),
-        (
-            {"scores": replace(MODEL.scores, energy=np.zeros((1, 3)))},
-            "/scores/energy must be finite and have 2 columns, one for each model",
-        ),
-        ({"scores": replace(MODEL.scores, nearest=np.array([-1]))}, "/scores/nearest must hold 0 … 1, one of the models"),
+        ({"scores": replace(MODEL.scores, energy=np.zeros((1, 3)))}, "/scores/energy has 3 columns, there are 2 models"),
+        ({"scores": replace(MODEL.scores, energy=np.full((1, 2), np.nan))}, "/scores/energy has values that are not finite"),
+        ({"scores": replace(MODEL.scores, nearest=np.array([-2]))}, "/scores/nearest must hold -1 … 1, one of the models"),
+        ({"scores": replace(MODEL.scores, nearest=np.array([2]))}, "/scores/nearest must hold -1 … 1, one of the models"),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(changes: dict[str, Any], says: str) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from herdcli.algorithm import Progress
-from herdcli.errors import WriteFailed
+from herdcli.errors import WriteFailed, escaped
 
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 60.0
@@ -45,10 +45,10 @@ class Console:
 
     def fault(self, message: str, hint: str | None = None) -> None:
         """An error after which the command goes on, in the words of one that ends it; -q does not hide it."""
-        self._write(f"herd {self.command}: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+        self._write(f"herd {self.command}: {escaped(message)}\n" + (f"hint: {escaped(hint)}\n" if hint else ""))
 
     def _print(self, message: str) -> None:
-        self._write(f"{self.command}: {message}\n")
+        self._write(f"{self.command}: {escaped(message)}\n")
 
     def _write(self, text: str) -> None:
         if sys.stderr is not None:
@@ -132,11 +132,11 @@ def printable(name: str) -> str:
 
 
 def write_stdout(text: str) -> None:
-    """Text to stdout, delivered before the command ends.  Raises WriteFailed where stdout is closed or full."""
+    """Text to stdout, escaped and delivered before the command ends.  Raises WriteFailed where stdout is closed or full."""
     if sys.stdout is None:
         raise WriteFailed("it is closed", where="stdout")
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(escaped(text, keep="\n\t"))
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = None  # the interpreter would flush it again at exit

@@ -12,6 +12,7 @@ from herdcli.artifacts.wording import readable
 from herdcli.cli.frame.console import printable, write_stdout
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.session import Session
+from herdcli.errors import escaped
 
 
 @click.command("info")
@@ -66,7 +67,7 @@ def _content(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def _as_text(item: dict[str, Any]) -> str:
     seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
-    lines = [f"{item['file']}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
+    lines = [f"{escaped(item['file'])}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
     width = max(map(len, item["content"]), default=0)
     lines += [f"  {name:{width}}  {_short(value)}" for name, value in item["content"].items()]
     for number, record in enumerate(item["history"], 1):
@@ -78,4 +79,5 @@ def _as_text(item: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = escaped(text)
     return text if len(text) <= 80 else text[:77] + "…"

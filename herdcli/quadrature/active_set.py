@@ -139,6 +139,7 @@ def _advance(problem: Problem, state: State, w: int) -> bool:
     space = problem.space
     quadratic, linear = _norms(problem, state)
     cross, own = float(state.running[w]), float(space.diagonal[w])
+    # Descent of ½‖g − μ‖² along Φ(w) − g: slope ⟨g − μ, g − Φ(w)⟩, curvature ‖g − Φ(w)‖² (Lacoste-Julien & Jaggi 2015, alg. 1).
     rate = _clipped(quadratic - linear - (cross - float(space.embedding[w])), quadratic - 2 * cross + own, 1.0)
     state.weight[: state.size] *= 1 - rate
     state.running *= 1 - rate
@@ -153,6 +154,8 @@ def _retreat(problem: Problem, state: State, a: int) -> bool:
     space, index = problem.space, int(state.index[a])
     quadratic, linear = _norms(problem, state)
     cross, own, held = float(state.running[index]), float(space.diagonal[index]), float(state.weight[a])
+    # Along g − Φ(a) the weight of a is (1+ρ) w_a − ρ, which reaches 0 at ρ = w_a/(1 − w_a): the largest step that stays in the hull
+    # (Lacoste-Julien & Jaggi 2015, alg. 1).
     largest = held / (1 - held)
     rate = _clipped((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
     state.weight[: state.size] *= 1 + rate
@@ -169,6 +172,8 @@ def _shift(problem: Problem, state: State, a: int, to: int) -> bool:
     values = space.points.values(space.candidates[to])
     down = values - space.points.values(space.candidates[start])
     slope = state.running - space.embedding
+    # Along Φ(to) − Φ(a): slope ⟨g − μ, Φ(a) − Φ(to)⟩, curvature ‖Φ(to) − Φ(a)‖² = k(to, to) + k(a, a) − 2 k(to, a), and the step
+    # is at most the weight that a has (Lacoste-Julien & Jaggi 2015, alg. 2).
     curvature = float(space.diagonal[to]) + float(space.diagonal[start]) - 2 * float(values[start])
     held = float(state.weight[a])
     rate = _clipped(float(slope[start] - slope[to]), curvature, held)

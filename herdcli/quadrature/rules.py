@@ -32,7 +32,6 @@ from herdcli.schema import Array, array, require_place
 RULES = ("herding", "line-search", "open-loop", "step", "random", "sobol")
 EQUAL = ("herding", "random", "sobol")  # rules whose weights are equal
 DRAWN = ("random", "sobol")
-DRAWS = 1024  # per generator
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class State:
     """Atoms so far.  `step` is their number t; entries from t on are not chosen yet."""
 
     step: int
-    quadratic: float  # w'Kw; of equal-weight rules Σ_uv k
-    linear: float  # w'z; of equal-weight rules Σ_u z
+    quadratic: float  # of equal-weight rules the sum Σ_uv k over pairs of atoms, of the others the square ⟨g, g⟩ = w'Kw; see `inner`
+    linear: float  # of equal-weight rules the sum Σ_u μ(x_u), of the others ⟨g, μ⟩ = w'z
     best: int  # the candidate that is next, −1 if none
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
     atoms: Array = array("m d", "the points", kind="f", finite=True)
@@ -139,12 +138,15 @@ def step(problem: Problem, state: State) -> State:
     state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
     state.step = t + 1
     if settings.rule in EQUAL:
+        # Sums over pairs grow by the new row and column: Σ_uv k over t+1 atoms is that over t, twice Σ_u k(x_u, x), and k(x, x).
+        # All else is divided by t + 1 or its square where it is used, so that no rounding piles up (Chen et al. 2010).
         state.rate[t] = 1.0 / (t + 1)
         state.quadratic += 2.0 * cross + own
         state.linear += z
         state.running += values if len(space.candidates) else 0.0
-        state.mmd[t] = space.distance(state.quadratic / (t + 1) ** 2, state.linear / (t + 1))
     else:
+        # ‖(1−ρ) g + ρ Φ‖² = (1−ρ)² ⟨g, g⟩ + 2ρ(1−ρ) ⟨g, Φ⟩ + ρ² k(x, x), with ⟨g, Φ⟩ = g(x) by the reproducing property;
+        # ⟨g, μ⟩ and g at the candidates are linear in g (Bach et al. 2012, sec. 3.2).
         rate = _rate(problem, state, t, cross, own, z)
         state.rate[t] = rate
         state.quadratic = (1 - rate) ** 2 * state.quadratic + 2 * rate * (1 - rate) * cross + rate**2 * own
@@ -152,13 +154,20 @@ def step(problem: Problem, state: State) -> State:
         state.running *= 1 - rate
         values *= rate
         state.running += values
-        state.mmd[t] = space.distance(state.quadratic, state.linear)
+    state.mmd[t] = space.distance(*inner(settings, state))
     _look_ahead(problem, state)
     return state
 
 
+def inner(settings: Settings, state: State) -> tuple[float, float]:
+    """⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far: equal weights 1/t divide the sums that the state has of them."""
+    t = state.step if settings.rule in EQUAL else 1
+    return state.quadratic / t**2, state.linear / t
+
+
 def weights(state: State) -> Array:
     """(t,) w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), which sum to 1."""
+    # Atom u came in with weight ρ_{u−1}, and every later step multiplied what there was by 1 − ρ_v.
     rate = state.rate[: state.step]
     kept = np.concatenate([np.cumprod((1.0 - rate)[:0:-1])[::-1], [1.0]])[: len(rate)]
     return np.asarray(rate * kept)
@@ -206,6 +215,8 @@ def _rate(problem: Problem, state: State, t: int, cross: float, own: float, z: f
         return 2.0 / (t + 2.0)
     if settings.rule == "step":
         return settings.rates[min(t, len(settings.rates)) - 1]
+    # f(ρ) = ½‖(1−ρ) g + ρ Φ − μ‖² has f'(0) = −⟨g − μ, g − Φ⟩ and f'' = ‖g − Φ‖², so its minimum is at
+    # ρ = ⟨g − μ, g − Φ⟩/‖g − Φ‖²; beyond 1 it would leave the hull (Bach et al. 2012, sec. 3.2).
     length = state.quadratic - 2.0 * cross + own
     slope = (state.quadratic - state.linear) - (cross - z)
     return min(1.0, max(0.0, slope / length)) if length > 0 else 0.0
@@ -216,12 +227,12 @@ def _look_ahead(problem: Problem, state: State) -> None:
     space, settings, t = problem.space, problem.settings, state.step
     if not len(space.candidates):
         return
+    # The next atom is argmin ⟨g − μ, Φ(x)⟩ = argmax μ(x) − g(x); of equal weights t times that, t μ(x) − Σ_u k(x_u, x).  The gap
+    # max_x ⟨g − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ + max_x (μ(x) − g(x)) bounds ½‖g − μ‖² less its minimum (Jaggi 2013).
     score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
     score -= state.running
     if t:
-        quadratic, linear = state.quadratic, state.linear
-        if settings.rule in EQUAL:
-            quadratic, linear = quadratic / t**2, linear / t
+        quadratic, linear = inner(settings, state)
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
     begun = first_weights(settings, problem.target)

@@ -21,8 +21,8 @@ class State:
     step: int
     swaps: int
     swaps_before: int  # when the running pass began
-    quadratic: float  # Σ_uv k
-    linear: float  # Σ_u μ
+    quadratic: float  # the sum Σ_uv k over pairs of atoms, m² times ⟨g, g⟩
+    linear: float  # the sum Σ_u μ(x_u), m times ⟨g, μ⟩
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
     atoms: Array = array("m d", "the points", kind="f", finite=True)
     embedding: Array = array("m", "μ at the points", kind="f", finite=True)
@@ -73,6 +73,8 @@ def step(problem: Problem, state: State) -> State:
     own, cross = float(row[u]), float(row.sum()) - float(row[u])
     old = space.points.values(out)
     state.running -= old
+    # m² MMD² of the others and x is const + 2 S(x) + k(x, x) − 2m μ(x), S their running sum of k; half of it, turned round, is the
+    # score.  The atom that is there has S = `cross`, so it stays unless a candidate's score is larger than `present`.
     score = float(m) * space.embedding
     score -= state.running
     score -= 0.5 * space.diagonal
@@ -96,6 +98,7 @@ def step(problem: Problem, state: State) -> State:
 def _replace(problem: Problem, state: State, u: int, best: int, cross: float, own: float) -> None:
     """Candidate `best` takes position u, whose atom has k summed to `cross` with the others and `own` with itself."""
     space = problem.space
+    # Σ_uv k loses 2 `cross` + `own` with the atom and gains 2 S(x) + k(x, x) with the candidate; `running` is S, without the atom.
     state.quadratic += 2.0 * (float(state.running[best]) - cross) + float(space.diagonal[best]) - own
     state.linear += float(space.embedding[best]) - float(state.embedding[u])
     state.index[u], state.atoms[u], state.embedding[u] = best, space.candidates[best], space.embedding[best]

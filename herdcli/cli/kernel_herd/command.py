@@ -134,7 +134,7 @@ def command(session: Session, request: Request) -> None:
 
     Equal scores go to the lowest row; a row may be chosen again (not with --unique), as may its
     duplicate.  The first m atoms of herding, line-search, open-loop, step, random and sobol are the
-    same whatever --count.  The artifact holds the MMD for each number of atoms; -o FILE.csv and
+    same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
     """
     from herdcli.cli.kernel_herd import groups, inputs, results

@@ -249,3 +249,10 @@ def test_options_know_the_algorithms_of_the_table_alone():
     from herdcli.markov.learning.table import ALGORITHMS
 
     assert {name for users in USERS.values() for name in users} <= set(ALGORITHMS)
+
+
+def test_a_range_without_effect_is_told(herd, states, tmp_path):
+    (tmp_path / "m.json").write_text(MOMENTS)
+    told = "fit-mrf: warning: --range has no effect with"
+    assert f"{told} --moments\n" in herd("fit-mrf", "--moments", "m.json", "--range", "0,1").err
+    assert f"{told} --values states\n" in herd("fit-mrf", "states.csv", "--smoothing", "1", "--values", "states", "--range", "0,2").err

@@ -90,7 +90,7 @@ def _moments(session: Session, request: Request, path: str, given: list[str]) ->
         raise BadUsage(f"--moments states the clusters: --{name} cannot")
     if request.features or request.induce:
         raise BadUsage(f"--{'features' if request.features else 'induce'} needs rows, --moments has none")
-    for name in ("smoothing", "split", "threshold", "range", "values", "label"):
+    for name in ("smoothing", "split", "threshold", "value_range", "values", "label"):
         session.ignored(name, "with --moments")
     problem = load_text(session, path, "moments", moments.read)
     base = _base(session, request, problem.names, len(problem.cardinality))
@@ -115,7 +115,7 @@ def _states(session: Session, data: Artifact, request: Request) -> States:
         made = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
     else:
-        for name in ("threshold", "range"):
+        for name in ("threshold", "value_range"):
             session.ignored(name, "with --values states")
         dense = value.X.toarray() if value.is_sparse else value.X
         _check_states(dense, data.name)

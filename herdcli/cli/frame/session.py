@@ -91,7 +91,8 @@ class Session:
     def ignored(self, option: str, why: str) -> None:
         """Warn about an option the user typed that does nothing here."""
         if option in self.given:
-            self.console.warn(f"--{option.replace('_', '-')} has no effect {why}")
+            typed = "range" if option == "value_range" else option.replace("_", "-")
+            self.console.warn(f"--{typed} has no effect {why}")
 
     @property
     def place(self) -> Place:

@@ -57,8 +57,7 @@ def text_format(head: bytes, name: str, wanted: str | None) -> str:
 @contextlib.contextmanager
 def opened(session: Session, path: str, *, role: str, passes: int, input_format: str | None, label: str | None) -> Iterator[Examples]:
     """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read."""
-    if path == "-" and any(artifact.name == "stdin" for artifact in session.inputs.values()):
-        raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
+    session.refuse_stdin_twice(path)
     with open_source(path, limit=UNBOUNDED) as source:
         form = text_format(source.head, source.name, input_format)
         if form:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.convert.images import image_options, normalized
-from herdcli.cli.convert.rows import changed, row_options
-from herdcli.cli.convert.splits import kept, partition_options, partitioned
-from herdcli.cli.convert.weights import OF_WEIGHTS, import_options, import_rbm, warn_of_idle
+from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
+from herdcli.cli.convert.request import Request
 from herdcli.cli.frame.options import input_argument, input_format_option, output_options, seed_option, stage
-from herdcli.cli.frame.session import Session
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
 
@@ -20,8 +20,8 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
 @input_argument
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
 @click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
-@stage(import_options, image_options, row_options, partition_options, seed_option, input_format_option, output_options)
-def command(session: Session, source: str, format: str | None, input_format: str | None, label: str | None, **options: Any) -> None:
+@stage(Request, import_options, image_options, row_options, partition_options, seed_option, input_format_option, output_options)
+def command(session: Session, request: Request) -> None:
     """Change a data set's format; normalise its images, cut pictures and signals into pieces, draw its split.
 
     \b
@@ -37,14 +37,11 @@ def command(session: Session, source: str, format: str | None, input_format: str
     herd eval --data.  HDF5 and Parquet outputs are sealed artifacts and keep the
     record of where they come from; CSV, NPZ and svmlight are exports.
     """
-    if options["to"] == "rbm":
-        import_rbm(session, source, options)
+    from herdcli.cli.convert.datasets import convert
+    from herdcli.cli.convert.weights import OF_WEIGHTS, import_rbm, warn_of_idle
+
+    if request.to == "rbm":
+        import_rbm(session, request)
         return
     warn_of_idle(session, OF_WEIGHTS, "without --to rbm")
-    session.check_output("dataset", format)
-    keep = kept(options["keep"], options["hold_outs"])
-    data = session.load(source, "data", kinds={"dataset"}, input_format=input_format, label=label, keep=keep)
-    value = changed(session, normalized(session, data, options), data.name, options)
-    value = partitioned(value, options)
-    rows, columns = value.X.shape
-    session.save(value, f"{rows} rows × {columns} columns", history=data, format=format)
+    convert(session, request)

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
 from herdcli.artifacts import Artifact, Dataset
-from herdcli.cli.frame.session import Session
+from herdcli.cli.convert.request import is_ellipse
 from herdcli.errors import DataError
 from herdcli.rows import images
 from herdcli.schema import Array
 
+if TYPE_CHECKING:
+    from herdcli.cli.convert.request import Request
+    from herdcli.cli.frame.session import Session
+
 SHAPE_HINT = "attribute image_shape of /X: height and width"
 
 
-def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--subsample, --mask and --equalize of `herd convert`."""
-    for option in (
-        click.option("--equalize", is_flag=True, help="Images: give all of them the histogram of all, inside the mask."),
-        click.option(
-            "--mask",
-            metavar="FILE|ellipse[:ACROSS,DOWN]",
-            default=None,
-            help="Images: set pixels outside to the lowest value; FILE has one row, 0 outside.",
-        ),
-        click.option("--subsample", type=click.IntRange(2), default=None, metavar="F", help="Images: take means of F × F pixels."),
-    ):
-        command = option(command)
-    return command
-
-
-def normalized(session: Session, artifact: Artifact, options: dict[str, Any]) -> Dataset:
+def normalized(session: Session, artifact: Artifact, request: Request) -> Dataset:
     """The data set with its images normalised as the options say; as it was without any."""
     data: Dataset = artifact.value
-    subsample, mask, equalize = (options[name] for name in ("subsample", "mask", "equalize"))
+    subsample, mask, equalize = request.subsample, request.mask, request.equalize
     if not (subsample or mask or equalize):
         return data
     if data.is_sparse:
@@ -67,11 +54,10 @@ def _shape(data: Dataset, where: str, option: str) -> tuple[int, int]:
 
 def _mask(session: Session, data: Dataset, text: str, where: str) -> Array:
     """The pixels (D,) bool to keep."""
-    if text.partition(":")[0] == "ellipse":
+    if is_ellipse(text):
         across, down = _axes(text)
         return images.ellipse(_shape(data, where, "--mask ellipse"), across, down)
     found = session.load(text, "mask", kinds={"dataset"})
-    session.parameters["mask"] = "file"
     values = np.asarray(found.value.X.toarray() if found.value.is_sparse else found.value.X)
     if values.size != data.X.shape[1]:
         raise DataError(f"has {values.size} entries, the images have {data.X.shape[1]} pixels", where=found.name)

@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from herdcli.artifacts import Dataset
-from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.whitening import log_intensities
 from herdcli.rows.patches import patches, segments
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.cli.convert.request import Request
+    from herdcli.cli.frame.session import Session
 
 SHAPE_HINT = "attribute image_shape of /X: height and width"
 
 
-def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--transpose, --patches, --segments, --count and --log; --seed is the command's own."""
-    for option in (
-        click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x."),
-        click.option("-m", "--count", type=click.IntRange(1), default=None, help="How many patches or segments.  [default: 10000]"),
-        click.option(
-            "--segments",
-            type=click.IntRange(1),
-            default=None,
-            metavar="LENGTH",
-            help="Cut stretches of so many rows from columns, at random places: rows are moments, columns signals.",
-        ),
-        click.option(
-            "--patches",
-            type=click.IntRange(1),
-            default=None,
-            metavar="SIZE",
-            help="Cut squares of SIZE pixels from pictures, at random places.",
-        ),
-        click.option("--transpose", is_flag=True, help="Rows become columns, before all else."),
-    ):
-        command = option(command)
-    return command
-
-
-def changed(session: Session, data: Dataset, where: str, options: dict[str, Any]) -> Dataset:
+def changed(session: Session, data: Dataset, where: str, request: Request) -> Dataset:
     """The rows that the options ask for: transposed, then cut, then logarithms.  where  names the input in errors."""
-    size, length = options["patches"], options["segments"]
+    size, length = request.patches, request.segments
     if size and length:
         raise BadUsage("--patches and --segments cut in different ways", hint="ask for one at a time")
     if not (size or length):
         session.ignored("count", "without --patches or --segments")
-        if not (options["split"] or options["hold_outs"]):
+        if not (request.split or request.hold_outs):
             session.ignored("seed", "without --patches or --segments, --split or --hold-out")
-    if (size or length or options["log"]) and data.is_sparse:
+    if (size or length or request.log) and data.is_sparse:
         raise DataError("/X is sparse, pictures and signals are dense", where=where)
-    if options["transpose"]:
+    if request.transpose:
         data = _transposed(session, data)
     if size or length:
-        count = options["count"] or 10_000
-        session.require_memory(count * (size * size if size else length) * data.X.dtype.itemsize, f"{count} pieces")
-        data = _patches(data, size, count, options["seed"], where) if size else _segments(data, length, count, options["seed"])
-    if options["log"]:
-        limits = None if data.value_range is None or min(data.value_range) < 0 else np.log1p(data.value_range, dtype=np.float64)
+        count = request.count or 10_000
+        session.require_memory(count * (size * size if size else length or 0) * data.X.dtype.itemsize, f"{count} pieces")
+        data = _patches(data, size, count, request.seed, where) if size else _segments(data, length or 0, count, request.seed)
+    if request.log:
+        limits = None if data.value_range is None or min(data.value_range) < 0 else log_intensities(np.array([data.value_range]))[0]
         kind = np.float64 if data.X.dtype.itemsize > 4 else np.float32
         data = replace(data, X=log_intensities(data.X).astype(kind), units="real", value_range=limits)
     return data
@@ -89,6 +66,6 @@ def _segments(data: Dataset, length: int, count: int, seed: int) -> Dataset:
     return _like(data, X, y=signal, class_names=data.feature_names)
 
 
-def _like(data: Dataset, X: Any, **parts: Any) -> Dataset:
+def _like(data: Dataset, X: Array, **parts: Any) -> Dataset:
     """Other rows of the same kind of values, and nothing else of the data set."""
     return type(data)(X, units=data.units, value_range=data.value_range, source=data.source, licence=data.licence, **parts)

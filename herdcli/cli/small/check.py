@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
 from herdcli.cli.frame.options import stage
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import unrecorded
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments and options of `herd check`."""
+
+    sources: tuple[str, ...] = unrecorded()
 
 
 @click.command("check")
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
-@stage()
-def command(session: Session, sources: tuple[str, ...]) -> int:
+@stage(Request)
+def command(session: Session, request: Request) -> int:
     """Verify the seals of artifacts; print nothing when all is well.
 
     \b
@@ -24,7 +37,7 @@ def command(session: Session, sources: tuple[str, ...]) -> int:
     from herdcli.artifacts import seal
 
     worst = 0
-    for path in sources:
+    for path in request.sources:
         verdict = seal.check_file(path)
         if verdict.code:
             session.console.fault(verdict.message, verdict.hint)

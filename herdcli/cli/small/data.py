@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from herdcli.cli.frame.options import output_options, stage
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import unrecorded
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 SHIPPED = ("digits",)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments and options of `herd data`."""
+
+    name: str = unrecorded()
+
+
 @click.command("data")
 @click.argument("name", type=click.Choice(SHIPPED))
-@stage(output_options)
-def command(session: Session, name: str) -> None:
+@stage(Request, output_options)
+def command(session: Session, request: Request) -> None:
     """Write a data set that ships with herd: a sealed HDF5 artifact.
 
     \b
@@ -26,7 +40,11 @@ def command(session: Session, name: str) -> None:
     digits: 1,797 handwritten digits of 8×8 pixels (UCI Optical Recognition, CC BY 4.0) with a
     stratified split 60/20/20.
     """
-    from herdcli.artifacts import publish
+    from herdcli.cli.frame import outputs
 
-    with as_file(files("herdcli.data") / f"{name}.h5") as shipped, publish(session.output, clobber=session.clobber) as target:
-        shutil.copyfile(shipped, target)
+    with as_file(files("herdcli.data") / f"{request.name}.h5") as shipped:
+        outputs.beside(session, session.output, partial(_copy, shipped))
+
+
+def _copy(shipped: Path, target: Path) -> None:
+    shutil.copyfile(shipped, target)

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from herdcli.artifacts.wording import readable
 from herdcli.cli.frame.console import printable, write_stdout
 from herdcli.cli.frame.options import stage
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import escaped
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments and options of `herd info`."""
+
+    sources: tuple[str, ...] = unrecorded()
+    format: str = unrecorded()
 
 
 @click.command("info")
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
 @click.option("--format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people or for programs.")
-@stage()
-def command(session: Session, sources: tuple[str, ...], format: str) -> None:
+@stage(Request)
+def command(session: Session, request: Request) -> None:
     """Show what files hold: kind, arrays, settings, and the whole history of the pipeline.
 
     \b
       herd data digits | herd fit-rbm --epochs 5 | herd info
     """
-    described = [_describe(session, path) for path in sources or ("-",)]
-    if format == "json":
+    described = [_describe(session, path) for path in request.sources or ("-",)]
+    if request.format == "json":
         write_stdout(json.dumps(described, indent=2, ensure_ascii=False) + "\n")
     else:
         write_stdout("\n".join(_as_text(item) for item in described))
@@ -66,6 +76,8 @@ def _content(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _as_text(item: dict[str, Any]) -> str:
+    from herdcli.artifacts.wording import readable
+
     seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
     lines = [f"{escaped(item['file'])}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
     width = max(map(len, item["content"]), default=0)

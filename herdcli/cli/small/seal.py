@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
 from herdcli.cli.frame.options import stage
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import unrecorded
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments and options of `herd seal`."""
+
+    sources: tuple[str, ...] = unrecorded()
 
 
 @click.command("seal")
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
-@stage()
-def command(session: Session, sources: tuple[str, ...]) -> None:
+@stage(Request)
+def command(session: Session, request: Request) -> None:
     """Seal files that were edited on purpose, in place and whole or not at all.
 
     \b
@@ -23,6 +36,6 @@ def command(session: Session, sources: tuple[str, ...]) -> None:
     """
     from herdcli.artifacts import seal
 
-    for path in sources:
+    for path in request.sources:
         seal.reseal(path)
         session.console.detail(f"{path}: sealed")

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from herdcli.cli.frame.console import write_stdout
 from herdcli.cli.frame.options import stage
-from herdcli.cli.frame.session import Session
+from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import NegativeResult
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments and options of `herd selftest`."""
+
+    topics: tuple[str, ...] = unrecorded()
+    format: str | None = unrecorded()
 
 
 @click.command("selftest")
@@ -17,8 +30,8 @@ from herdcli.errors import NegativeResult
     "--topic", "topics", multiple=True, metavar="NAME", help="Only loops, rbm, herding, quadrature, markov, online or ica; repeatable."
 )
 @click.option("--format", type=click.Choice(["tsv", "aligned", "json", "csv", "markdown"]), default=None, help="How the table is written.")
-@stage()
-def command(session: Session, topics: tuple[str, ...], format: str | None) -> None:
+@stage(Request)
+def command(session: Session, request: Request) -> None:
     """Check known answers on this machine: closed forms, enumerations, one method against another.
 
     \b
@@ -29,16 +42,17 @@ def command(session: Session, topics: tuple[str, ...], format: str | None) -> No
     """
     from herdcli.evaluation import selftest, table
 
-    unknown = [name for name in topics if name not in selftest.TOPICS]
+    unknown = [name for name in request.topics if name not in selftest.TOPICS]
     if unknown:
         raise click.UsageError(f"no topic '{unknown[0]}'; there are {', '.join(selftest.TOPICS)}")
+    topics = request.topics or tuple(selftest.TOPICS)
     answers = {}
     with session.console.progress("checking") as progress:
-        for number, name in enumerate(topics or tuple(selftest.TOPICS)):
+        for number, name in enumerate(topics):
             answers[name] = list(selftest.TOPICS[name]())
-            progress(number + 1, len(topics or selftest.TOPICS))
+            progress(number + 1, len(topics))
     rows = selftest.rows(answers)
-    write_stdout(table.FORMATS[format or ("aligned" if sys.stdout.isatty() else "tsv")](rows))
+    write_stdout(table.FORMATS[request.format or ("aligned" if sys.stdout.isatty() else "tsv")](rows))
     wrong = [row["claim"] for row in rows if row["verdict"] != "ok"]
     if wrong:
         raise NegativeResult(f"{len(wrong)} of {len(rows)} answers are wrong: {wrong[0]}", hint="please report this table")

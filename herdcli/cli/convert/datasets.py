@@ -1,0 +1,25 @@
+"""The data set that `herd convert` reads, and what it makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.cli.convert.images import normalized
+from herdcli.cli.convert.rows import changed
+from herdcli.cli.convert.splits import partitioned
+from herdcli.cli.frame import outputs
+
+if TYPE_CHECKING:
+    from herdcli.cli.convert.request import Request
+    from herdcli.cli.frame.session import Session
+
+
+def convert(session: Session, request: Request) -> None:
+    """Read, normalise images, cut rows, split, and save."""
+    outputs.check(session, "dataset", request.format)
+    how = {"input_format": request.input_format, "label": request.label}
+    data = session.load(request.source, "data", kinds={"dataset"}, keep=request.columns, **how)
+    value = changed(session, normalized(session, data, request), data.name, request)
+    value = partitioned(value, request)
+    rows, columns = value.X.shape
+    outputs.artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)

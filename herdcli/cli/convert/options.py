@@ -1,0 +1,112 @@
+"""The options of `herd convert`, by what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from herdcli.cli.frame.options import INTERVAL, Parsed
+from herdcli.cli.frame.units import unit_options
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.holdout import HoldOut
+
+
+def _parse_hold_out(text: str) -> HoldOut:
+    from herdcli.artifacts import holdout
+
+    return holdout.parse(text)
+
+
+HOLD_OUT = Parsed("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
+
+
+def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--subsample, --mask and --equalize of `herd convert`."""
+    for option in (
+        click.option("--equalize", is_flag=True, help="Images: give all of them the histogram of all, inside the mask."),
+        click.option(
+            "--mask",
+            metavar="FILE|ellipse[:ACROSS,DOWN]",
+            default=None,
+            help="Images: set pixels outside to the lowest value; FILE has one row, 0 outside.",
+        ),
+        click.option("--subsample", type=click.IntRange(2), default=None, metavar="F", help="Images: take means of F × F pixels."),
+    ):
+        command = option(command)
+    return command
+
+
+def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--transpose, --patches, --segments, --count and --log; --seed is the command's own."""
+    for option in (
+        click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x."),
+        click.option("-m", "--count", type=click.IntRange(1), default=None, help="How many patches or segments.  [default: 10000]"),
+        click.option(
+            "--segments",
+            type=click.IntRange(1),
+            default=None,
+            metavar="LENGTH",
+            help="Cut stretches of so many rows from columns, at random places: rows are moments, columns signals.",
+        ),
+        click.option(
+            "--patches",
+            type=click.IntRange(1),
+            default=None,
+            metavar="SIZE",
+            help="Cut squares of SIZE pixels from pictures, at random places.",
+        ),
+        click.option("--transpose", is_flag=True, help="Rows become columns, before all else."),
+    ):
+        command = option(command)
+    return command
+
+
+def partition_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--keep, --hold-out and --split of `herd convert`."""
+    for option in (
+        click.option(
+            "--split",
+            metavar="TRAIN,VALID,TEST",
+            default=None,
+            help="Draw a split anew from the seed: rows per class, as counts or fractions; other rows are left out.",
+        ),
+        click.option(
+            "--hold-out",
+            "hold_outs",
+            type=HOLD_OUT,
+            multiple=True,
+            metavar="[NAME:]COLUMN[=VALUE,…]",
+            help="Test some labels on rows with these values, and train on their others.  May be repeated.",
+        ),
+        click.option("--keep", multiple=True, metavar="COLUMN", help="Keep a further column of an unsealed file.  May be repeated."),
+    ):
+        command = option(command)
+    return command
+
+
+def import_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--to, and what is to be known of imported weights: units, and how grey rows were made two-valued or proportions."""
+    for option in (
+        click.option(
+            "--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="--to rbm: the range of the data's values."
+        ),
+        click.option(
+            "--threshold",
+            type=click.FloatRange(0, 1),
+            default=None,
+            help="--to rbm: pixels were on from this fraction of the range upwards.",
+        ),
+        unit_options,
+        click.option(
+            "--to",
+            type=click.Choice(["dataset", "rbm"]),
+            default="dataset",
+            show_default=True,
+            help="What INPUT becomes; rbm: weights W, b, c, or those of scikit-learn, or weight_matrix, vbias, hbias, from NPZ or HDF5.",
+        ),
+    ):
+        command = option(command)
+    return command

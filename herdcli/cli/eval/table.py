@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
+from herdcli.errors import escaped
 from herdcli.evaluation import table
 
 if TYPE_CHECKING:
@@ -39,4 +40,4 @@ def write(session: Session, rows: list[Row], format: str | None, history: Artifa
     if format is None:
         outputs.artifact(session, table.report(rows), f"{len(rows)} rows", history=history)
     else:
-        outputs.text(session, table.FORMATS[format](rows))
+        outputs.text(session, escaped(table.FORMATS[format](rows), keep="\n\t"))

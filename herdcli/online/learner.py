@@ -23,18 +23,25 @@ STRAIN_ROWS = 100  # first examples whose C·v is looked at
 
 
 class Source(Protocol):
-    """Where blocks come from: `block(step)` is the block of a step, None after the last."""
+    """Where blocks come from: `block(step)` is the block of a step, None after the last.
 
-    def block(self, step: int) -> Batch | None: ...
+    proof  of the batch before, as a resumed run remembers it: DataError if what was read again is not the same.
+    """
+
+    def block(self, step: int, proof: bytes = b"") -> Batch | None: ...
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A block with labels as class indices, its number within the pass, and whether the pass is the first."""
+    """A block with labels as class indices, its number within the pass, and whether the pass is the first.
+
+    proof  how much had been read when the block was whole, and the digest of it; empty where a source has none.
+    """
 
     block: Block
     number: int
     first_pass: bool
+    proof: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,7 @@ class State:
     sigma: Array | None = None  # (M, D', D'), upper triangle
     machines: list[Machine] = field(default_factory=list)
     sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
+    proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
 
 
 def init(problem: Problem, model: Classifier | None = None) -> State:
@@ -167,7 +175,7 @@ def _grow(state: State, problem: Problem, width: int) -> None:
 
 def step(problem: Problem, state: State) -> State:
     """Learn one block."""
-    batch = problem.source.block(state.step)
+    batch = next_batch(problem, state)
     if batch is None:
         state.done = True
         return state
@@ -192,8 +200,14 @@ def step(problem: Problem, state: State) -> State:
     state.score = np.concatenate([state.score, score])[-KEPT:]
     state.variance = np.concatenate([state.variance, variance])[-KEPT:]
     state.label = np.concatenate([state.label, block.label])[-KEPT:].astype(np.int64)
+    state.proof = np.frombuffer(batch.proof, dtype=np.uint8).copy() if batch.proof else None
     state.step += 1
     return state
+
+
+def next_batch(problem: Problem, state: State) -> Batch | None:
+    """What a state learns next, None at the end.  Raises DataError if what was read before is not what the state has learned."""
+    return problem.source.block(state.step, b"" if state.proof is None else state.proof.tobytes())
 
 
 def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:

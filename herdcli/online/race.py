@@ -17,6 +17,7 @@ from herdcli.online import learner
 from herdcli.online.blocks import Block, joined, prepared, rescaled
 from herdcli.online.learner import Batch
 from herdcli.online.model import Race, Settings
+from herdcli.online.source import require_same
 from herdcli.schema import Array
 
 EXAMPLES = 10_000
@@ -27,8 +28,8 @@ POWERS = range(-2, 6)  # of 4, over the mean of |x|²
 class Replay:
     """A source whose first batches are kept by `first`, so that they can be learned after they have been raced on."""
 
-    def __init__(self, source: learner.Source) -> None:
-        self.source = source
+    def __init__(self, source: learner.Source, where: str = "") -> None:
+        self.source, self.where = source, where
         self._kept: list[Batch] = []
 
     def first(self, rows: int) -> list[Batch]:
@@ -40,12 +41,13 @@ class Replay:
             self._kept.append(replace(batch, block=batch.block.copied()))
         return list(self._kept)
 
-    def block(self, step: int) -> Batch | None:
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
         """The block of a step."""
         if step < len(self._kept):
+            require_same(proof, self._kept[step - 1].proof if step else b"", self.where)
             return self._kept[step]
         self._kept = []
-        return self.source.block(step)
+        return self.source.block(step, proof)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _run(settings: Settings, block: Block, classes: int) -> _Judged:
 class _Nothing:
     """A source without examples."""
 
-    def block(self, step: int) -> Batch | None:
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
         """None."""
         return None
 

@@ -16,15 +16,36 @@ from herdcli.online.parse import Reader
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
+AFRESH = "give the text it began with, or start afresh without --resume"
 DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
 
 
+def require_same(before: bytes, now: bytes, where: str) -> None:
+    """Raise DataError if a resumed run has read something else than the run it goes on from; an older checkpoint has no proof."""
+    if before and before != now:
+        raise DataError("is not the text that the checkpoint's run has read", where=where, hint=AFRESH)
+
+
 class Memory:
-    """Rows X (n, d) with class indices label (n,); the order of a pass is drawn from the seed when shuffled."""
+    """Rows X (n, d) with class indices label (n,); the order of a pass is drawn from the seed when shuffled.
+
+    proof  of the text that the rows come from, and its name; empty if the rows are an input whose digest is in the record.
+    """
 
     def __init__(
-        self, X: Any, label: Array, *, weight: Array | None = None, passes: int = 1, shuffle: bool = False, seed: int = 0, rows: int = ROWS
+        self,
+        X: Any,
+        label: Array,
+        *,
+        weight: Array | None = None,
+        passes: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        rows: int = ROWS,
+        proof: bytes = b"",
+        where: str = "",
     ) -> None:
+        self.proof, self.where = proof, where
         self.X, self.label, self.weight = X, label.astype(np.int32), weight
         self.passes, self.shuffle, self.seed, self.rows = passes, shuffle, seed, rows
         self.per_pass = -(-len(label) // rows)
@@ -35,8 +56,9 @@ class Memory:
         """Blocks of all passes."""
         return self.passes * self.per_pass
 
-    def block(self, step: int) -> Batch | None:
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
         """The block of a step."""
+        require_same(proof, self.proof, self.where)
         if step >= self.steps:
             return None
         turn, number = divmod(step, self.per_pass)
@@ -45,31 +67,45 @@ class Memory:
             if self._order[0] != turn:
                 self._order = (turn, generator(self.seed, Stream.SHUFFLE, step=turn).permutation(len(self.label)))
             part = self._order[1][part]
-        return Batch(from_rows(self.X, self.label, part, self.weight), number, turn == 0)
+        return Batch(from_rows(self.X, self.label, part, self.weight), number, turn == 0, self.proof)
 
 
 class Text:
-    """Blocks of text, which `open` yields anew for each pass, piece by piece."""
+    """Blocks of text, which `open` yields anew for each pass, piece by piece; `proof` is of what has been read of the pass so far."""
 
     def __init__(
-        self, open: Callable[[], Iterable[bytes | memoryview]], reader: Reader, labels: Labels, *, passes: int = 1, rows: int = ROWS
+        self,
+        open: Callable[[], Iterable[bytes | memoryview]],
+        reader: Reader,
+        labels: Labels,
+        *,
+        passes: int = 1,
+        rows: int = ROWS,
+        proof: Callable[[], bytes] = bytes,
     ) -> None:
+        self.proof, self._proof = proof, b""
         self.open, self.reader, self.labels, self.passes, self.rows = open, reader, labels, passes, rows
         self._next = 0
         self._batches: Iterator[Batch] = self._read()
 
-    def block(self, step: int) -> Batch | None:
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
         """The block of a step, valid until the next is asked for.
 
         Earlier blocks are read again if they were not read yet, so that a resumed run finds its place.
         """
         if step < self._next:
             self._next, self._batches = 0, self._read()
-        for batch in self._batches:
-            self._next += 1
-            if self._next == step + 1:
-                return batch
-        return None
+        while self._next < step:
+            if self._read_next() is None:
+                raise DataError("ends before the place where the checkpoint's run was", where=self.reader.where, hint=AFRESH)
+        require_same(proof, self._proof, self.reader.where)
+        return self._read_next()
+
+    def _read_next(self) -> Batch | None:
+        batch = next(self._batches, None)
+        if batch is not None:
+            self._next, self._proof = self._next + 1, batch.proof
+        return batch
 
     def keep_first(self) -> None:
         """Read the first block now, so that the labels are known, and keep it for the first step."""
@@ -80,10 +116,11 @@ class Text:
         for turn in range(self.passes):
             number = 0
             for found in self.reader.blocks(self.open(), lend=True):
+                proof = self.proof()
                 label = self.labels.indices(found.label, self.reader.where)
                 whole = Block(found.pointer, found.index, found.value, label, found.weight)
                 for block in pieces_of(whole, self.rows):
-                    yield Batch(block, number, turn == 0)
+                    yield Batch(block, number, turn == 0, proof)
                     number += 1
             if number == 0:
                 raise DataError("there is no line of data", where=self.reader.where)

@@ -38,6 +38,7 @@ class Examples:
     size: int = 0  # bytes of text, 0 if not known
     used: int = 0  # bytes read so far, of all passes
     finish: Callable[[], None] = lambda: None
+    proof: Callable[[], bytes] = bytes  # of the text of this pass that has been read: its length and digest
 
 
 def text_format(head: bytes, name: str, wanted: str | None) -> str:
@@ -91,7 +92,10 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     def known_as(kind: str, digest: str, size: int) -> None:
         session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
 
+    whole, size = hashlib.sha256(), 0
+
     def read() -> Iterator[memoryview]:
+        nonlocal whole, size
         whole, size = hashlib.sha256(), 0
         with open(path, "rb") if path else source.reader() as stream:
             for fresh, lines in _in_lines(stream):
@@ -101,6 +105,11 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
                 if lines:
                     yield lines
         found.append((whole.hexdigest(), size))
+        if found[-1] != found[0]:
+            raise DataError("has changed between two passes", where=source.name, hint="leave the file alone until the run has ended")
+
+    def proof() -> bytes:
+        return size.to_bytes(8, "big") + whole.copy().digest()
 
     found: list[tuple[str, int]] = []
     path: str | None = None
@@ -108,8 +117,8 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     with contextlib.ExitStack() as stack:
         if passes > 1 and not source.regular:
             path = stack.enter_context(source.file())
-        size = source.size if source.regular else 0
-        examples = Examples(source.name, form, read, size=size, finish=lambda: known_as("text", *found[0]))
+        known = source.size if source.regular else 0
+        examples = Examples(source.name, form, read, size=known, proof=proof, finish=lambda: known_as("text", *found[0]))
         yield examples
 
 

@@ -21,7 +21,7 @@ from herdcli.online.blocks import Block, from_rows
 from herdcli.online.labels import Labels
 from herdcli.online.model import BY_CONFIDENCE, FIRST_ORDER, WITH_LOSS, Classifier, Holdout, Race, Settings
 from herdcli.online.parse import Reader
-from herdcli.online.source import DENSE_ROWS, Memory, Text, gathered
+from herdcli.online.source import AFRESH, DENSE_ROWS, Memory, Text, gathered
 
 VALID, TEST = 1, 2
 WITHOUT_C = ("pa", "perceptron", "cw")
@@ -102,11 +102,11 @@ def _racers(options: dict[str, Any], model: Classifier | None) -> tuple[str, ...
     return ("nherd", "arow") if algorithm == "auto" else (algorithm,)
 
 
-def _raced(session: Session, problem: learner.Problem, racers: tuple[str, ...]) -> tuple[learner.Problem, Race | None]:
+def _raced(session: Session, problem: learner.Problem, racers: tuple[str, ...], name: str = "") -> tuple[learner.Problem, Race | None]:
     """The problem with the algorithm and C that a race over its first examples chose, if there is to be one."""
     if not racers:
         return problem, None
-    replay = race.Replay(problem.source)
+    replay = race.Replay(problem.source, name)
     settings, table = race.race(problem.settings, replay.first(race.EXAMPLES), problem.classes, racers)
     first, *others = race.told(settings, table)
     session.console.note(first)
@@ -241,18 +241,30 @@ def _from_text(session: Session, given: Examples, settings: Settings, options: d
         X, y, weight = gathered(reader.blocks(given.pieces()))
         session.require_memory(X.data.nbytes * 2, "the shuffled text")
         y = labels.indices(y, given.name)
-        source: Any = Memory(X, y, weight=weight, passes=settings.passes, shuffle=True, seed=settings.seed, rows=rows)
+        source: Any = Memory(
+            X,
+            y,
+            weight=weight,
+            passes=settings.passes,
+            shuffle=True,
+            seed=settings.seed,
+            rows=rows,
+            proof=given.proof(),
+            where=given.name,
+        )
         steps: int | None = source.steps
         classes = len(labels.names)
     else:
-        source, steps = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows), None
+        source, steps = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=given.proof), None
         classes = len(labels.names) if labels.given else _peek(source, labels)
     problem = learner.Problem(settings, _Bounded(session, source, classes), classes, (1 << reader.bits) + 1 if reader.bits else 1)
     _require_memory(session, problem, 1 << reader.bits if reader.bits else 1)
-    problem, table = _raced(session, problem, _racers(options, model))
+    problem, table = _raced(session, problem, _racers(options, model), given.name)
     if session.dry_run and steps is None:
         _print_plan(problem, given)
     state = _run(session, problem, model, steps=steps)
+    if learner.next_batch(problem, state) is not None:  # a finished run that was resumed has read nothing: this reads all
+        raise DataError("goes on where the checkpoint's run had ended", where=given.name, hint=AFRESH)
     made = learner.classifier(problem, state, labels.names, skipped=reader.skipped)
     made = replace(made, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
     if reader.names is not None:
@@ -301,8 +313,8 @@ class _Bounded:
         self.count = 1 if classes == 2 else classes
         self.widest = 1 << 16
 
-    def block(self, step: int) -> learner.Batch | None:
-        batch: learner.Batch | None = self.source.block(step)
+    def block(self, step: int, proof: bytes = b"") -> learner.Batch | None:
+        batch: learner.Batch | None = self.source.block(step, proof)
         if batch is not None and batch.block.width > self.widest:
             self.widest = batch.block.width
             try:

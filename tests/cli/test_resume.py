@@ -1,0 +1,95 @@
+"""What was interrupted goes on to the same bytes, also behind its last step, and never with another text than it began with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+RANDOM = np.random.default_rng(11)
+FINISHED = [
+    "fit-rbm small.h5 --hidden 3 --epochs 2",
+    "fit-rbm small.h5 --layers 3,2 --epochs 2",
+    "herd small.h5 --hidden 3 --iterations 3",
+    "kernel-herd points.csv -m 3",
+    "ica points.csv --steps 2",
+    "ica points.csv --algorithm infomax --steps 2",
+    "fit-mrf binary.csv --smoothing 1",
+    "ups-infer grid.h5 --algorithm bp",
+    "ups-infer grid.h5 --algorithm ups",
+    "sample small.rbm.h5 --count 3 --burn-in 2",
+    "nherd-train rows.svm",
+    "nherd-train rows.svm --C 1 --passes 2",
+    "nherd-train rows.svm --C 1 --shuffle",
+    "nherd-train rows.svm --bits 8 --inverse-map",
+    "nherd-train small.h5 --classes 0,1",
+]
+
+
+def lines(count: int, seed: int = 0) -> bytes:
+    """svmlight text whose label is the sign of a sum."""
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(count, 5))
+    return b"".join(
+        f"{1 if row.sum() > 0 else -1} {' '.join(f'{k + 1}:{value:.3f}' for k, value in enumerate(row))}\n".encode() for row in rows
+    )
+
+
+@pytest.fixture
+def inputs(herd, small, tmp_path):
+    """What the commands of this page read."""
+    np.savetxt(tmp_path / "points.csv", RANDOM.laplace(size=(60, 3)), delimiter=",", header="a,b,c", comments="")
+    np.savetxt(tmp_path / "binary.csv", RANDOM.integers(0, 2, (60, 3)), delimiter=",", header="a,b,c", comments="", fmt="%d")
+    (tmp_path / "rows.svm").write_bytes(lines(300))
+    assert herd("network", "grid", "--rows", "3", "--columns", "3", "-o", "grid.h5").code == 0
+    assert herd("fit-rbm", "small.h5", "--hidden", "3", "--epochs", "1", "-q", "-o", "small.rbm.h5").code == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", FINISHED)
+def test_a_run_whose_result_could_not_be_written_is_resumed_behind_its_last_step(herd, inputs, line):
+    command = [*line.split(), "-q"]
+    whole = herd(*command, "-o", "whole.h5")
+    assert whole.code == 0, whole.err
+    kept = ("--checkpoint", "c.state", "--every", "1")
+    assert herd(*command, *kept, "-o", "/dev/full").code == 74
+    assert (inputs / "c.state").exists()
+    resumed = herd(*command, *kept, "--resume", "-o", "resumed.h5")
+    assert (resumed.code, resumed.err) == (0, "")
+    assert (inputs / "resumed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
+    assert not (inputs / "c.state").exists()
+
+
+def flipped(text: bytes) -> bytes:
+    """The same lines, other labels in the second half."""
+    half = text.rfind(b"\n", 0, len(text) * 3 // 4) + 1
+    return text[:half] + text[half:].replace(b"\n-1 ", b"\n+1 ").replace(b"\n1 ", b"\n-1 ")
+
+
+OTHER = "is not the text that the checkpoint's run has read"
+CHANGED = [
+    ("flipped", flipped, (), OTHER),
+    ("flipped, shuffled", flipped, ("--shuffle",), OTHER),
+    ("flipped, two passes", flipped, ("--passes", "2"), OTHER),
+    ("flipped, raced", flipped, ("--C", "auto"), OTHER),
+    ("shorter", lambda text: text[: text.rfind(b"\n", 0, 1_500_000) + 1], (), OTHER),
+    ("much shorter", lambda text: text[: text.rfind(b"\n", 0, 200_000) + 1], (), "ends before the place where the checkpoint's run was"),
+    ("longer", lambda text: text + lines(40_000, 2), (), OTHER),
+]
+
+
+@pytest.mark.parametrize(("change", "options", "message"), [each[1:] for each in CHANGED], ids=[each[0] for each in CHANGED])
+@pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
+def test_another_text_is_not_gone_on_with(herd, tmp_path, change, options, message, piped):
+    """The digest of what was read is verified while it is read again, however far behind the beginning it was changed."""
+    text = lines(40_000)  # more than one piece of a megabyte
+    (tmp_path / "t.svm").write_bytes(text)
+    source = "-" if piped else "t.svm"
+    command = ["nherd-train", source, "--input-format", "svmlight", *(options or ("--C", "1")), "-q", "--checkpoint", "c", "--every", "1"]
+    assert herd(*command, "-o", "/dev/full", stdin=text).code == 74
+    (tmp_path / "t.svm").write_bytes(change(text))
+    ended = herd(*command, "--resume", "-o", "m.h5", stdin=change(text))
+    name = "stdin" if piped else "t.svm"
+    hint = "hint: give the text it began with, or start afresh without --resume\n"
+    assert (ended.code, ended.err) == (65, f"herd nherd-train: {name}: {message}\n{hint}")
+    assert not (tmp_path / "m.h5").exists()
+    assert (tmp_path / "c").exists()

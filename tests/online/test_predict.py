@@ -149,3 +149,10 @@ def test_the_scale_does_not_depend_on_the_size_of_scores(size):
     y = (random.random(500) < normal_cdf(2 * score[:, 0])).astype(np.int64)
     found = fit_scale(size * score, np.zeros((500, 1)), y)
     assert found * size == pytest.approx(fit_scale(score, np.zeros((500, 1)), y), rel=1e-4)
+
+
+def test_merging_by_evidence_weighs_means_by_what_little_each_shard_learned():
+    """E_k = 1/s_k − 1 below 1 in all: Σ_k E_k μ_k / Σ_k E_k by hand, not the plain mean."""
+    parts = [model(np.array([[1.0, 2.0]]), np.array([[0.8, 0.5]])), model(np.array([[4.0, -1.0]]), np.array([[0.9, 0.8]]))]
+    by_hand = [(1.0 / 4 + 4.0 / 9) / (1 / 4 + 1 / 9), (2.0 * 1 - 1.0 / 4) / (1 + 1 / 4)]
+    assert np.allclose(merge(parts, "evidence").mean, [by_hand])

@@ -170,3 +170,20 @@ def test_passive_aggressive_agrees_with_scikit_learn():
         for x, label in zip(X, y, strict=True):
             mu, s = diagonal_update(mu, s, x, label, Settings(algorithm=algorithm, C=0.3))
         assert np.allclose(mu, theirs.coef_[0], rtol=1e-9)
+
+
+def test_a_multiclass_update_counts_the_variances_of_both_classes():
+    """arow by hand: Δ has x for the true class and −x for its rival, so v = x'(Σ_y + Σ_z)x and both means move by (1 − m)/(v + 1/C) Σ x."""
+    from herdcli import fast
+    from herdcli.online.updates import rule_of
+
+    table = np.zeros((2, 2, 3))
+    table[1] = [[0.2, 0.3, -1.0], [0.5, 0.9, 0.7]]
+    x, C, label = 2.0, 1.5, np.array([0], dtype=np.int32)
+    row = (np.array([0, 1]), np.array([1], dtype=np.int32), np.array([x]), label, None)
+    rule = rule_of(Settings(algorithm="arow", C=C))
+    fast.learn_multiclass(table, *row, rule, True, np.zeros(2), np.zeros((1, 3)), np.zeros((1, 3)))
+    margin, v = x * (0.2 - 0.3), x * x * (0.5 + 0.9)
+    alpha, s = (1 - margin) / (v + 1 / C), np.array([0.5, 0.9])
+    assert np.allclose(table[1, 0], [0.2 + alpha * 0.5 * x, 0.3 - alpha * 0.9 * x, -1.0])
+    assert np.allclose(table[1, 1], [*(s / (1 + C * x * x * s)), 0.7])

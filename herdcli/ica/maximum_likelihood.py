@@ -17,6 +17,7 @@ Lee, Girolami & Sejnowski (1999) for densities by sign.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.ica.experts import AUTO, EXPERTS, Expert, check_integrable, named, signs, together
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
+from herdcli.numerics.lbfgs import apply_inverse
 from herdcli.schema import Array, array
 
 DENSITIES = ("logistic", "student", "laplace-smooth", "bimodal")
@@ -222,18 +224,8 @@ def _advance(problem: Problem, state: State) -> bool:
 
 
 def _direction(state: State) -> Array:
-    """−H⁻¹ G by the two loops of L-BFGS, with the block curvature in the middle."""
-    q, pairs = state.G.copy(), []
-    for move, change in zip(state.moves[::-1], state.changes[::-1], strict=True):
-        inner = float((move * change).sum())
-        if inner > 0:
-            a = float((move * q).sum()) / inner
-            pairs.append((a, inner, move, change))
-            q -= a * change
-    r = _solve(state.h, q)
-    for a, inner, move, change in reversed(pairs):
-        r += (a - float((change * r).sum()) / inner) * move
-    return -r
+    """−H⁻¹ G by L-BFGS, with the block curvature where a multiple of I stands elsewhere."""
+    return -apply_inverse(state.G, state.moves, state.changes, partial(_solve, state.h))
 
 
 def _solve(h: Array, G: Array) -> Array:

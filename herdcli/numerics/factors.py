@@ -3,7 +3,11 @@
     x = m + Λ f + ε,   f ~ N(0, I_k),   ε ~ N(0, diag Ψ);      Σ = ΛΛ' + Ψ
 
 Given Ψ the likeliest Λ is Ψ^½ U (Θ − I)^½, with the k largest eigenvalues Θ and eigenvectors U of Ψ^−½ S Ψ^−½; given Λ the likeliest Ψ
-is diag(S − ΛΛ').  Each half raises the likelihood.      Source: Barber (2012), alg. 21.1; Jöreskog (1967); Bartlett (1937).
+is diag(S − ΛΛ').  Each half raises the likelihood.
+Source: Barber (2012), alg. 21.1; Jöreskog (1967); Bartlett (1937).
+
+EM (`em/factors.py`) climbs the same likelihood by other steps, by which rows with missing values can be learned from; this
+alternation needs the covariance of complete rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS as state and step, for smooth functions that are cheap to hold and dear to evaluate.
+"""Limited-memory BFGS: its two loops, and with them a minimiser as state and step, for smooth functions that are dear to evaluate.
 
 Source: Nocedal & Wright (2006), algorithms 7.4 and 7.5; the step length satisfies the weak Wolfe
 conditions by bisection, where values differ by rounding alone the approximate ones of Hager & Zhang (2005).
@@ -38,7 +38,7 @@ def begin(function: Function, x: Array) -> Minimum:
 
 def descend(function: Function, now: Minimum) -> Minimum:
     """One step of the method."""
-    direction = -_apply_inverse(now)
+    direction = -apply_inverse(now.gradient, now.moves, now.changes, _scaled(now))
     slope = float(direction @ now.gradient)
     if not slope < 0:
         direction, slope = -now.gradient, -float(now.gradient @ now.gradient)
@@ -67,17 +67,41 @@ def descend(function: Function, now: Minimum) -> Minimum:
     return Minimum(x, value, gradient, moves, changes)
 
 
-def _apply_inverse(now: Minimum) -> Array:
-    """The inverse Hessian's estimate on the gradient (two-loop recursion)."""
-    q = now.gradient.copy()
-    pairs = list(zip(now.moves, now.changes, strict=True))
-    weights = []
-    for s, y in reversed(pairs):
-        weights.append(float(s @ q) / float(s @ y))
-        q -= weights[-1] * y
-    if pairs:
-        s, y = pairs[-1]
-        q *= float(s @ y) / float(y @ y)
-    for (s, y), a in zip(pairs, reversed(weights), strict=True):
-        q += (a - float(y @ q) / float(s @ y)) * s
-    return q
+def apply_inverse(gradient: Array, moves: Array, changes: Array, middle: Callable[[Array], Array]) -> Array:
+    """H⁻¹g by the two loops, for a gradient of any shape; pairs along which the slope did not grow, s·y ≤ 0, are passed over.
+
+    moves, changes  (k, …) last steps s and the gradient's changes y along them, newest last.
+    middle          H₀⁻¹q, what is known of the curvature without them.
+
+    BFGS: H⁻¹ ← (I − s y'/s·y) H⁻¹ (I − y s'/s·y) + s s'/s·y.  Applied to g from the newest pair to the oldest, the factors on the
+    right make q ← q − α y with α = s·q/s·y; after H₀⁻¹ those on the left, and the last terms, make r ← r + (α − y·r/s·y) s.
+    Source: Nocedal & Wright (2006), eq. 7.16 and algorithm 7.4.
+    """
+    q, pairs = gradient.copy(), []
+    for s, y in zip(moves[::-1], changes[::-1], strict=True):
+        inner = _inner(s, y)
+        if inner > 0:
+            weight = _inner(s, q) / inner
+            pairs.append((weight, inner, s, y))
+            q -= weight * y
+    r = middle(q)
+    for weight, inner, s, y in reversed(pairs):
+        r += (weight - _inner(y, r) / inner) * s
+    return r
+
+
+def _inner(a: Array, b: Array) -> float:
+    """a·b; of matrices the sum of a_ij b_ij."""
+    return float(a @ b) if a.ndim == 1 else float((a * b).sum())
+
+
+def _scaled(now: Minimum) -> Callable[[Array], Array]:
+    """H₀ = (y·y/s·y) I of the newest pair.      Source: Nocedal & Wright (2006), eq. 7.20."""
+
+    def middle(q: Array) -> Array:
+        if len(now.moves):
+            s, y = now.moves[-1], now.changes[-1]
+            q *= float(s @ y) / float(y @ y)
+        return q
+
+    return middle

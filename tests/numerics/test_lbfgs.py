@@ -39,3 +39,24 @@ def test_rosenbrock():
     now, _ = run(function, start, 500)
     assert np.abs(now.x - 1).max() < 1e-8
     assert len(evaluations) < 3 * minimize(rosen, start, jac=rosen_der, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0}).nfev
+
+
+def test_the_two_loops_are_the_product_of_the_updates():
+    """H⁻¹ ← (I − s y'/s·y) H⁻¹ (I − y s'/s·y) + s s'/s·y from the oldest pair on, as matrices, of gradients of either shape."""
+    random = np.random.default_rng(3)
+    curvature = random.standard_normal((6, 6))
+    curvature = curvature @ curvature.T + np.eye(6)
+    first = np.diag(random.uniform(0.5, 2.0, 6))
+    moves = random.standard_normal((4, 6))
+    changes = moves @ curvature
+    changes[1] *= -1.0  # no slope that grows: passed over
+    inverse = first
+    for s, y in zip(moves, changes, strict=True):
+        if s @ y > 0:
+            left = np.eye(6) - np.outer(s, y) / (s @ y)
+            inverse = left @ inverse @ left.T + np.outer(s, s) / (s @ y)
+    g = random.standard_normal(6)
+    np.testing.assert_allclose(lbfgs.apply_inverse(g, moves, changes, lambda q: first @ q), inverse @ g, rtol=1e-10)
+    square = [item.reshape(-1, 2, 3) for item in (moves, changes)]
+    found = lbfgs.apply_inverse(g.reshape(2, 3), *square, lambda q: (first @ q.ravel()).reshape(2, 3))
+    np.testing.assert_allclose(found.ravel(), inverse @ g, rtol=1e-10)

@@ -7,6 +7,7 @@ they say; a column of fixed-length lists named `x` holds whole rows; other numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,19 @@ UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
 
 
 def from_table(
-    table: Any, attributes: Mapping[str, Any], *, where: str, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()
+    table: Any,
+    attributes: Mapping[str, Any],
+    *,
+    where: str,
+    note: Callable[[str], None],
+    label: str | None,
+    keep: Collection[str] = (),
+    missing: bool = False,
 ) -> Dataset:
-    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.  keep: further columns."""
+    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.  keep: further columns.
+
+    missing  empty cells of features become NaN, rows without a label have −1.
+    """
     names = list(table.column_names)
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -38,8 +49,11 @@ def from_table(
         note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     if roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
-    X = features if isinstance(features, np.ndarray) else _matrix(table, features, where)
-    parts = {role: _role(table, name, where) for role, name in roles.items()}
+    X = features if isinstance(features, np.ndarray) else _matrix(table, features, where, missing=missing)
+    unlabelled = _absent(table.column(roles["y"])) if missing and "y" in roles else np.zeros(0, dtype=bool)
+    if unlabelled.all():
+        roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
+    parts = {role: _role(_filled(table, name, unlabelled) if role == "y" else table, name, where) for role, name in roles.items()}
     declared = attributes.get("feature_names")
     if declared is None and isinstance(features, list) and not any(_numbered(features, letter) for letter in "xf"):
         declared = features
@@ -47,7 +61,29 @@ def from_table(
         if texts is not None:
             parts[name] = np.array(texts, dtype=str)
     further = {name: _role(table, name, where) for name in kept}
-    return assemble(X, parts, attributes, where=where, note=note, columns=further)
+    data = assemble(X, parts, attributes, where=where, note=note, columns=further)
+    if data.y is None or not unlabelled.any():
+        return data
+    return replace(data, y=np.where(unlabelled, -1, data.y.astype(np.int64)))
+
+
+def _absent(column: Any) -> Array:
+    """Which rows of a column hold nothing: no value, NaN, or the empty text."""
+    if not column.null_count and dtype_of(column.type).kind in "iub":
+        return np.zeros(len(column), dtype=bool)
+    return np.array([value is None or value in ("", b"") or value != value for value in column.to_pylist()], dtype=bool)
+
+
+def _filled(table: Any, name: str, absent: Array) -> Any:
+    """The table with one of the column's own values where it has none, so that the others are read as ever."""
+    if not absent.any() or absent.all():
+        return table
+    import pyarrow as pa
+
+    values = table.column(name).to_pylist()
+    there = values[int(np.argmin(absent))]
+    column = pa.array([there if empty else value for value, empty in zip(values, absent, strict=True)])
+    return table.set_column(table.column_names.index(name), name, column)
 
 
 def _numbered(names: list[str], letter: str) -> bool:
@@ -109,8 +145,10 @@ def _parses(text: str | None) -> bool:
     return True
 
 
-def _matrix(table: Any, names: list[str], where: str) -> Array:
-    """Numeric columns side by side, in the smallest type that holds all of them."""
+def _matrix(table: Any, names: list[str], where: str, *, missing: bool) -> Array:
+    """Numeric columns side by side, in the smallest type that holds all of them; float64 with NaN where values are missing."""
+    if missing and any(table.column(name).null_count for name in names):
+        return np.column_stack([np.asarray(table.column(name).cast("float64"), dtype=np.float64) for name in names])
     for name in names:
         _refuse_missing(table.column(name), name, where)
     kinds = {dtype_of(table.schema.field(name).type) for name in names}

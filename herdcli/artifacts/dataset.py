@@ -39,8 +39,11 @@ class Dataset:
         return hasattr(self.X, "indptr")
 
 
-def validate(data: Dataset, *, where: str | None = None) -> None:
-    """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid."""
+def validate(data: Dataset, *, where: str | None = None, missing: bool = False) -> None:
+    """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid.
+
+    missing  NaN in X is a missing value, and a label −1 an unknown one.
+    """
     _check_lengths(data, where)
     check(data, where=where)
     rows, columns = data.X.shape
@@ -48,9 +51,9 @@ def validate(data: Dataset, *, where: str | None = None) -> None:
         raise DataError(f"/X has {grouped(rows)} rows and {grouped(columns)} columns: there is nothing to read", where=where)
     if data.is_sparse:
         _check_sparse(data.X, where)
-    check_finite("/X", data.X, where)
+    check_finite("/X", data.X, where, missing=missing)
     _check_units(data, where)
-    _check_labels(data, where)
+    _check_labels(data, where, least=-1 if missing else 0)
     _check_columns(data, where)
     if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
         row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
@@ -81,15 +84,16 @@ def _check_sparse(X: Any, where: str | None) -> None:
         )
 
 
-def check_finite(name: str, values: Any, where: str | None) -> None:
-    """Raise DataError with the count and the first row if entries are NaN or infinite."""
+def check_finite(name: str, values: Any, where: str | None, *, missing: bool = False) -> None:
+    """Raise DataError with the count and the first row if entries are NaN or infinite.  missing  NaN is let through."""
     dense = values.data if hasattr(values, "indptr") else values
     if dense.dtype.kind != "f":
         return
     step = max(1, BLOCK_ELEMENTS // max(1, dense[0].size if dense.ndim > 1 and len(dense) else 1))
-    if all(np.isfinite(dense[start : start + step]).all() for start in range(0, len(dense), step)):
+    good = (lambda part: ~np.isinf(part)) if missing else np.isfinite
+    if all(good(dense[start : start + step]).all() for start in range(0, len(dense), step)):
         return
-    bad, nans = _bad_rows(values, dense)
+    bad, nans = _bad_rows(values, np.where(np.isnan(dense), 0, dense) if missing else dense)
     kind = "NaN" if nans else "infinite"
     noun = "row" if len(bad) == 1 else "rows"
     raise DataError(
@@ -121,12 +125,12 @@ def _check_units(data: Dataset, where: str | None) -> None:
             raise DataError(f"/X has values other than {allowed[0]} and {allowed[1]}, but its units are '{data.units}'", where=where)
 
 
-def _check_labels(data: Dataset, where: str | None) -> None:
+def _check_labels(data: Dataset, where: str | None, *, least: int) -> None:
     if data.y is None or data.class_names is None:
         return
     count = len(data.class_names)
-    if data.y.min() < 0 or data.y.max() >= count:
-        row = int(np.argmax((data.y < 0) | (data.y >= count)))
+    if data.y.min() < least or data.y.max() >= count:
+        row = int(np.argmax((data.y < least) | (data.y >= count)))
         raise DataError(f"/y has label {data.y[row]} in row {row}, /class_names has {count} names (0 … {count - 1})", where=where)
 
 

@@ -20,7 +20,14 @@ SPLIT_TEXTS = ("train", "valid", "test")
 
 
 def read(
-    stream: BinaryIO, head: bytes, *, where: str, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()
+    stream: BinaryIO,
+    head: bytes,
+    *,
+    where: str,
+    note: Callable[[str], None],
+    label: str | None,
+    keep: Collection[str] = (),
+    missing: bool = False,
 ) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     import pyarrow as pa
@@ -42,7 +49,7 @@ def read(
         table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
-    return from_table(table, {}, where=where, note=note, label=label, keep=keep)
+    return from_table(table, {}, where=where, note=note, label=label, keep=keep, missing=missing)
 
 
 def _first_line(head: bytes) -> tuple[int, str]:

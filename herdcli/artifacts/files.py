@@ -50,6 +50,7 @@ class _Options:
     note: Callable[[str], None]
     label: str | None
     keep: Collection[str]
+    missing: bool
 
 
 def load(
@@ -61,6 +62,7 @@ def load(
     note: Callable[[str], None] | None = None,
     label: str | None = None,
     keep: Collection[str] = (),
+    missing: bool = False,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
 
@@ -70,10 +72,11 @@ def load(
     note          called with one line for what was ignored or assumed.
     label         column or dataset that holds the labels.
     keep          further columns that the data set must have; others of a sealed data set come along.
+    missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     limit = memory.default_limit() if max_memory is None else max_memory
-    options = _Options(limit, note or (lambda line: None), label, keep)
+    options = _Options(limit, note or (lambda line: None), label, keep, missing)
     with open_source(path, limit=limit) as source:
         try:
             artifact = _read(source, input_format, options)
@@ -85,7 +88,7 @@ def load(
             raise DataError(what, where=artifact.name, hint="herd merge joins the shards of a run")
         raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
-        validate(artifact.value, where=artifact.name)
+        validate(artifact.value, where=artifact.name, missing=missing)
         _require_columns(artifact.value, keep, artifact.name)
     return artifact
 
@@ -140,7 +143,14 @@ def _read_parquet(source: Source, options: _Options) -> Artifact:
         if digest is not None:
             _label_ignored(source.name, options)
         kind, value, history = tables.read(
-            path, digest is not None, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep
+            path,
+            digest is not None,
+            where=source.name,
+            limit=options.limit,
+            note=options.note,
+            label=options.label,
+            keep=options.keep,
+            missing=options.missing,
         )
         return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None)
 
@@ -158,7 +168,13 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
 
         with source.file() as path:
             return tables.read_arrow(
-                path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep
+                path,
+                where=source.name,
+                limit=options.limit,
+                note=options.note,
+                label=options.label,
+                keep=options.keep,
+                missing=options.missing,
             )
     with source.reader() as stream:
         if form == "svmlight":
@@ -167,7 +183,15 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
             return svmlight.read_dataset(stream, where=source.name, note=options.note)
         from herdcli.artifacts import delimited
 
-        return delimited.read(stream, source.head, where=source.name, note=options.note, label=options.label, keep=options.keep)
+        return delimited.read(
+            stream,
+            source.head,
+            where=source.name,
+            note=options.note,
+            label=options.label,
+            keep=options.keep,
+            missing=options.missing,
+        )
 
 
 def output_format(path: str, format: str | None, kind: str) -> str:

@@ -113,7 +113,15 @@ def verify(path: str, *, where: str) -> str | None:
 
 
 def read(
-    path: str, sealed: bool, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()
+    path: str,
+    sealed: bool,
+    *,
+    where: str,
+    limit: int,
+    note: Callable[[str], None],
+    label: str | None,
+    keep: Collection[str] = (),
+    missing: bool = False,
 ) -> tuple[str, Any, list[dict[str, Any]]]:
     """Kind, value and history of a Parquet file that `verify` has passed."""
     import pyarrow as pa
@@ -132,11 +140,21 @@ def read(
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
     if not sealed:
-        return "dataset", from_table(table, _declared(metadata), where=where, note=note, label=label, keep=keep), []
+        value = from_table(table, _declared(metadata), where=where, note=note, label=label, keep=keep, missing=missing)
+        return "dataset", value, []
     return _decode(table, metadata[KEY], where)
 
 
-def read_arrow(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
+def read_arrow(
+    path: str,
+    *,
+    where: str,
+    limit: int,
+    note: Callable[[str], None],
+    label: str | None,
+    keep: Collection[str] = (),
+    missing: bool = False,
+) -> Dataset:
     """The data set of an Arrow IPC (Feather 2) file."""
     import pyarrow as pa
 
@@ -148,7 +166,7 @@ def read_arrow(path: str, *, where: str, limit: int, note: Callable[[str], None]
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Arrow file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
-    return from_table(table, _declared(dict(table.schema.metadata or {})), where=where, note=note, label=label, keep=keep)
+    return from_table(table, _declared(dict(table.schema.metadata or {})), where=where, note=note, label=label, keep=keep, missing=missing)
 
 
 def _require_memory(file: Any, limit: int, where: str) -> None:

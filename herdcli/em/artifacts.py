@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from herdcli.em.driver import Fit, Ledger
+from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.em.factors import MODELS, posterior
-from herdcli.em.gmm import COVARIANCES
+from herdcli.em.factors import parameters_count as factor_parameters
+from herdcli.em.gmm import COVARIANCES, complete, of_mixture, parameters_count
 from herdcli.em.kmeans import closest
+from herdcli.em.rotation import promax, varimax
 from herdcli.errors import DataError
 from herdcli.schema import Array, array
 
@@ -42,6 +44,31 @@ def _finite(value: object, *names: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of a model beside its parameters: the rows it was learned from and held against, and what else was tried.
+
+    base_mean, base_variance, base_covariance  of the simplest model of the same rows: one Gaussian of the family, one centre, or
+    independent columns.  Log-likelihoods are nats a row; those of kmeans and pca are −squared error a row.
+    """
+
+    rows: int  # of split 0
+    base_mean: Array = array("D", "mean of the training rows", kind="f")
+    base_variance: Array = array("D", "their variances", kind="f")
+    base_covariance: Array | None = array("D D", "their covariance, for mixtures", kind="f", optional=True)
+    valid: float | None = None  # log-likelihood of split 1
+    base_valid: float | None = None
+    entropy: float = 0.0  # Σ of the entropies of the training rows' responsibilities, nats
+    missing: int = 0  # values
+    holdout_y: Array | None = array("h", "labels of the rows of split 2, −1 where unknown", kind="i", optional=True)
+    feature_names: list[str] | None = None
+    class_names: list[str] | None = None  # of the labels
+    supervised: bool = False  # a component for each class, in the order of the labels
+    sizes: Array | None = array("S", "numbers of components that were tried", kind="i", optional=True)
+    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
+    criterion: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mixture:
     """K Gaussians: p(y) = Σ_k weight_k N(y; mean_k, covariance_k)."""
 
@@ -54,7 +81,8 @@ class Mixture:
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
     seed: int
-    holdout: Array | None = array("h D", "rows of split 2", kind="f", optional=True)
+    holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
+    known: Known | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the weights are probabilities and the covariances positive definite."""
@@ -66,6 +94,37 @@ class Mixture:
         if self.covariance.shape[1] != self.covariance.shape[2] or np.linalg.eigvalsh(self.covariance).min(initial=1.0) <= 0:
             raise DataError("/covariance is not positive definite")
 
+    @property
+    def parameters(self) -> Parameters:
+        """What EM learned."""
+        return {"weight": self.weight, "mean": self.mean, "covariance": self.covariance}
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers were fitted."""
+        components, columns = self.mean.shape
+        return parameters_count(components, columns, self.family)
+
+    def responsibilities(self, X: Array) -> tuple[Array, Array]:
+        """(n, K) posteriors of the components and (n,) log densities of rows (n, D); NaN is a missing value."""
+        return of_mixture(self.parameters, X, self.family)
+
+    def densities(self, X: Array) -> Array:
+        """(n,) log densities of rows (n, D)."""
+        return self.responsibilities(X)[1]
+
+    def completed(self, X: Array) -> Array:
+        """Rows (n, D) with their expected values in the gaps: Σ_k r_k E[y_missing | y_observed, k]."""
+        r, found = self.responsibilities(X)[0], X.astype(np.float64)
+        absent = np.isnan(found)
+        patterns, which = np.unique(absent, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            rows = np.flatnonzero(which.ravel() == number)
+            if pattern.any():
+                each = [complete(X[rows].astype(np.float64), pattern, m, S)[1] for m, S in zip(self.mean, self.covariance, strict=True)]
+                found[np.ix_(rows, pattern)] = np.einsum("nk,knd->nd", r[rows], np.array(each)[:, :, pattern])
+        return found
+
 
 @dataclass(frozen=True, kw_only=True)
 class Clusters:
@@ -76,7 +135,8 @@ class Clusters:
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
     seed: int
-    holdout: Array | None = array("h D", "rows of split 2", kind="f", optional=True)
+    holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
+    known: Known | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the centres are finite."""
@@ -86,6 +146,11 @@ class Clusters:
         """(n,) nearest centres of rows (n, D)."""
         middle = self.centre.mean(axis=0)
         return closest(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
+
+    def densities(self, X: Array) -> Array:
+        """(n,) −squared distances of rows (n, D) from their centres."""
+        found: Array = -np.square(np.asarray(X, dtype=np.float64) - self.centre[self.clusters(X)]).sum(axis=1)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +168,8 @@ class FactorModel:
     seed: int
     rotation: Array | None = array("K K", "the loadings are those of the fit times this", kind="f", optional=True)
     correlation: Array | None = array("K K", "of the factors, after promax", kind="f", optional=True)
-    holdout: Array | None = array("h D", "rows of split 2", kind="f", optional=True)
+    holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
+    known: Known | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the parameters are finite and the noise fits the model."""
@@ -113,9 +179,47 @@ class FactorModel:
         if (self.noise < 0).any() or (self.model != "pca") != bool(self.noise.all()):
             raise DataError("/noise must be above 0, and 0 for pca")
 
+    @property
+    def parameters(self) -> Parameters:
+        """What EM learned, before any rotation."""
+        loading = self.loading if self.rotation is None else self.loading @ np.linalg.inv(self.rotation)
+        return {"loading": loading, "mean": self.mean, "noise": self.noise}
+
+    @property
+    def free_parameters(self) -> int | None:
+        """How many numbers were fitted, rotations not counted; None for pca, which is no density."""
+        D, K = self.loading.shape
+        return None if self.model == "pca" else factor_parameters(self.model, D, K)
+
     def scores(self, X: Array) -> Array:
-        """(n, K) factor scores of rows (n, D); NaN is a missing value."""
-        return posterior({"loading": self.loading, "mean": self.mean, "noise": self.noise}, X)[0]
+        """(n, K) factor scores of rows (n, D), of the rotated factors T⁻¹ x where there is a rotation T; NaN is a missing value."""
+        found = posterior(self.parameters, X)[0]
+        return found if self.rotation is None else found @ np.linalg.inv(self.rotation).T
+
+    def densities(self, X: Array) -> Array:
+        """(n,) log densities of rows (n, D); for pca −squared reconstruction errors."""
+        if self.model != "pca":
+            return posterior(self.parameters, X)[1]
+        found: Array = -np.nansum(np.square(X - self.reconstructed(X)), axis=1)
+        return found
+
+    def reconstructed(self, X: Array) -> Array:
+        """Rows (n, D) as their factors alone would have them."""
+        return np.asarray(self.scores(X) @ self.loading.T + self.mean)
+
+    def completed(self, X: Array) -> Array:
+        """Rows (n, D) with what the factors say in the gaps."""
+        return np.where(np.isnan(X), self.reconstructed(X), X)
+
+    def rotated(self, name: str) -> FactorModel:
+        """With loadings turned by `varimax` or `promax`; as it is for `none`.  The likelihood stays."""
+        if name == "varimax":
+            loading, rotation = varimax(self.loading)
+            return replace(self, loading=loading, rotation=rotation)
+        if name == "promax":
+            loading, rotation, correlation = promax(self.loading)
+            return replace(self, loading=loading, rotation=rotation, correlation=correlation)
+        return self
 
 
 def mixture(fit: Fit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:

@@ -238,6 +238,11 @@ def factors(
     return model, (source if found.missing else MomentsBlock(found))
 
 
+def parameters_count(name: str, columns: int, factors: int) -> int:
+    """Free parameters: D means, D K loadings less the K(K − 1)/2 of a rotation, and D (fa) or 1 (ppca) variances of noise."""
+    return columns + columns * factors - factors * (factors - 1) // 2 + (columns if name == "fa" else 1)
+
+
 def posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
     """Factor scores (n, K) and log densities (n,) of rows (n, D) under fa or ppca; NaN is a missing value.
 

@@ -9,7 +9,7 @@ Source: Makin, sec. 2.1.1 (eq. 2.6 to 2.10) and 6.4.1; Ghahramani & Jordan (1994
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,8 +52,10 @@ class GMM:
         random = generator(self.seed, Stream.EM_START, unit=restart)
         rows = starts.completed(sampled(self.source, random, self.found.rows), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
-        mean = starts.centres(rows, self.components, self.init, random, scale)
-        # every component begins with the rows nearest to it, each of which counts once
+        return self._about(rows, starts.centres(rows, self.components, self.init, random, scale), scale)
+
+    def _about(self, rows: Block, mean: Array, scale: Array) -> Parameters:
+        """Every component begins with the rows nearest to it, each of which counts once."""
         parameters = starts.moments_of_nearest(rows, mean, scale)
         parameters["covariance"], _ = self._floored(self._shaped(parameters["covariance"], parameters["weight"]))
         return parameters
@@ -220,9 +222,33 @@ class GMM:
         width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
         return 8 * (2 * self.components * width + SLAB * (width + self.components))
 
+    def base(self) -> Array:
+        """(D, D) covariance of one Gaussian of this family for all rows."""
+        found: Array = self._floored(self._shaped(self.found.covariance[None], np.ones(1)))[0][0]
+        return found
+
+    def begun_at(self, mean: Array) -> GMM:
+        """The same, starting from means (K, D) and the rows nearest to each."""
+        random = generator(self.seed, Stream.EM_START)
+        rows = starts.completed(sampled(self.source, random, self.found.rows), self.found)
+        scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
+        return replace(self, given=self._about(rows, mean, scale))
+
     def responsibilities(self, parameters: Parameters, X: Array) -> tuple[Array, Array]:
         """(n, K) posteriors and (n,) log p(y) of rows, those with missing values by what is there."""
         return posteriors(parameters, X, self._ready(parameters))
+
+
+def of_mixture(parameters: Parameters, X: Array, covariance: str = "full") -> tuple[Array, Array]:
+    """(n, K) posteriors and (n,) log densities of rows (n, D) under a mixture with these covariances; NaN is a missing value."""
+    weight, mean = parameters["weight"], parameters["mean"]
+    centre = weight @ mean
+    spread = float(weight @ (np.trace(parameters["covariance"], axis1=1, axis2=2) + np.square(mean - centre).sum(axis=1)))
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    roots = precision_roots(parameters["covariance"])
+    made = ready(log_weight, mean, roots, centre, spread, diagonal=covariance in ("diagonal", "spherical"))
+    return posteriors(parameters, np.asarray(X, dtype=np.float64), made)
 
 
 def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[Array, Array]:

@@ -72,16 +72,20 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in memory."""
+    """Rows in memory, or mapped into it.
+
+    chosen  (m,) indices of the rows to use, rising, whose labels and weights the others are; None: all.
+    """
 
     X: Array
     labels: Array | None = None
     weight: Array | None = None
+    chosen: Array | None = None
 
     def __post_init__(self) -> None:
-        if self.X.ndim != 2 or not self.X.size:
+        if self.X.ndim != 2 or not self.X.size or not self.count:
             raise DataError("there are no rows")
-        if np.isinf(self.X).any():
+        if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
             raise DataError("there are infinite values", hint="a missing value is NaN")
         if self.weight is not None and not (np.isfinite(self.weight).all() and (self.weight >= 0).all() and self.weight.any()):
             raise DataError("weights must be finite, not negative, and not all 0")
@@ -89,7 +93,7 @@ class Table:
     @property
     def count(self) -> int:
         """How many rows there are."""
-        return len(self.X)
+        return len(self.X if self.chosen is None else self.chosen)
 
     @property
     def columns(self) -> int:
@@ -101,7 +105,7 @@ class Table:
         part = slice(start, stop)
         return Block(
             start,
-            np.ascontiguousarray(self.X[part], dtype=np.float64),
+            np.ascontiguousarray(self.X[part if self.chosen is None else self.chosen[part]], dtype=np.float64),
             None if self.labels is None else self.labels[part],
             None if self.weight is None else np.asarray(self.weight[part], dtype=np.float64),
         )

@@ -105,20 +105,31 @@ def threads_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+_split_option = click.option(
+    "--split",
+    metavar="TRAIN,VALID,TEST",
+    default=None,
+    help="Rows per class, as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
+)
+_label_option = click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+
+
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How rows of real numbers are read: their format, their labels, their split."""
+    for option in (_split_option, _label_option, input_format_option):
+        command = option(command)
+    return command
+
+
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How a data set is read: its format, its labels, its split, and grey values made two-valued."""
     for option in (
-        click.option(
-            "--split",
-            metavar="TRAIN,VALID,TEST",
-            default=None,
-            help="Rows per class, as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
-        ),
+        _split_option,
         click.option(
             "--threshold", type=click.FloatRange(0, 1), default=None, help="A pixel is on from this fraction of the value range upwards."
         ),
         click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
-        click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]"),
+        _label_option,
         input_format_option,
     ):
         command = option(command)

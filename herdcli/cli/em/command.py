@@ -1,0 +1,101 @@
+"""herd em: options of mixtures, k-means and factors; the mathematics is in herdcli.em."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli.cli.em.request import Request
+from herdcli.cli.frame.options import (
+    Parsed,
+    checkpoint_options,
+    input_argument,
+    output_options,
+    seed_option,
+    stage,
+    table_options,
+    threads_option,
+)
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+def _parse_range(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last:
+        raise ValueError("is neither a number from 1 nor a range such as 1-10")
+    return first, last
+
+
+@click.command("em")
+@input_argument
+@click.option(
+    "--model",
+    type=click.Choice(["gmm", "kmeans", "fa", "ppca", "pca"]),
+    default="gmm",
+    show_default=True,
+    help="Gaussian mixture, k-means, factor analysis, principal components with noise and without.",
+)
+@click.option(
+    "--components",
+    type=Parsed("n|n-m", _parse_range),
+    default=None,
+    metavar="N|N-M",
+    help="Components, clusters or factors; of a range the best.  [default: pca all; kmeans must be told; others 1-10 until two are worse]",
+)
+@click.option(
+    "--criterion",
+    type=click.Choice(["bic", "aic", "icl", "valid"]),
+    default="bic",
+    show_default=True,
+    help="What a range is judged by; valid: likelihood of the rows of split 1.",
+)
+@click.option(
+    "--covariance",
+    type=click.Choice(["full", "tied", "diagonal", "spherical"]),
+    default="full",
+    show_default=True,
+    help="Of gmm; tied: one for all components.",
+)
+@click.option("--iterations", type=click.IntRange(0), default=500, show_default=True, help="Most M steps of a restart.")
+@click.option("--restarts", type=click.IntRange(1), default=1, show_default=True, help="Starts, of which the best end is kept.")
+@click.option(
+    "--patience", type=click.IntRange(1), default=3, show_default=True, help="Iterations in a row that may gain less than the tolerance."
+)
+@click.option("--tolerance", type=click.FloatRange(0), default=1e-6, show_default=True, help="Nats a row that an iteration has to gain.")
+@click.option(
+    "--init",
+    metavar="FILE|METHOD",
+    default=None,
+    help="random, kmeans++, pca, a model to go on from, or rows as starting centres.  [default: kmeans++; factors: pca]",
+)
+@click.option(
+    "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of the mean column's]"
+)
+@click.option("--per-class", is_flag=True, help="A component for each class; rows labelled −1 or not at all are shared out.")
+@click.option("--weights", metavar="COLUMN", default=None, help="The column with the weights of the rows.  [default: weight]")
+@click.option("--rotation", type=click.Choice(["none", "varimax", "promax"]), default="none", show_default=True, help="Of factor loadings.")
+@click.option("--minibatch", type=click.IntRange(1), default=None, metavar="N", help="K-means by so many batches of 2,048 rows.")
+@click.option("--on-disk", is_flag=True, help="Keep the rows of a Parquet file in $TMPDIR and not in memory, all of them as split 0.")
+@stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
+    """Mixtures, k-means and factors by expectation-maximisation.
+
+    \b
+      herd data digits | herd em --model ppca --components 10 | herd eval
+      herd em iris.csv -o iris.em.h5
+      herd apply iris.em.h5 iris.csv -o clusters.csv
+
+    The rows of split 0 are learned from, those of split 1 can choose the number of components, those of split 2
+    stay in the result for eval.  Empty cells and NaN are missing values, which gmm, fa, ppca and pca take into account.
+    Any number of threads gives the same bytes.
+    """
+    from herdcli.cli.em import fits, inputs
+
+    request.warn_of_ignored(session)
+    session.check_output(fits.KINDS[request.model])
+    fits.run(session, inputs.read(session, request), request)

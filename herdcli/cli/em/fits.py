@@ -1,0 +1,61 @@
+"""The runs of `herd em`: a search over numbers of components, and what is said of the model that was kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli import algorithm
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.request import settings
+
+if TYPE_CHECKING:
+    from herdcli.cli.em.inputs import Inputs
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.fitting import Made
+    from herdcli.em.search import Found
+
+KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors"}
+PARTS = {"gmm": "component", "kmeans": "cluster", "fa": "factor", "ppca": "factor", "pca": "factor"}
+
+
+def run(session: Session, inputs: Inputs, request: Request) -> None:
+    """Learn, and save a `mixture`, `kmeans` or `factors`."""
+    from herdcli.em.driver import Settings
+    from herdcli.em.fitting import fitting
+
+    fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map)
+    batches = fit.minibatch
+    if batches is not None:
+        fit = fit.after(session.run(batches, label="minibatches", memory="a minibatch"))
+        found = algorithm.solve(fit.search)
+    else:
+        found = session.run(fit.search, label=request.model, memory="the statistics")
+    value = fit.finished(found, session.map)
+    outputs.artifact(session, value, _summary(value, found, request), history=inputs.history)
+    _warn(session, value, found, request)
+
+
+def _summary(value: Made, found: Found, request: Request) -> str:
+    part = PARTS[request.model]
+    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
+    last = float(value.ledger.log_likelihood[-1])
+    figure = f"squared error {-last:.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
+    iterations = int(value.restarts.iterations[value.restarts.best])
+    return f"{found.size} {part}{'s' if found.size != 1 else ''}{of}, {iterations} iterations, {figure}"
+
+
+def _warn(session: Session, value: Made, found: Found, request: Request) -> None:
+    """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
+    floors = value.ledger.floors[-2:]
+    if len(floors) and floors.max():
+        many = int(floors.max())
+        what = "variance was" if many == 1 else "variances were"
+        held = f"{getattr(value, 'floor', 0.0):.3g}"
+        session.console.warn(f"{many} {what} raised to the floor of {held}; fewer --components, or another --floor")
+    if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
+        session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
+        session.console.note("one component suffices by this criterion; --covariance diagonal spends fewer numbers on each")
+    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
+        session.console.warn(f"the best number of components is the end of the range, {found.size}; try a wider one")

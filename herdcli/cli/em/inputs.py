@@ -1,0 +1,186 @@
+"""What `herd em` reads: rows with their splits, labels and weights, and what to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from herdcli.cli.em.request import SIZES, WORSE
+from herdcli.errors import BadUsage, DataError, HerdError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact, Dataset
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.driver import Parameters
+    from herdcli.em.fitting import Asked, Rows
+    from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows, what is wanted of them, and the artifact they came from."""
+
+    rows: Rows
+    asked: Asked
+    history: Artifact
+
+
+def read(session: Session, request: Request) -> Inputs:
+    """The rows and the start that the options ask for."""
+    data = _on_disk(session, request) if request.on_disk else _in_memory(session, request)
+    try:
+        rows = _rows(data.value, request, on_disk=request.on_disk)
+    except HerdError as error:
+        error.where = error.where or data.name
+        raise
+    given = _start(session, request, data) if request.start else None
+    return Inputs(rows, _asked(request, data.value, rows, given), replace(data, value=None))
+
+
+def _in_memory(session: Session, request: Request) -> Artifact:
+    """A data set in memory, dense."""
+    keep = (request.weights,) if request.weights and request.weights != "weight" else ()
+    data = session.load(
+        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, keep=keep, missing=True
+    )
+    value: Dataset = data.value
+    if value.is_sparse:
+        rows, columns = value.X.shape
+        session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
+        value = replace(value, X=value.X.toarray().astype(np.float32))
+    if value.weight is not None and request.weights is None:
+        session.console.note("rows count by the column 'weight'")
+    return replace(data, value=value)
+
+
+def _on_disk(session: Session, request: Request) -> Artifact:
+    """The rows of a Parquet file as a matrix mapped from disk."""
+    from herdcli.artifacts import spill
+
+    data = None if request.source == "-" else spill.load(request.source, note=session.console.note, label=request.label)
+    if data is None:
+        raise BadUsage("--on-disk needs a Parquet file", hint="herd convert INPUT -o FILE.parquet makes one")
+    session.inputs["data"] = replace(data, value=None)
+    return data
+
+
+def _weights(data: Dataset, name: str | None) -> Array | None:
+    if name is None or name == "weight":
+        return data.weight
+    found = (data.columns or {})[name]
+    if found.dtype.kind not in "fiub":
+        raise DataError(f"column '{name}' holds no numbers, which --weights needs")
+    return np.asarray(found, dtype=np.float64)
+
+
+def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
+    """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
+    from herdcli.artifacts.preparation import split_rows
+    from herdcli.em.blocks import Table
+    from herdcli.em.fitting import Rows
+
+    weight, y, names = _weights(data, request.weights), *_labels(data, request)
+    labels = y if request.per_class else None
+    if on_disk:
+        return Rows(training=Table(data.X, None, weight), feature_names=data.feature_names)
+    split = split_rows(data, request.split, request.seed)
+
+    def table(part: int, labels: Array | None) -> Table | None:
+        chosen = np.flatnonzero(split == part)
+        own, w = (None if item is None else item[chosen] for item in (labels, weight))
+        return Table(data.X, own, w, chosen) if len(chosen) and (w is None or w.any()) else None
+
+    training = table(0, labels)
+    if training is None:
+        raise DataError("has no rows of split 0 to learn from")
+    test = split == 2
+    return Rows(
+        training=training,
+        valid=table(1, None),
+        holdout=np.asarray(data.X[test], dtype=np.float64) if test.any() else None,
+        holdout_y=y[test] if y is not None and test.any() else None,
+        feature_names=data.feature_names,
+        class_names=names if y is not None else None,
+    )
+
+
+def _labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
+    """Labels (n,) counted from 0, −1 where there is none, and the names of the classes.
+
+    Labels −1 and +1 alone are two classes.
+    """
+    if data.y is None:
+        if request.per_class:
+            raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
+        return None, None
+    if data.class_names:
+        return data.y.astype(np.int64), data.class_names
+    known = np.unique(data.y)
+    unlabelled = known[0] == -1 and len(known) > 1 and known.tolist() != [-1, 1]
+    found = known[1:] if unlabelled else known
+    return np.where(data.y == -1, -1, np.searchsorted(found, data.y)) if unlabelled else np.searchsorted(found, data.y), [
+        str(label) for label in found
+    ]
+
+
+def _asked(request: Request, data: Dataset, rows: Rows, given: Parameters | Array | None) -> Asked:
+    """What is wanted, with numbers of components where none were given."""
+    from herdcli.em.fitting import Asked
+
+    first, last = request.components or _default_sizes(request, rows, given)
+    return Asked(
+        model=request.model,
+        sizes=tuple(range(first, last + 1)),
+        covariance=request.covariance,
+        criterion=request.criterion,
+        patience=WORSE if request.components is None else None,
+        floor=request.floor,
+        init=request.method,
+        seed=request.seed,
+        given=given,
+        supervised=request.per_class,
+        rotation=request.rotation,
+        batches=request.minibatch,
+    )
+
+
+def _default_sizes(request: Request, rows: Rows, given: Parameters | Array | None) -> tuple[int, int]:
+    count, columns = rows.training.count, rows.training.columns
+    if given is not None:
+        size = len(given) if isinstance(given, np.ndarray) else len(given["weight"]) if "weight" in given else given["loading"].shape[1]
+        return size, size
+    if request.per_class:
+        size = len(rows.class_names or ())
+        return size, size
+    if request.model == "kmeans":
+        raise BadUsage("--model kmeans needs a number of clusters", hint="--components 8")
+    if request.model == "pca":
+        return columns, columns
+    most = count if request.model == "gmm" else max(1, columns - 1)
+    return SIZES[0], min(SIZES[1], most)
+
+
+def _start(session: Session, request: Request, data: Artifact) -> Parameters | Array:
+    """Parameters of an earlier model, or rows as centres."""
+    from herdcli.cli.frame import columns
+
+    kind = {"gmm": "mixture", "kmeans": "kmeans"}.get(request.model, "factors")
+    path = str(request.start)
+    begun = session.load(path, "init", kinds={"dataset", kind} - ({"dataset"} if kind == "factors" else set()))
+    value: Any = begun.value
+    width = data.value.X.shape[1]
+    if begun.kind == "dataset":
+        X = columns.by_name(session, begun, data.value.feature_names, width).value.X
+        if X.shape[1] != width:
+            raise DataError(f"has {X.shape[1]} columns, the rows have {width}", where=begun.name)
+        return np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
+    centre = value.centre if kind == "kmeans" else value.mean
+    if centre.shape[-1] != width:
+        raise DataError(f"is of {centre.shape[-1]} columns, the rows have {width}", where=begun.name)
+    if kind == "factors" and value.model != request.model:
+        raise DataError(f"is of --model {value.model}, not {request.model}", where=begun.name)
+    begin: Parameters | Array = centre if kind == "kmeans" else value.parameters
+    return begin

@@ -1,0 +1,78 @@
+"""What a user asks of `herd em`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.request import as_recorded, unrecorded
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+SIZES = (1, 10)  # components that are tried where none are given,
+WORSE = 2  # until so many in a row were worse than the best
+OF = {
+    "covariance": ("gmm",),
+    "criterion": ("gmm", "fa", "ppca"),
+    "floor": ("gmm", "fa", "ppca"),
+    "per_class": ("gmm",),
+    "rotation": ("fa", "ppca", "pca"),
+    "minibatch": ("kmeans",),
+}
+METHODS = ("random", "kmeans++", "pca")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd em`; names and meanings are those of its --help."""
+
+    source: str = unrecorded()
+    input_format: str | None = unrecorded()
+    model: str
+    components: tuple[int, int] | None
+    criterion: str
+    covariance: str
+    iterations: int
+    restarts: int
+    patience: int
+    tolerance: float
+    init: str | None = as_recorded(lambda value: value if value in (None, *METHODS) else "file")
+    floor: float | None
+    per_class: bool
+    weights: str | None
+    rotation: str
+    minibatch: int | None
+    on_disk: bool = unrecorded()
+    split: str | None
+    label: str | None
+    seed: int
+
+    @property
+    def start(self) -> str | None:
+        """The file to start from, if --init names one."""
+        return None if self.init in (None, *METHODS) else self.init
+
+    @property
+    def method(self) -> str | None:
+        """How a start is drawn, where --init says so."""
+        return self.init if self.init in METHODS else None
+
+    def warn_of_ignored(self, session: Session) -> None:
+        """Warnings for options without effect for this model.  Raises BadUsage for contradictions."""
+        for name, models in OF.items():
+            if self.model not in models:
+                session.ignored(name, f"with --model {self.model}")
+        if self.init in METHODS and self.init not in (("pca", "random") if self.model in ("fa", "ppca", "pca") else ("kmeans++", "random")):
+            raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
+        if self.per_class and self.components:
+            raise BadUsage("--per-class has a component for each class", hint="leave out --components")
+        if self.per_class and self.model != "gmm":
+            raise BadUsage("--per-class is of mixtures", hint="--model gmm")
+        if self.on_disk and self.per_class:
+            raise BadUsage("--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
+        if self.start and self.components and self.components[0] != self.components[1]:
+            raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
+        if self.minibatch and self.restarts > 1 and self.model == "kmeans":
+            raise BadUsage("--minibatch runs once, not with --restarts", hint="leave out one of them")

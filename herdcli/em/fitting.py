@@ -1,0 +1,232 @@
+"""From rows and what is asked of them to an artifact: the models that are tried, their criterion, and what is known of the one kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from herdcli.em import artifacts, factors, gmm, kmeans
+from herdcli.em.blocks import Block, Blocks, Map, Moments, Sums, Table, total
+from herdcli.em.driver import EM, Fit, Parameters, Settings
+from herdcli.em.search import Found, Search
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+CRITERIA = ("bic", "aic", "icl", "valid")
+Made = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What is learned from, chosen by and kept to judge by."""
+
+    training: Table
+    valid: Table | None = None
+    holdout: Array | None = None  # (h, D)
+    holdout_y: Array | None = None
+    feature_names: list[str] | None = None
+    class_names: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which model is wanted.  sizes  numbers of components, factors or clusters to try; given  what to start from."""
+
+    model: str
+    sizes: tuple[int, ...]
+    covariance: str = "full"
+    criterion: str = "bic"
+    floor: float | None = None
+    init: str | None = None
+    patience: int | None = None  # sizes in a row that may be worse than the best; None: all are tried
+    seed: int = 0
+    given: Parameters | Array | None = None
+    supervised: bool = False
+    rotation: str = "none"
+    batches: int | None = None  # minibatches of k-means
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Rows and what is wanted of them, ready to be run: `search`, then `finished`."""
+
+    asked: Asked
+    rows: Rows
+    found: Moments
+    floor: float
+    base: Array | None  # (D, D), of mixtures
+    search: Search
+
+    @property
+    def minibatch(self) -> kmeans.MiniBatch | None:
+        """What runs before the search and hands it its centres, `after`."""
+        model = self.search.runs[0].model
+        if self.asked.batches is None or not isinstance(model, kmeans.KMeans):
+            return None
+        return kmeans.MiniBatch(self.rows.training, model.start(0)["centre"], self.asked.batches, self.asked.seed)
+
+    def after(self, centre: Array) -> Fitting:
+        """The same with the centres that minibatches ended at: one pass more says how good they are."""
+        run = self.search.runs[0]
+        assert isinstance(run.model, kmeans.KMeans)
+        run = replace(run, model=replace(run.model, given=centre), settings=Settings(iterations=0, tolerance=0.0))
+        return replace(self, search=replace(self.search, runs=(run,)))
+
+    def finished(self, found: Found, map: Map = map) -> Made:
+        """The artifact of what a search found."""
+        value = replace(_made(self, found.size, found.fit), known=None)
+        if isinstance(value, artifacts.FactorModel):
+            value = value.rotated(self.asked.rotation)
+        known = self._known(found)
+        value = replace(value, known=known)
+        if isinstance(value, artifacts.Mixture):
+            known = replace(known, entropy=entropy(value, self.rows.training, map))
+        if self.rows.valid is not None:
+            base = base_densities(value)
+            known = replace(known, valid=mean(value.densities, self.rows.valid, map), base_valid=mean(base, self.rows.valid, map))
+        return replace(value, known=known)
+
+    def _known(self, found: Found) -> artifacts.Known:
+        rows, several = self.rows, len(self.search.sizes) > 1
+        return artifacts.Known(
+            rows=self.found.rows,
+            base_mean=self.found.mean,
+            base_variance=self.found.variance,
+            base_covariance=self.base,
+            missing=self.found.missing,
+            holdout_y=None if rows.holdout is None else rows.holdout_y,
+            feature_names=rows.feature_names,
+            class_names=rows.class_names,
+            supervised=self.asked.supervised,
+            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
+            scores=np.array(found.scores) if several else None,
+            criterion=self.asked.criterion if several else None,
+        )
+
+
+def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map) -> Fitting:
+    """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
+    source = Blocks(rows.training)
+    if asked.model == "gmm":
+        return _mixtures(rows, asked, settings, source, map)
+    if asked.model == "kmeans":
+        return _clusters(rows, asked, settings, source, map)
+    return _factors(rows, asked, settings, source, map)
+
+
+def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
+    given = asked.given if isinstance(asked.given, dict) else None
+    options = {"covariance": asked.covariance, "init": asked.init or "kmeans++"}
+    first = gmm.gmm(source, asked.sizes[0], floor=asked.floor, seed=asked.seed, given=given, map=map, **options)
+    if isinstance(asked.given, np.ndarray):
+        first = first.begun_at(asked.given)
+    _enough(first.found, asked.sizes, "components")
+    models = [first if size == asked.sizes[0] else replace(first, components=size) for size in asked.sizes]
+    search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
+    made = Fitting(asked, rows, first.found, first.floor, first.base(), search)
+    return _scored(made, map)
+
+
+def _clusters(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
+    if len(asked.sizes) > 1:
+        raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
+    given = asked.given if isinstance(asked.given, np.ndarray) else None
+    model = kmeans.kmeans(source, asked.sizes[0], init=asked.init or "kmeans++", seed=asked.seed, given=given, map=map)
+    return Fitting(asked, rows, model.found, 0.0, None, Search(asked.sizes, (EM(model, source, settings, map),)))
+
+
+def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
+    if len(asked.sizes) > 1 and asked.model == "pca":
+        raise BadUsage("pca has no likelihood to choose a number of factors by", hint="--components N, or --model ppca")
+    if asked.criterion == "icl":
+        raise BadUsage("--criterion icl is of mixtures", hint="--criterion bic, aic or valid")
+    given = asked.given if isinstance(asked.given, dict) else None
+    options = {"floor": asked.floor, "init": asked.init or "pca", "seed": asked.seed, "given": given, "map": map}
+    first, short = factors.factors(asked.model, source, asked.sizes[0], **options)  # type: ignore[arg-type]
+    top = replace(first, factors=asked.sizes[-1])
+    if top.factors > (most := len(first.found.mean) - (asked.model != "pca")):
+        message = f"{top.factors} factors of {len(first.found.mean)} columns cannot be learned by {asked.model}"
+        raise BadUsage(message, hint=f"--components from 1 to {most}")
+    models = [replace(first, factors=size) for size in asked.sizes]
+    search = Search(asked.sizes, tuple(EM(model, short, settings, map) for model in models))
+    return _scored(Fitting(asked, rows, first.found, first.floor, None, search), map)
+
+
+def _enough(found: Moments, sizes: tuple[int, ...], what: str) -> None:
+    if found.rows < max(sizes):
+        raise DataError(f"{found.rows} rows cannot hold {max(sizes)} {what}", hint=f"--components {found.rows} or fewer")
+
+
+def _scored(made: Fitting, map: Map) -> Fitting:
+    """With a criterion where there is a choice."""
+    if len(made.search.sizes) == 1:
+        return made
+    if made.asked.criterion == "valid" and made.rows.valid is None:
+        raise DataError("has no rows of split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+
+    def score(size: int, fit: Fit) -> float:
+        value = _made(made, size, fit)
+        if made.asked.criterion == "valid":
+            assert made.rows.valid is not None
+            return -mean(value.densities, made.rows.valid, map)
+        spread = entropy(value, made.rows.training, map) if made.asked.criterion == "icl" and isinstance(value, artifacts.Mixture) else 0.0
+        return criteria(value, spread)[made.asked.criterion]
+
+    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+
+
+def _made(made: Fitting, size: int, fit: Fit) -> Made:
+    """The artifact of one fit, without what is known beside it."""
+    asked, holdout = made.asked, made.rows.holdout
+    if asked.model == "gmm":
+        return artifacts.mixture(fit, asked.covariance, made.floor, asked.seed, holdout)
+    if asked.model == "kmeans":
+        return artifacts.clusters(fit, asked.seed, holdout)
+    return artifacts.factor_model(fit, asked.model, made.floor, asked.seed, holdout)
+
+
+def criteria(value: Made, spread: float) -> dict[str, float]:
+    """AIC, BIC and, for mixtures, ICL, whose classification entropy is `spread`; nothing for models without a density."""
+    parameters = None if isinstance(value, artifacts.Clusters) else value.free_parameters
+    if parameters is None:
+        return {}
+    found = gmm.criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, parameters)
+    return found | ({"icl": found["bic"] + 2 * spread} if isinstance(value, artifacts.Mixture) else {})
+
+
+def base_densities(value: Made) -> Callable[[Array], Array]:
+    """Densities of the simplest model: one Gaussian of the family, one centre, or independent columns."""
+    known = value.known
+    assert known is not None
+    centre, variance = known.base_mean, known.base_variance
+    if isinstance(value, artifacts.Clusters) or (isinstance(value, artifacts.FactorModel) and value.model == "pca"):
+        return lambda X: -np.nansum(np.square(X - centre), axis=1)
+    covariance = known.base_covariance if known.base_covariance is not None else np.diag(np.maximum(variance, value.floor))
+    one = {"weight": np.ones(1), "mean": centre[None], "covariance": covariance[None]}
+    return lambda X: gmm.of_mixture(one, X)[1]
+
+
+def mean(densities: Callable[[Array], Array], rows: Table, map: Map = map) -> float:
+    """Mean of the densities of rows, by their weights."""
+
+    def statistics(block: Block) -> Sums:
+        w = np.ones(len(block.X)) if block.weight is None else block.weight
+        return {"sum": np.array([w @ densities(block.X), w.sum()])}
+
+    found = total(Blocks(rows), statistics, map)["sum"]
+    return float(found[0] / found[1])
+
+
+def entropy(value: artifacts.Mixture, rows: Table, map: Map = map) -> float:
+    """Σ_n w_n H(r_n) of the responsibilities of rows; 0 for a row whose label says its component."""
+
+    def statistics(block: Block) -> Sums:
+        r = value.responsibilities(block.X)[0]
+        H = -(r * np.log(np.where(r > 0, r, 1.0))).sum(axis=1)
+        if block.labels is not None:
+            H[block.labels >= 0] = 0.0
+        return {"sum": np.array([H.sum() if block.weight is None else block.weight @ H])}
+
+    return float(total(Blocks(rows), statistics, map)["sum"][0])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from herdcli.em import artifacts, factors, gmm, kmeans
-from herdcli.em.blocks import Block, Blocks, Map, Moments, Sums, Table, total
 from herdcli.em.driver import EM, Fit, Parameters, Settings
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import Block, Blocks, Map, Moments, Sums, Table, total
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
@@ -118,8 +118,8 @@ def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map) -> Fit
 
 def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
     given = asked.given if isinstance(asked.given, dict) else None
-    options = {"covariance": asked.covariance, "init": asked.init or "kmeans++"}
-    first = gmm.gmm(source, asked.sizes[0], floor=asked.floor, seed=asked.seed, given=given, map=map, **options)
+    init, size = asked.init or "kmeans++", asked.sizes[0]
+    first = gmm.gmm(source, size, covariance=asked.covariance, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
     if isinstance(asked.given, np.ndarray):
         first = first.begun_at(asked.given)
     _enough(first.found, asked.sizes, "components")
@@ -143,8 +143,8 @@ def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: 
     if asked.criterion == "icl":
         raise BadUsage("--criterion icl is of mixtures", hint="--criterion bic, aic or valid")
     given = asked.given if isinstance(asked.given, dict) else None
-    options = {"floor": asked.floor, "init": asked.init or "pca", "seed": asked.seed, "given": given, "map": map}
-    first, short = factors.factors(asked.model, source, asked.sizes[0], **options)  # type: ignore[arg-type]
+    init, size = asked.init or "pca", asked.sizes[0]
+    first, short = factors.factors(asked.model, source, size, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
     top = replace(first, factors=asked.sizes[-1])
     if top.factors > (most := len(first.found.mean) - (asked.model != "pca")):
         message = f"{top.factors} factors of {len(first.found.mean)} columns cannot be learned by {asked.model}"

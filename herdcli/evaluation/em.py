@@ -13,34 +13,17 @@ from herdcli.em.fitting import Made, base_densities, criteria
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.schema import Array
 
-COLUMNS = (
-    "components",
-    "log_likelihood",
-    "log_likelihood_baseline",
-    "log_likelihood_valid",
-    "log_likelihood_train",
-    "squared_error",
-    "squared_error_baseline",
-    "squared_error_valid",
-    "squared_error_train",
-    "bic",
-    "aic",
-    "icl",
-    "iterations",
-    "rise",
-    "floors",
-    "adjusted_rand",
-    "mutual_information",
-    "error",
-    "verdict",
-)
+FIGURES = ("", "_baseline", "_valid", "_train")  # of log_likelihood or squared_error
+CRITERIA = ("bic", "aic", "icl")
+LEDGER = ("iterations", "rise", "floors")
+CLUSTERS = ("adjusted_rand", "mutual_information", "error")
 SAME = 1e-9  # relative: below it the baseline is as good
 
 
 def metrics(
     value: Made, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, float | str | None]:
-    """Every column of `COLUMNS`; None where the model has no such thing.
+    """The columns of the kind; None where there are no rows or labels for one.
 
     log_likelihood       nats a row of split 2; of one Gaussian or independent columns beside it; of split 1 and 0.
     squared_error        the same for kmeans and pca, a row: from the centre or the plane; the baseline's from the mean.
@@ -54,7 +37,9 @@ def metrics(
     ledger = value.ledger
     density = not isinstance(value, Clusters) and not (isinstance(value, FactorModel) and value.model == "pca")
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
-    result: dict[str, float | str | None] = dict.fromkeys(COLUMNS)
+    figures = tuple(name + part for part in FIGURES) + (CRITERIA if density else ())
+    labelled = () if isinstance(value, FactorModel) else CLUSTERS
+    result: dict[str, float | str | None] = dict.fromkeys(("components", *figures, *LEDGER, *labelled, "verdict"))
     result |= {
         "components": len(value.centre) if isinstance(value, Clusters) else _size(value),
         f"{name}_train": sign * float(ledger.log_likelihood[-1]),

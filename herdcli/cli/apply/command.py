@@ -14,16 +14,20 @@ from herdcli.kinds import KINDS, able, named
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
+EM = ("mixture", "kmeans", "factors")
+OF_EM = ("clusters", "responsibilities", "scores", "completed")
+
 
 @click.command("apply")
 @click.argument("model")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @click.option(
     "--want",
-    type=click.Choice(["features", "states", "energies", "classes", "rows"]),
+    type=click.Choice(["features", "states", "energies", "classes", "rows", "clusters", "responsibilities", "scores", "completed"]),
     default=None,
     help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
-    "or (ica) filter outputs back as rows.  [default: classes if there are, else features]",
+    "(ica) filter outputs back as rows; of em the rows with their clusters as y, probabilities of the clusters, factor scores, or the "
+    "rows with their gaps filled.  [default: classes if there are, else features; of em clusters or scores]",
 )
 @stage(Request, data_options, seed_option, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
@@ -45,5 +49,7 @@ def command(session: Session, request: Request) -> None:
         )
     outputs.check(session, "dataset")
     fitted = session.load(request.model, "model", kinds=able("apply"))
+    if request.want in OF_EM and fitted.kind not in EM:
+        raise BadUsage(f"--want {request.want} is of what herd em makes, not of a {fitted.kind}", hint="herd apply without --want")
     result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)

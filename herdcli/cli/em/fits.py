@@ -40,7 +40,7 @@ def _summary(value: Made, found: Found, request: Request) -> str:
     part = PARTS[request.model]
     of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
-    figure = f"squared error {-last:.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
+    figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
     iterations = int(value.restarts.iterations[value.restarts.best])
     return f"{found.size} {part}{'s' if found.size != 1 else ''}{of}, {iterations} iterations, {figure}"
 
@@ -51,8 +51,8 @@ def _warn(session: Session, value: Made, found: Found, request: Request) -> None
     if len(floors) and floors.max():
         many = int(floors.max())
         what = "variance was" if many == 1 else "variances were"
-        held = f"{getattr(value, 'floor', 0.0):.3g}"
-        session.console.warn(f"{many} {what} raised to the floor of {held}; fewer --components, or another --floor")
+        why = "columns are constant or depend on each other" if found.size == 1 else "rows repeat, or there are too many --components"
+        session.console.warn(f"{many} {what} raised to the floor of {getattr(value, 'floor', 0.0):.3g}: {why}")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):

@@ -79,8 +79,8 @@ def _weights(data: Dataset, name: str | None) -> Array | None:
 def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
     """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
     from herdcli.artifacts.preparation import split_rows
-    from herdcli.em.blocks import Table
     from herdcli.em.fitting import Rows
+    from herdcli.numerics.blocks import Table
 
     weight, y, names = _weights(data, request.weights), *_labels(data, request)
     labels = y if request.per_class else None
@@ -155,8 +155,6 @@ def _default_sizes(request: Request, rows: Rows, given: Parameters | Array | Non
     if request.per_class:
         size = len(rows.class_names or ())
         return size, size
-    if request.model == "kmeans":
-        raise BadUsage("--model kmeans needs a number of clusters", hint="--components 8")
     if request.model == "pca":
         return columns, columns
     most = count if request.model == "gmm" else max(1, columns - 1)

@@ -72,6 +72,8 @@ class Request:
             raise BadUsage("--per-class is of mixtures", hint="--model gmm")
         if self.on_disk and self.per_class:
             raise BadUsage("--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
+        if self.model == "kmeans" and not self.components and not self.start:
+            raise BadUsage("--model kmeans needs a number of clusters", hint="--components 8")
         if self.start and self.components and self.components[0] != self.components[1]:
             raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
         if self.minibatch and self.restarts > 1 and self.model == "kmeans":

@@ -1,0 +1,69 @@
+"""`herd apply` with a mixture, k-means or factors: clusters, responsibilities, scores, or the gaps of rows filled in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame.columns import by_name
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.fitting import Made
+    from herdcli.schema import Array
+
+WANTS = {"mixture": ("clusters", "responsibilities", "completed"), "kmeans": ("clusters",), "factors": ("scores", "completed")}
+
+
+def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+    """The data set that a model makes of rows, and what it is in words."""
+    kind, model = fitted.kind, fitted.value
+    want = request.want or WANTS[kind][0]
+    if want not in WANTS[kind]:
+        raise BadUsage(f"--want {want} is not of kind {kind}", hint=f"--want {' or '.join(WANTS[kind])}")
+    data = session.load(
+        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=kind != "kmeans"
+    )
+    width = len((model.centre if kind == "kmeans" else model.mean).T)
+    names = model.known.feature_names if model.known is not None else None
+    data = by_name(session, data, names, width)
+    value: Dataset = data.value
+    X = np.asarray(value.X.toarray() if value.is_sparse else value.X, dtype=np.float64)
+    if X.shape[1] != width:
+        raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
+    found, columns, y = _made(model, X, want)
+    labels = None if value.y is None or ((value.y < 0).any() and value.class_names) else value.y
+    return Dataset(
+        found,
+        y=labels if y is None else y,
+        split=value.split,
+        weight=value.weight,
+        feature_names=columns or value.feature_names,
+        class_names=_clusters(model) if y is not None else value.class_names if labels is not None else None,
+    ), f"{len(X)} rows × {found.shape[1]} {want if want != 'clusters' else 'columns with their clusters'}"
+
+
+def _clusters(model: Made) -> list[str] | None:
+    """Names of the components of a mixture that has one for each class."""
+    return model.known.class_names if model.known is not None and model.known.supervised else None
+
+
+def _made(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Array | None]:
+    """Values, the names of their columns where these are new, and labels where these are what was asked for."""
+    from herdcli.em.artifacts import Clusters, Mixture
+
+    if isinstance(model, Clusters):
+        return X, None, model.clusters(X)
+    if want == "completed":
+        return model.completed(X), None, None
+    if not isinstance(model, Mixture):
+        return model.scores(X), [f"factor{k + 1}" for k in range(model.loading.shape[1])], None
+    r = model.responsibilities(X)[0]
+    if want == "clusters":
+        return model.completed(X), None, r.argmax(axis=1)
+    return r, _clusters(model) or [f"component{k + 1}" for k in range(r.shape[1])], None

@@ -1,0 +1,272 @@
+"""`herd em` as a process: what it writes, what it reads, that nothing but rows and options decides the bytes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+
+def table(path, rows, names):
+    with open(path, "w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(names)
+        out.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Three clusters of 60 rows in three columns, named by their class."""
+    draws = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 60)
+    X = np.array([[0, 0, 0], [8, 0, 1], [0, 9, 2]])[y] + draws.normal(size=(180, 3))
+    made = [[*(f"{value:.6f}" for value in row), "abc"[label]] for row, label in zip(X, y, strict=True)]
+    table(tmp_path / "rows.csv", made, ["u", "v", "w", "class"])
+    return made
+
+
+def figures(herd, *paths):
+    ended = herd("eval", *paths, "--format", "json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_without_options_the_number_of_components_is_found(herd, rows):
+    made = herd("em", "rows.csv", "-o", "a.h5")
+    assert made.code == 0, made.err
+    assert "3 components of 5 numbers tried" in made.err
+    row = figures(herd, "a.h5")[0]
+    assert (row["components"], row["floors"], row["rise"] < 1e-9) == (3, 0, True)
+    assert row["adjusted_rand"] > 0.9
+    assert row["log_likelihood"] > row["log_likelihood_baseline"]
+    assert row["verdict"].startswith("better than the baseline by ")
+    assert herd("eval", "a.h5", "--require", "rise<1e-9").code == 0
+    assert herd("eval", "a.h5", "--require", "components<3").code == 1
+
+
+@pytest.mark.parametrize("criterion", ["aic", "icl", "valid"])
+def test_a_range_is_judged_by_a_criterion(herd, rows, criterion):
+    made = herd("em", "rows.csv", "--components", "1-4", "--covariance", "tied", "--criterion", criterion, "-o", "a.h5")
+    assert made.code == 0, made.err
+    assert "of 4 numbers tried" in made.err
+    assert figures(herd, "a.h5")[0]["components"] >= 3
+
+
+OPTIONS = {
+    "range": ("--components", "1-3"),
+    "restarts": ("--components", "3", "--restarts", "3", "--init", "random"),
+    "kmeans": ("--model", "kmeans", "--components", "3"),
+    "fa": ("--model", "fa", "--components", "1-2", "--rotation", "varimax"),
+}
+
+
+@pytest.mark.parametrize("line", OPTIONS.values(), ids=OPTIONS)
+def test_threads_and_kernels_and_pipes_leave_the_bytes_alone(herd, rows, tmp_path, line):
+    plain = herd("em", "rows.csv", *line).out
+    assert plain
+    assert herd("em", "rows.csv", *line, "-j", 2).out == plain
+    assert herd("em", *line, stdin=(tmp_path / "rows.csv").read_bytes()).out == plain
+
+
+@pytest.mark.parametrize("line", [OPTIONS["range"], OPTIONS["kmeans"]], ids=["range", "kmeans"])
+def test_a_run_that_is_cut_short_goes_on_to_the_same_bytes(herd, rows, tmp_path, line):
+    whole = herd("em", "rows.csv", *line).out
+    state = stopped(rows, line, tmp_path)
+    made = herd("em", "rows.csv", *line, "--checkpoint", state, "--resume")
+    assert "going on from step 4" in made.err
+    assert made.out == whole
+
+
+def stopped(rows, line, tmp_path):
+    """The checkpoint of a run after four steps."""
+    from herdcli.artifacts import provenance, save_checkpoint
+    from herdcli.cli.em import inputs
+    from herdcli.cli.em.command import command
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.frame.console import Console
+    from herdcli.cli.frame.request import settings
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.driver import Settings
+    from herdcli.em.fitting import fitting
+
+    context = command.make_context("em", [str(tmp_path / "rows.csv"), *line])
+    names = Request.__dataclass_fields__
+    asked = Request(**{name: context.params[name] for name in names})
+    session = Session("em", Console("em", -1), {}, set(), "-", True, 1, None, None, None, False, False, request=asked)
+    read = inputs.read(session, asked)
+    search = fitting(read.rows, read.asked, settings(Settings, asked)).search
+    state = search.init()
+    for _ in range(4):
+        state = search.step(state)
+    path = tmp_path / "state.h5"
+    save_checkpoint(str(path), state, provenance.digest(session.record()))
+    return path
+
+
+def test_a_component_for_each_class_learns_from_rows_without_labels_too(herd, rows, tmp_path):
+    some = [[*row[:3], row[3] if index % 4 == 0 else ""] for index, row in enumerate(rows)]
+    table(tmp_path / "half.csv", some, ["u", "v", "w", "class"])
+    assert herd("em", "half.csv", "--per-class", "-q", "-o", "half.h5").code == 0
+    assert herd("em", "rows.csv", "--per-class", "-q", "-o", "all.h5").code == 0
+    half, every = figures(herd, "half.h5", "all.h5")
+    assert half["error"] <= 0.1
+    assert every["error"] <= 0.05
+    assert every["iterations"] == 3  # one M step says all, and the next ones gain nothing
+    ended = herd("apply", "half.h5", "half.csv", "--want", "clusters", "-o", "found.csv")
+    assert ended.code == 0, ended.err
+    with open(tmp_path / "found.csv") as file:
+        found = [row["y"] for row in csv.DictReader(file)]
+    assert np.mean([name == row[3] for name, row in zip(found, rows, strict=True)]) > 0.95
+
+
+def test_missing_values_are_conditioned_on_and_filled_in(herd, rows, tmp_path):
+    holes = [
+        [("" if (index + column) % 9 == 0 and column < 3 else cell) for column, cell in enumerate(row)] for index, row in enumerate(rows)
+    ]
+    table(tmp_path / "holes.csv", holes, ["u", "v", "w", "class"])
+    for model, options in (("mixture", ("--components", 3)), ("factors", ("--model", "ppca", "--components", 2))):
+        assert herd("em", "holes.csv", *options, "-q", "-o", f"{model}.h5").code == 0
+        assert figures(herd, f"{model}.h5")[0]["rise"] < 1e-9
+        ended = herd("apply", f"{model}.h5", "holes.csv", "--want", "completed", "-o", "whole.csv")
+        assert ended.code == 0, ended.err
+        with open(tmp_path / "whole.csv") as file:
+            whole = list(csv.DictReader(file))
+        truth = np.array([[float(cell) for cell in row[:3]] for row in rows])
+        found = np.array([[float(row[name]) for name in "uvw"] for row in whole])
+        gaps = np.array([[cell == "" for cell in row[:3]] for row in holes])
+        assert (np.abs(found - truth)[~gaps] == 0).all()
+        mean = np.array([truth[~gaps[:, column], column].mean() for column in range(3)])
+        assert np.square(found - truth)[gaps].mean() < np.square(mean - truth)[gaps].mean()
+    refused = herd("em", "holes.csv", "--model", "kmeans", "--components", "3")
+    assert refused.code == 65
+    assert "values are missing, which k-means cannot use\nhint: --model gmm --covariance spherical can\n" in refused.err
+    assert herd("ica", "holes.csv").code == 65  # other commands read no gaps
+
+
+def test_weights_are_counts(herd, rows, tmp_path):
+    weights = np.random.default_rng(1).integers(1, 4, len(rows))
+    heavy = [[*row[:3], weight] for row, weight in zip(rows, weights, strict=True)]
+    many = [row[:3] for row, weight in zip(rows, weights, strict=True) for _ in range(weight)]
+    table(tmp_path / "heavy.csv", heavy, ["u", "v", "w", "count"])
+    table(tmp_path / "many.csv", many, ["u", "v", "w"])
+    for name, more in (("heavy", ("--weights", "count")), ("many", ())):
+        line = ("em", f"{name}.csv", "--components", 1, "--split", "1,0,0", *more, "-q", "-o", f"{name}.h5")
+        assert herd(*line).code == 0
+    heavy, many = figures(herd, "heavy.h5", "many.h5")
+    assert heavy["log_likelihood_train"] == pytest.approx(many["log_likelihood_train"], abs=1e-10)
+    assert heavy["bic"] == pytest.approx(many["bic"], rel=1e-10)
+
+
+def test_a_run_goes_on_from_a_model_or_begins_at_rows(herd, rows, tmp_path):
+    line = ("--model", "kmeans", "--components", 3)
+    assert herd("em", "rows.csv", *line, "-q", "-o", "a.h5").code == 0
+    assert herd("em", "rows.csv", "--model", "kmeans", "--init", "a.h5", "-q", "-o", "b.h5").code == 0
+    first, second = figures(herd, "a.h5", "b.h5")
+    assert first["squared_error"] == pytest.approx(second["squared_error"], rel=1e-12)
+    table(tmp_path / "centres.csv", [[0, 0, 0], [5, 0, 1], [0, 6, 2]], ["u", "v", "w"])
+    assert herd("em", "rows.csv", "--init", "centres.csv", "-q", "-o", "c.h5").code == 0
+    assert figures(herd, "c.h5")[0]["components"] == 3
+
+
+def test_minibatches_come_near_whole_passes(herd, rows):
+    line = ("em", "rows.csv", "--model", "kmeans", "--components", 3, "-q", "-o")
+    assert herd(*line, "a.h5").code == 0
+    assert herd(*line, "b.h5", "--minibatch", 20).code == 0
+    whole, batches = figures(herd, "a.h5", "b.h5")
+    assert whole["squared_error_train"] <= batches["squared_error_train"] < 1.05 * whole["squared_error_train"]
+
+
+def test_columns_are_matched_by_name(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--components", 3, "-q", "-o", "a.h5").code == 0
+    table(tmp_path / "turned.csv", [[row[2], row[0], row[1]] for row in rows], ["w", "u", "v"])
+    assert herd("apply", "a.h5", "rows.csv", "--want", "responsibilities", "-q", "-o", "a.csv").code == 0
+    assert herd("apply", "a.h5", "turned.csv", "--want", "responsibilities", "-q", "-o", "b.csv").code == 0
+    first, second = (np.loadtxt(tmp_path / name, delimiter=",", skiprows=1, usecols=(0, 1, 2)) for name in ("a.csv", "b.csv"))
+    assert (first == second).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [(("--components", "3"), "clusters"), (("--model", "fa", "--components", "2"), "loadings"), (("--components", "3"), "ledger")],
+)
+def test_pictures_are_drawn_and_equal_runs_draw_equal_ones(herd, rows, tmp_path, line, kind):
+    pytest.importorskip("matplotlib")
+    assert herd("em", "rows.csv", *line, "-q", "-o", "a.h5").code == 0
+    for name in ("a.png", "b.png"):
+        ended = herd("eval", "a.h5", "--plot", kind, name)
+        assert ended.code == 0, ended.err
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+REFUSED = {
+    "few rows": (
+        ("few.csv", "--components", "9", "--split", "1,0,0"),
+        65,
+        "few.csv: 3 rows cannot hold 9 components\nhint: --components 3 or fewer\n",
+    ),
+    "no number": (("rows.csv", "--model", "kmeans"), 2, "--model kmeans needs a number of clusters\nhint: --components 8\n"),
+    "a range of clusters": (
+        ("few.csv", "--model", "kmeans", "--components", "1-2"),
+        2,
+        "k-means has no likelihood to choose a number of clusters by\nhint: --components N, or --model gmm\n",
+    ),
+    "too many factors": (
+        ("few.csv", "--model", "fa", "--components", "2"),
+        2,
+        "2 factors of 2 columns cannot be learned by fa\nhint: --components from 1 to 1\n",
+    ),
+    "no labels": (
+        ("few.csv", "--per-class"),
+        65,
+        "few.csv: no labels 'y', which --per-class needs\nhint: --label COLUMN names the labels of a table\n",
+    ),
+    "a number and classes": (
+        ("few.csv", "--per-class", "--components", "2"),
+        2,
+        "--per-class has a component for each class\nhint: leave out --components\n",
+    ),
+    "no range": (
+        ("few.csv", "--components", "3-1"),
+        2,
+        "Invalid value for '--components': '3-1' is neither a number from 1 nor a range such as 1-10\nhint: try 'herd em --help'\n",
+    ),
+    "another start": (("few.csv", "--init", "pca"), 2, "--init pca is no start of --model gmm\nhint: --init random\n"),
+    "icl of factors": (
+        ("few.csv", "--model", "fa", "--components", "1", "--criterion", "icl"),
+        2,
+        "--criterion icl is of mixtures\nhint: --criterion bic, aic or valid\n",
+    ),
+    "a singular covariance": (
+        ("same.csv", "--floor", "0", "--components", "1"),
+        1,
+        "the covariance of component 0 is singular\nhint: a --floor above 0, or fewer --components\n",
+    ),
+    "not Parquet": (("few.csv", "--on-disk"), 2, "--on-disk needs a Parquet file\nhint: herd convert INPUT -o FILE.parquet makes one\n"),
+}
+
+
+@pytest.mark.parametrize(("line", "code", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_is_refused_in_one_line(herd, rows, tmp_path, line, code, message):
+    table(tmp_path / "few.csv", [[1, 2], [3, 4], [5, 7]], ["a", "b"])
+    table(tmp_path / "same.csv", [[1, 2]] * 20, ["a", "b"])
+    ended = herd("em", *line, "-q", "-o", "x.h5")
+    assert (ended.code, ended.err) == (code, f"herd em: {message}")
+    assert not (tmp_path / "x.h5").exists()
+
+
+def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path):
+    draws = np.random.default_rng(0).normal(size=60)
+    table(tmp_path / "constant.csv", [[value, 7] for value in draws], ["a", "b"])
+    ended = herd("em", "constant.csv", "--components", "1", "-o", "x.h5")
+    assert ended.code == 0
+    assert "em: warning: 1 variance was raised to the floor of " in ended.err
+    assert ended.err.endswith(": columns are constant or depend on each other\n")
+    table(tmp_path / "repeated.csv", [[index % 3, (index % 3) ** 2] for index in range(60)], ["a", "b"])
+    ended = herd("em", "repeated.csv", "--components", "3", "-o", "x.h5")
+    assert ended.code == 0
+    assert "em: warning: 6 variances were raised to the floor of " in ended.err
+    assert ended.err.endswith(": rows repeat, or there are too many --components\n")
+    assert figures(herd, "x.h5")[0]["floors"] == 6

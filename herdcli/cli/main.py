@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ups-infer": ("herdcli.cli.ups_infer.command", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),
     "fit-mrf": ("herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies."),
     "ica": ("herdcli.cli.ica.command", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding."),
-    "em": ("herdcli.cli.em.command", "Learn Gaussian mixtures, k-means and factors by expectation-maximisation."),
+    "em": ("herdcli.cli.em.command", "Find clusters and factors by EM: Gaussian mixtures, k-means, factor analysis, PCA."),
     "eval": ("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact."),
     "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
     "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def convert(session: Session, request: Request) -> None:
     """Read, normalise images, cut rows, split, and save."""
     outputs.check(session, "dataset", request.format)
-    how = {"input_format": request.input_format, "label": request.label}
-    data = session.load(request.source, "data", kinds={"dataset"}, keep=request.columns, **how)
+    form, label = request.input_format, request.label
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=request.columns)
     value = changed(session, normalized(session, data, request), data.name, request)
     value = partitioned(value, request)
     rows, columns = value.X.shape

@@ -43,9 +43,10 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
     sizes = request.layers or (settings.hidden,)
     problem = stack.Problem(rows.X[training], sizes, settings, tuple(part.harmonium() for part in below))
+    algorithm = stack.Stacking(problem, session.map)
+    session.require_memory(algorithm.memory(), f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights")
     warn_of_rows(session, problem.layer([]))
-    what = f"learning {rows.X.shape[1]} × {' × '.join(map(str, sizes))} weights"
-    first, *others = [*below, *session.run(stack.Stacking(problem, session.map), label="learning", memory=what)]
+    first, *others = [*below, *session.run(algorithm, label="learning")]
     first = judged_on(first, rows.X, rows.split, None, map=session.map)
     if not below:
         first = replace(first, **rows.as_seen())

@@ -21,7 +21,7 @@ def fit_models(session: Session, request: Request, settings: Settings) -> None:
     """Learn and save an `rbm`, or a shard of one."""
     from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units
     from herdcli.rbm import classes
-    from herdcli.rbm.learning import Problem
+    from herdcli.rbm.learning import Learning, Problem
     from herdcli.rbm.units import family
 
     outputs.check(session, "rbm")
@@ -36,6 +36,8 @@ def fit_models(session: Session, request: Request, settings: Settings) -> None:
     count = len(problem.rows)
     units = shards.units(session, count, "models")
     own = problem if len(units) == count else problem.part(units) if units else None
+    if own is not None:
+        session.require_memory(Learning(own).memory(), f"learning {len(units)} × {groups.X.shape[1]} × {settings.hidden} weights")
     warn_of_rows(session, problem)
     made = classes.RBMShard(
         place=session.place,
@@ -51,8 +53,7 @@ def _learned(session: Session, groups: Groups, problem: Problem, units: Sequence
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
-    what = f"learning {len(units)} × {groups.X.shape[1]} × {problem.settings.hidden} weights"
-    state = session.run(Learning(problem, session.map), label="learning", memory=what)
+    state = session.run(Learning(problem, session.map), label="learning")
     return classes.learned(groups, state, problem.settings, units, scored=scored, map=session.map)
 
 

@@ -36,9 +36,10 @@ def fit_pairs(session: Session, request: Request) -> None:
     size = f"{len(found)} pairs of {rows.X.shape[1]} pixels"
     session.require_memory(len(found) * rows.X.shape[1] * 2 * rows.X.dtype.itemsize, size)
     problem, varies = pairs.problem(rows.X, found, settings)
+    algorithm = pairs.PairLearning(problem, session.map)
+    session.require_memory(algorithm.memory(), f"learning {problem.rows[0].shape[1]} × {settings.hidden} weights")
     warn_of_pairs(session, settings, varies, len(found))
-    what = f"learning {problem.rows[0].shape[1]} × {settings.hidden} weights"
-    state = session.run(pairs.PairLearning(problem, session.map), label="learning pairs", memory=what)
+    state = session.run(algorithm, label="learning pairs")
     model = pairs.assemble(problem, state, varies, rows.X, found, rows.split)
     model = replace(model, **{name: getattr(rows, name) for name in ("image_shape", "threshold", "value_range", "feature_names")})
     outputs.artifact(session, model, f"{size}, {settings.hidden} hidden, {settings.epochs} epochs", history=data)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from herdcli.cli.frame.options import checkpoint_options, input_argument, output_options, seed_option, stage
-from herdcli.cli.frame.session import Session
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
 
 POSITIVE = click.FloatRange(0, min_open=True)
 

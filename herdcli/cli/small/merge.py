@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from herdcli.artifacts import Artifact
-from herdcli.artifacts.streams import check_destination
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import output_options, stage
-from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
 
 
 @click.command("merge")
@@ -42,6 +45,8 @@ def command(session: Session, models: tuple[str, ...], rule: str, data: str | No
     Shards, in any order, give the bytes of the run without --shard: artifact or, by the suffix of -o, table
     and text.  All of them must be there, of one command with one set of options and inputs.
     """
+    from herdcli.artifacts.streams import check_destination
+
     check_destination(session.output, clobber=session.clobber)
     found = [_loaded(session, path, f"model {n + 1}") for n, path in enumerate(models)]
     classifiers = [artifact for artifact in found if artifact.kind == "classifier"]

@@ -49,6 +49,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("herdcli.cli.small.completion", "Print the completion script of a shell."),
 }
 
+# what other programs call an option -> its names here
+OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "--lr": ("--learning-rate",),
+    "--eta": ("--learning-rate",),
+    "--n-hidden": ("--hidden",),
+    "--n-components": ("--components", "--hidden"),
+    "--k": ("--components", "--count"),
+    "--n-samples": ("--count",),
+    "--max-iter": ("--iterations", "--epochs"),
+    "--n-iter": ("--iterations", "--epochs"),
+    "--random-state": ("--seed",),
+    "--n-jobs": ("--threads",),
+}
+
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -69,6 +83,11 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[:1] == ["help"]:  # `herd help eval` is `herd eval --help`
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [args[1], "--help"]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -76,6 +95,15 @@ class LazyGroup(click.Group):
             hint = f"did you mean 'herd {close[0]}'?" if close else "'herd --help' lists the commands"
             raise click.UsageError(f"no command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _meant(error: click.NoSuchOption) -> str:
+    """The message, with this command's name of an option that other programs call otherwise."""
+    ours = {option for param in (error.ctx.command.params if error.ctx else ()) for option in param.opts}
+    known = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours]
+    if known:
+        error.possibilities = known
+    return error.format_message()
 
 
 def _completed(command: click.Command) -> click.Command:
@@ -136,7 +164,8 @@ def _exit_code(label: str, error: BaseException) -> int:
         return 128 + signal.SIGPIPE if error.code else 0
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else label
-        return _fail(command, error.format_message(), None if "--help" in error.format_message() else f"try '{command} --help'", 2)
+        message = _meant(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        return _fail(command, message, None if "--help" in message else f"try '{command} --help'", 2)
     if isinstance(error, click.ClickException):
         return _fail(label, error.format_message(), None, 2)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

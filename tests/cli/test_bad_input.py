@@ -145,7 +145,6 @@ def test_neither_format(herd, quick, tmp_path):
 WRONG_KIND = {
     "a model to learn from": (["fit-rbm", "model.h5"], "model.h5", "rbm"),
     "data to merge": (["merge", "small.h5", "model.h5"], "small.h5", "dataset"),
-    "data as model": (["apply", "small.h5", "small.h5"], "small.h5", "dataset"),
     "model as data": (["apply", "model.h5", "model.h5"], "model.h5", "rbm"),
 }
 

@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.apply.request import Request
 from herdcli.cli.frame.options import data_options, output_options, seed_option, stage, threads_option
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, able, named
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def command(session: Session, request: Request) -> None:
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
     outputs.check(session, "dataset")
-    fitted = session.load(request.model, "model", kinds=able("apply"))
+    fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"])
+    if fitted.kind == "dataset":
+        raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
     if request.want in OF_EM and fitted.kind not in EM:
         raise BadUsage(f"--want {request.want} is of what herd em makes, not of a {fitted.kind}", hint="herd apply without --want")
     result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)

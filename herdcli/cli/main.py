@@ -101,7 +101,7 @@ def _meant(error: click.NoSuchOption) -> str:
     """The message, with this command's name of an option that other programs call otherwise."""
     ours = {option for param in (error.ctx.command.params if error.ctx else ()) for option in param.opts}
     known = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours]
-    return (click.NoSuchOption(error.option_name, possibilities=known, ctx=error.ctx) if known else error).format_message()
+    return f"{error.message} Did you mean {' or '.join(repr(option) for option in known)}?" if known else error.format_message()
 
 
 def _completed(command: click.Command) -> click.Command:

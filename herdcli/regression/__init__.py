@@ -1,0 +1,1 @@
+"""Generalised linear models by damped iterated reweighting, over fixed blocks of rows."""

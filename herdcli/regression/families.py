@@ -1,0 +1,263 @@
+"""What the response of a generalised linear model follows, as a function of its linear predictor η.
+
+A family gives, row by row, the loss −log p(y | η) without what does not depend on η, its slope in η and its expected curvature:
+
+    gaussian      ½ (y − η)²                    η − y                  1
+    bernoulli     log(1 + e^η) − y η            μ − y                  μ (1 − μ)            μ = 1/(1 + e^−η)
+    poisson       e^η − y η                     μ − y                  μ                    μ = e^η
+    gamma         η + y e^−η                    1 − y/μ                1                    μ = e^η, the mean; in units of 1/φ
+    gamma-shape   log Γ(k) + k log s − k log y  k (ψ(k) + log s − log y)  k² ψ'(k)          k = e^η, the shape; scale s known
+    softmax       log Σ e^η − η_y               π − 1[y]               diag π − π π'
+
+Source: McCullagh & Nelder (1989), ch. 2; Makin, eqs. 5.10 to 5.15 (gamma-shape: 5.15).  The curvature is the expected one, so that a
+step is one of Fisher scoring; for canonical links it is Newton's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import digamma, gammaln, polygamma, xlogy
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+NAMES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
+
+
+class Family(Protocol):
+    """A distribution and its link; η (m, K), y (m,)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dispersed(self) -> bool:
+        """Whether there is a dispersion to estimate beside η."""
+        ...
+
+    def require(self, y: Array) -> None:
+        """Raise DataError for values that it does not have."""
+        ...
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        """Loss (m,), slope (m, K) and curvature, (m, 1) or for softmax (m, K) = π."""
+        ...
+
+    def mean(self, eta: Array) -> Array:
+        """E[y | η], (m, K)."""
+        ...
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        """Twice the log-likelihood that a row falls short of that of a model that fits it, (m,); in units of the dispersion."""
+        ...
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        """log p(y | η) in nats, (m,)."""
+        ...
+
+
+def _refuse(bad: Array, y: Array, what: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"the target has {y[row]:g} in row {row}; {what}")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Real responses."""
+
+    name: str = "gaussian"
+    dispersed: bool = True
+
+    def require(self, y: Array) -> None:
+        _refuse(~np.isfinite(y), y, "it must be finite")
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        slope = eta - y[:, None]
+        return 0.5 * slope[:, 0] ** 2, slope, np.ones_like(eta)
+
+    def mean(self, eta: Array) -> Array:
+        return eta
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        found: Array = (y - eta[:, 0]) ** 2
+        return found
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        found: Array = -0.5 * (np.log(2 * np.pi * dispersion) + (y - eta[:, 0]) ** 2 / dispersion)
+        return found
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Responses 0 and 1."""
+
+    name: str = "bernoulli"
+    dispersed: bool = False
+
+    def require(self, y: Array) -> None:
+        _refuse((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        p = self.mean(eta)
+        return np.logaddexp(0.0, eta[:, 0]) - y * eta[:, 0], p - y[:, None], p * (1 - p)
+
+    def mean(self, eta: Array) -> Array:
+        # 1/(1 + e^−η) without overflow on either side
+        small = np.exp(-np.abs(eta))
+        found: Array = np.where(eta >= 0, 1.0, small) / (1.0 + small)
+        return found
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        return 2 * self.terms(eta, y)[0]
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        return -self.terms(eta, y)[0]
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts, log link."""
+
+    name: str = "poisson"
+    dispersed: bool = False
+
+    def require(self, y: Array) -> None:
+        _refuse((y < 0) | (y != np.floor(y)), y, "--family poisson takes counts 0, 1, 2, …")
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        mu = self.mean(eta)
+        return mu[:, 0] - y * eta[:, 0], mu - y[:, None], mu
+
+    def mean(self, eta: Array) -> Array:
+        found: Array = np.exp(np.minimum(eta, 700.0))
+        return found
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        found: Array = 2 * (xlogy(y, y) - y * eta[:, 0] - y + self.mean(eta)[:, 0])
+        return found
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        found: Array = -self.terms(eta, y)[0] - gammaln(y + 1)
+        return found
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Positive responses of mean e^η and one dispersion φ (shape 1/φ)."""
+
+    name: str = "gamma"
+    dispersed: bool = True
+
+    def require(self, y: Array) -> None:
+        _refuse(~((y > 0) & np.isfinite(y)), y, "--family gamma takes values above 0")
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        ratio = y * np.exp(np.minimum(-eta[:, 0], 700.0))
+        return eta[:, 0] + ratio, (1 - ratio)[:, None], np.ones_like(eta)
+
+    def mean(self, eta: Array) -> Array:
+        found: Array = np.exp(np.minimum(eta, 700.0))
+        return found
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        ratio = y / self.mean(eta)[:, 0]
+        found: Array = 2 * (ratio - 1 - np.log(ratio))
+        return found
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        shape = 1 / dispersion
+        rate = shape / self.mean(eta)[:, 0]
+        found: Array = shape * np.log(rate) + (shape - 1) * np.log(y) - rate * y - gammaln(shape)
+        return found
+
+
+@dataclass(frozen=True)
+class GammaShape:
+    """Positive responses of shape e^η and a known scale."""
+
+    scale: float = 1.0
+    name: str = "gamma-shape"
+    dispersed: bool = False
+
+    def require(self, y: Array) -> None:
+        _refuse(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        k = np.exp(np.minimum(eta, 100.0))
+        lift = np.log(self.scale) - np.log(y)
+        return gammaln(k[:, 0]) + k[:, 0] * lift, k * (digamma(k) + lift[:, None]), k * k * polygamma(1, k)
+
+    def mean(self, eta: Array) -> Array:
+        found: Array = self.scale * np.exp(np.minimum(eta, 100.0))
+        return found
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        # the shape that fits a row best solves ψ(k) = log(y/s)
+        best = np.log(_inverse_digamma(np.log(y / self.scale)))[:, None]
+        found: Array = 2 * (self.terms(eta, y)[0] - self.terms(best, y)[0])
+        return found
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        found: Array = -self.terms(eta, y)[0] - np.log(y) - y / self.scale
+        return found
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """One of C classes, an index in y.  free: how many predictors there are; the first class has none where it is C − 1."""
+
+    classes: int
+    free: int
+    name: str = "softmax"
+    dispersed: bool = False
+
+    def require(self, y: Array) -> None:
+        _refuse((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
+
+    def _log_mean(self, eta: Array) -> Array:
+        whole = eta if self.free == self.classes else np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
+        top = whole.max(axis=1, keepdims=True)
+        found: Array = whole - top - np.log(np.exp(whole - top).sum(axis=1, keepdims=True))
+        return found
+
+    def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
+        log_p, rows, index = self._log_mean(eta), np.arange(len(y)), y.astype(np.int64)
+        p = np.exp(log_p)
+        slope = p.copy()
+        slope[rows, index] -= 1
+        skip = self.classes - self.free
+        return -log_p[rows, index], slope[:, skip:], p[:, skip:]
+
+    def mean(self, eta: Array) -> Array:
+        found: Array = np.exp(self._log_mean(eta))
+        return found
+
+    def deviance(self, eta: Array, y: Array) -> Array:
+        return 2 * self.terms(eta, y)[0]
+
+    def log_likelihood(self, eta: Array, y: Array, dispersion: float) -> Array:
+        return -self.terms(eta, y)[0]
+
+
+def family(name: str, *, classes: int = 2, symmetric: bool = False, scale: float = 1.0) -> Family:
+    """The family of a name.  classes, symmetric: of softmax, whose first class is the reference unless it is penalised."""
+    if name == "softmax":
+        return Softmax(classes, classes if symmetric else classes - 1)
+    if name == "gamma-shape":
+        return GammaShape(scale)
+    simple: dict[str, Family] = {"gaussian": Gaussian(), "bernoulli": Bernoulli(), "poisson": Poisson(), "gamma": Gamma()}
+    if name not in simple:
+        raise BadUsage(f"there is no family '{name}'", hint=f"families: {', '.join(NAMES)}")
+    return simple[name]
+
+
+def _inverse_digamma(value: Array) -> Array:
+    """k with ψ(k) = value, by Newton's method from Minka's start: e^v + ½ for v ≥ −2.22, else −1/(v − ψ(1))."""
+    k = np.where(value >= -2.22, np.exp(np.minimum(value, 700.0)) + 0.5, -1 / (value - digamma(1.0)))
+    for _ in range(6):
+        k = k - (digamma(k) - value) / polygamma(1, k)
+    return k

@@ -1,0 +1,196 @@
+"""The fitted regression: coefficients with their errors, and how well they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri, stdtr, stdtrit
+
+from herdcli.algorithm import solve
+from herdcli.errors import DataError
+from herdcli.numerics.blocks import Blocks, Map, total
+from herdcli.regression.families import Family, family
+from herdcli.regression.fit import Fit, Problem, Regression, closing, inverse, likelihood
+from herdcli.schema import Array, array
+
+COVERED = 0.95  # of the intervals of a table
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Rows that the fit did not see, as it predicts them."""
+
+    predictor: Array = array("h K", "linear predictor η, offset included", kind="f")
+    y: Array = array("h", "target", kind="f")
+    split: Array = array("h", "1 valid, 2 test", kind="iu")
+    weight: Array | None = array("h", "weight of each row", kind="f", optional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralisedLinear:
+    """η = X β + α with K predictors: one, or of softmax one a class (the first class has none unless the fit is penalised).
+
+    Standard errors are of the maximum of the likelihood; NaN where a penalty or repeated columns leave none.
+    """
+
+    coefficients: Array = array("K D", "β", kind="f", finite=True)
+    intercept: Array = array("K", "α", kind="f", finite=True)
+    standard_error: Array = array("K p", "of β, the intercept last: √ of the diagonal of φ H⁻¹", kind="f")
+    robust_error: Array = array("K p", "the same of H⁻¹ (Σ s s') H⁻¹, whatever the variance of rows", kind="f")
+    aliased: Array = array("D", "columns that are combinations of others", kind="b")
+    trace: Array = array("T", "penalised mean loss after each step", kind="f")
+    family: str
+    l1: float
+    l2: float
+    scale: float  # of gamma-shape
+    dispersion: float
+    log_likelihood: float  # Σ w log p over the training rows
+    deviance: float
+    null_deviance: float  # of intercepts alone
+    rows: int
+    mass: float  # Σ w
+    converged: bool
+    separated: bool
+    seed: int
+    target: str
+    feature_names: list[str] | None = None
+    classes: list[str] | None = None
+    holdout: HeldOut | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless family, predictors and classes belong together."""
+        self.distribution()
+        K, D = self.coefficients.shape
+        wanted = len(self.classes or []) if self.family == "softmax" else 1
+        if self.family == "softmax" and K not in (wanted, wanted - 1):
+            raise DataError(f"/coefficients has {K} predictors for {wanted} classes")
+        if self.family != "softmax" and K != 1:
+            raise DataError(f"/coefficients has {K} predictors, {self.family} has one")
+        if self.standard_error.shape[1] != D + 1:
+            raise DataError(f"/standard_error has {self.standard_error.shape[1]} columns, expected {D + 1}")
+        if self.feature_names is not None and len(self.feature_names) != D:
+            raise DataError(f"/feature_names has {len(self.feature_names)} names for {D} columns")
+
+    def distribution(self) -> Family:
+        """Its family."""
+        classes = len(self.classes or [])
+        return family(self.family, classes=classes, symmetric=len(self.coefficients) == classes, scale=self.scale)
+
+    def predictor(self, X: Array, offset: Array | None = None) -> Array:
+        """η (m, K) of rows X (m, D)."""
+        eta: Array = np.asarray(X, dtype=np.float64) @ self.coefficients.T + self.intercept
+        return eta if offset is None else eta + offset[:, None]
+
+    def names(self) -> list[str]:
+        """Of the columns, then `intercept`."""
+        return [*(self.feature_names or [f"x{j}" for j in range(self.coefficients.shape[1])]), "intercept"]
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row a coefficient: estimate, standard errors, z (t for the Gaussian), p of a two-sided test, 95 % interval."""
+        theta = np.column_stack([self.coefficients, self.intercept])
+        freedom = max(self.rows - theta.size, 1)
+        student = self.family == "gaussian"
+        rows = []
+        for k in range(len(theta)):
+            for j, name in enumerate(self.names()):
+                value, error = float(theta[k, j]), float(self.standard_error[k, j])
+                z = value / error if error > 0 else float("nan")
+                tail = stdtr(freedom, -abs(z)) if student else _normal_tail(abs(z))
+                width = error * (stdtrit(freedom, 0.5 + COVERED / 2) if student else ndtri(0.5 + COVERED / 2))
+                own = {"class": self._class_of(k)} if self.family == "softmax" else {}
+                figures = {"estimate": value, "standard_error": error, "robust_error": float(self.robust_error[k, j])}
+                tests = {"t" if student else "z": z, "p": float(2 * tail), "low": value - width, "high": value + width}
+                rows.append({**own, "term": name, **figures, **tests})
+        return rows
+
+    def _class_of(self, k: int) -> str:
+        classes = self.classes or []
+        return classes[k + len(classes) - len(self.coefficients)]
+
+
+def _normal_tail(z: float) -> float:
+    from scipy.special import ndtr
+
+    return float(ndtr(-z))
+
+
+def started(problem: Problem, map: Map = map) -> Array:
+    """θ (K, p) with the intercepts of the mean response, the coefficients 0."""
+
+    def statistics(block: Any) -> dict[str, Array]:
+        _, y, _, weight = problem.parts(block)
+        if problem.family.name == "softmax":
+            return {"y": np.bincount(y.astype(np.int64), weights=weight, minlength=getattr(problem.family, "classes", 2))}
+        return {"y": np.array([weight.sum(), weight @ y])}
+
+    sums = total(Blocks(problem.rows), statistics, map)["y"]
+    theta = np.zeros((problem.outputs, problem.features + 1))
+    if problem.family.name == "softmax":
+        logs = np.log(np.maximum(sums, 0.5))
+        theta[:, -1] = logs[1:] - logs[0] if problem.outputs < len(sums) else logs - logs.mean()
+        return theta
+    mean = sums[1] / sums[0]
+    scale = getattr(problem.family, "scale", 1.0)
+    starts = {
+        "gaussian": lambda: mean,
+        "bernoulli": lambda: np.log((mean + 0.5 / sums[0]) / (1 - mean + 0.5 / sums[0])),
+        "gamma-shape": lambda: np.log(max(mean / scale, 1e-300)),
+    }
+    theta[0, -1] = starts.get(problem.family.name, lambda: np.log(max(mean, 0.5 / sums[0])))()
+    return theta
+
+
+def assembled(
+    problem: Problem, fit: Fit, *, names: Sequence[str] | None, classes: list[str] | None, target: str, seed: int, map: Map = map
+) -> GeneralisedLinear:
+    """The artifact of a fit, after the passes that its figures take: the null model, errors, likelihood."""
+    ended = closing(problem, fit.theta, map)
+    alone = Problem(problem.rows, problem.family, problem.outputs, 0)
+    null = closing(alone, solve(Regression(alone, started(alone, map), map=map)).theta, map)
+    freedom = max(ended["rows"] - fit.theta.size, 1)
+    dispersion = ended["pearson"] / freedom if problem.family.dispersed else 1.0
+    # the Gaussian's likelihood has its maximum at σ² = RSS/Σw; a gamma's φ is Pearson's
+    within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion
+    standard, robust = errors(problem, fit, ended["scores"], dispersion)
+    K, p = fit.theta.shape
+    return GeneralisedLinear(
+        coefficients=fit.theta[:, :-1].copy(),
+        intercept=fit.theta[:, -1].copy(),
+        standard_error=standard.reshape(K, p),
+        robust_error=robust.reshape(K, p),
+        aliased=fit.aliased,
+        trace=fit.trace,
+        family=problem.family.name,
+        l1=problem.l1,
+        l2=problem.l2,
+        scale=float(getattr(problem.family, "scale", 1.0)),
+        dispersion=float(dispersion),
+        log_likelihood=likelihood(problem, fit.theta, max(within, 1e-300), map),
+        deviance=ended["deviance"],
+        null_deviance=null["deviance"],
+        rows=ended["rows"],
+        mass=ended["mass"],
+        converged=fit.converged,
+        separated=fit.separated,
+        seed=seed,
+        target=target,
+        feature_names=None if names is None else list(names),
+        classes=classes,
+    )
+
+
+def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float) -> tuple[Array, Array]:
+    """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none."""
+    q = fit.theta.size
+    nothing = np.full(q, np.nan)
+    if problem.l1 or problem.l2 or fit.separated:
+        return nothing, nothing
+    bread = inverse(fit.curvature)
+    standard = np.sqrt(np.maximum(np.diag(bread) * dispersion, 0.0))
+    robust = np.sqrt(np.maximum(np.diag(bread @ scores @ bread), 0.0))
+    told = np.tile(np.append(fit.aliased, False), problem.outputs)
+    standard[told], robust[told] = np.nan, np.nan
+    return standard, robust

@@ -181,6 +181,13 @@ KINDS: dict[str, Kind] = {
             apply="herdcli.cli.em.apply.applied",
             plots=_plots("em_plots", "loadings", "ledger"),
         ),
+        Kind(
+            name="regression",
+            versions=("herdcli.regression.model.GeneralisedLinear",),
+            metrics="herdcli.evaluation.regression.metrics",
+            plots=_plots("regression_plots", "coefficients", "calibration", "trace"),
+            apply="herdcli.cli.regress.predictions.applied",
+        ),
         Kind(name="report", versions=("herdcli.evaluation.table.Report",), plain="it is a table of figures itself"),
         Kind(
             name="rbm-shard",

@@ -42,7 +42,7 @@ def from_table(
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column '{twice}' appears twice", where=where)
-    roles = roles_of(names, label, where)
+    roles = roles_of([name for name in names if name not in keep or name == label], label, where)  # what is asked for has no other role
     kept = [name for name in names if name in keep and name not in roles.values()]
     features, ignored = _features(table, [name for name in names if name not in roles.values() and name not in kept], where)
     if ignored:

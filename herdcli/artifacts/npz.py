@@ -30,7 +30,7 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
             f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint="numpy.savez(FILE, X=X, y=y)"
         )
     X, pictures = (_csr(arrays, where), {}) if sparse else flattened(arrays["X"])
-    labels = label_among(arrays, LABELS, label, where)
+    labels = label_among(arrays, [known for known in LABELS if known not in keep], label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
     used = {"X", "format", *ATTRIBUTES, *roles, *(CSR if sparse else ()), labels}
     kept = kept_columns(keep, arrays, used)

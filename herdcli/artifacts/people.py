@@ -32,7 +32,7 @@ def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label
             f"has no dataset /X (it has {found})", where=name, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
         )
     top = {path[1:] for path in datasets if path.count("/") == 1}
-    labels = label_among(top, LABELS, label, name)
+    labels = label_among(top, [known for known in LABELS if known not in keep], label, name)
     columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
     if labels:
         columns["y"] = f"/{labels}"

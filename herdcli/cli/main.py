@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit-mrf": ("herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies."),
     "ica": ("herdcli.cli.ica.command", "Find independent components: InfoMax, maximum likelihood, energy-based models, sparse coding."),
     "em": ("herdcli.cli.em.command", "Find clusters and factors by EM: Gaussian mixtures, k-means, factor analysis, PCA."),
+    "regress": ("herdcli.cli.regress.command", "Fit generalised linear models: least squares, logistic, Poisson, gamma, softmax."),
     "eval": ("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact."),
     "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
     "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from herdcli.algorithm import Progress
 from herdcli.numerics.blocks import Block, Blocks, Map, Rows, Sums, total
@@ -25,6 +26,8 @@ SUFFICIENT = 1e-4  # of the decrease that the model foresees, which a step must 
 SHORTEST = 2.0**-40
 ALIASED = 1e-11  # eigenvalues of the scaled curvature below this share of the largest belong to columns that repeat others
 SWEEPS = 1000
+TORN = 5  # steps in a row
+PIVOT = 1e-7  # of a scaled Cholesky factor, below which the spectrum decides
 LINEAR = (0.2, 0.6)  # ratio of decrements while classes are torn apart (1/e), where Newton's would fall to 0
 
 
@@ -115,7 +118,6 @@ class Fit:
     mass: float
     converged: bool
     separated: bool
-    aliased: Array  # (D,) booleans
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,15 @@ class Regression:
 
     def done(self, state: State) -> bool:
         """Whether no step gains more than the tolerance, or none is allowed any more."""
-        return state.step >= self.iterations or self._settled(state)
+        return state.step >= self.iterations or self._settled(state) or self._torn(state)
+
+    def _torn(self, state: State) -> bool:
+        """Whether classes are being told apart without error: Newton's steps then gain 1/e of the last one, without end."""
+        problem, last = self.problem, state.decrements[-TORN - 1 :]
+        if problem.l1 or problem.l2 or problem.family.name not in ("bernoulli", "softmax") or len(last) <= TORN:
+            return False
+        ratios = last[1:] / np.maximum(last[:-1], 1e-300)
+        return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())
 
     def _settled(self, state: State) -> bool:
         small = len(state.decrements) > 0 and state.decrements[-1] <= self.tolerance * max(1.0, abs(state.objective))
@@ -181,10 +191,7 @@ class Regression:
 
     def result(self, state: State) -> Fit:
         """The coefficients, and what is to be told of them."""
-        decrements = state.decrements[-4:]
-        ratios = decrements[1:] / np.maximum(decrements[:-1], 1e-300)
-        torn = len(ratios) == 3 and bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())
-        separated = torn and self.problem.l2 == 0 and self.problem.l1 == 0 and self.problem.family.name in ("bernoulli", "softmax")
+        separated = self._torn(state)
         return Fit(
             state.theta,
             state.curvature * state.mass,
@@ -192,7 +199,6 @@ class Regression:
             state.mass,
             self._settled(state) and not separated,
             separated,
-            aliased(state.curvature, self.problem.features) if self.problem.l2 == 0 else np.zeros(self.problem.features, dtype=bool),
         )
 
 
@@ -211,6 +217,10 @@ def model_step(problem: Problem, theta: Array, gradient: Array, curve: Array) ->
 
 def solved(matrix: Array, vector: Array) -> Array:
     """matrix⁻¹ vector of a symmetric matrix, scaled to a unit diagonal; the shortest solution where columns repeat others."""
+    scale = _scale(matrix)
+    factor, failed = dpotrf(scale[:, None] * matrix * scale, lower=1)
+    if not failed and np.diag(factor).min() > PIVOT:
+        return np.asarray(scale * dpotrs(factor, scale * vector, lower=1)[0])
     scale, values, vectors = _spectrum(matrix)
     keep = values > ALIASED * values[-1]
     found: Array = scale * (vectors[:, keep] @ ((vectors[:, keep].T @ (scale * vector)) / values[keep]))
@@ -225,19 +235,23 @@ def inverse(matrix: Array) -> Array:
     return found
 
 
-def _spectrum(matrix: Array) -> tuple[Array, Array, Array]:
+def _scale(matrix: Array) -> Array:
     diagonal = np.sqrt(np.maximum(np.diag(matrix), 0.0))
-    scale = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+    found: Array = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+    return found
+
+
+def _spectrum(matrix: Array) -> tuple[Array, Array, Array]:
+    scale = _scale(matrix)
     values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
     return scale, values, vectors
 
 
-def aliased(curve: Array, features: int) -> Array:
-    """Which features (D,) are combinations of others: those in the null space of the scaled curvature."""
-    scale, values, vectors = _spectrum(curve)
+def aliased(gram: Array) -> Array:
+    """Which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
+    scale, values, vectors = _spectrum(gram)
     null = np.abs(vectors[:, values <= ALIASED * max(values[-1], 1e-300)]) > 1e-6
-    hit = null.any(axis=1) | (scale == 0)
-    found: Array = hit.reshape(-1, features + 1)[:, :-1].any(axis=0)
+    found: Array = null.any(axis=1) | (scale == 0)
     return found
 
 
@@ -265,7 +279,7 @@ def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array, tolerance: fl
 
 
 def closing(problem: Problem, theta: Array, map: Map = map) -> dict[str, Any]:
-    """Sums at θ: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ s s' of the scores s_n = w_n slope_n ⊗ z_n."""
+    """Sums at θ: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ s s' of the scores s_n = w_n slope_n ⊗ z_n, Σ w z z'."""
     family = problem.family
 
     def statistics(block: Block) -> Sums:
@@ -277,11 +291,12 @@ def closing(problem: Problem, theta: Array, map: Map = map) -> dict[str, Any]:
         return {
             "figures": np.array([len(Z), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),
             "scores": scores.T @ scores,
+            "gram": (Z * weight[:, None]).T @ Z,
         }
 
     sums = total(Blocks(problem.rows), statistics, map)
     rows, mass, deviance, pearson = sums["figures"].tolist()
-    return {"rows": int(rows), "mass": mass, "deviance": deviance, "pearson": pearson, "scores": sums["scores"]}
+    return {"rows": int(rows), "mass": mass, "deviance": deviance, "pearson": pearson, "scores": sums["scores"], "gram": sums["gram"]}
 
 
 def likelihood(problem: Problem, theta: Array, dispersion: float, map: Map = map) -> float:

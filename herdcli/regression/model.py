@@ -13,7 +13,7 @@ from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Blocks, Map, total
 from herdcli.regression.families import Family, family
-from herdcli.regression.fit import Fit, Problem, Regression, closing, inverse, likelihood
+from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood
 from herdcli.schema import Array, array
 
 COVERED = 0.95  # of the intervals of a table
@@ -24,6 +24,7 @@ class HeldOut:
     """Rows that the fit did not see, as it predicts them."""
 
     predictor: Array = array("h K", "linear predictor η, offset included", kind="f")
+    offset: Array = array("h", "what of it is the offset", kind="f")
     y: Array = array("h", "target", kind="f")
     split: Array = array("h", "1 valid, 2 test", kind="iu")
     weight: Array | None = array("h", "weight of each row", kind="f", optional=True)
@@ -40,6 +41,7 @@ class GeneralisedLinear:
     intercept: Array = array("K", "α", kind="f", finite=True)
     standard_error: Array = array("K p", "of β, the intercept last: √ of the diagonal of φ H⁻¹", kind="f")
     robust_error: Array = array("K p", "the same of H⁻¹ (Σ s s') H⁻¹, whatever the variance of rows", kind="f")
+    null_intercept: Array = array("K", "α of the model of intercepts alone", kind="f", finite=True)
     aliased: Array = array("D", "columns that are combinations of others", kind="b")
     trace: Array = array("T", "penalised mean loss after each step", kind="f")
     family: str
@@ -47,6 +49,7 @@ class GeneralisedLinear:
     l2: float
     scale: float  # of gamma-shape
     dispersion: float
+    null_dispersion: float  # of the model of intercepts alone
     log_likelihood: float  # Σ w log p over the training rows
     deviance: float
     null_deviance: float  # of intercepts alone
@@ -149,25 +152,29 @@ def assembled(
     """The artifact of a fit, after the passes that its figures take: the null model, errors, likelihood."""
     ended = closing(problem, fit.theta, map)
     alone = Problem(problem.rows, problem.family, problem.outputs, 0)
-    null = closing(alone, solve(Regression(alone, started(alone, map), map=map)).theta, map)
+    least = solve(Regression(alone, started(alone, map), map=map)).theta
+    null = closing(alone, least, map)
     freedom = max(ended["rows"] - fit.theta.size, 1)
     dispersion = ended["pearson"] / freedom if problem.family.dispersed else 1.0
     # the Gaussian's likelihood has its maximum at σ² = RSS/Σw; a gamma's φ is Pearson's
     within = ended["deviance"] / ended["mass"] if problem.family.name == "gaussian" else dispersion
-    standard, robust = errors(problem, fit, ended["scores"], dispersion)
+    repeated = aliased(ended["gram"])[:-1]
+    standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated)
     K, p = fit.theta.shape
     return GeneralisedLinear(
         coefficients=fit.theta[:, :-1].copy(),
         intercept=fit.theta[:, -1].copy(),
         standard_error=standard.reshape(K, p),
         robust_error=robust.reshape(K, p),
-        aliased=fit.aliased,
+        aliased=repeated,
         trace=fit.trace,
         family=problem.family.name,
         l1=problem.l1,
         l2=problem.l2,
         scale=float(getattr(problem.family, "scale", 1.0)),
         dispersion=float(dispersion),
+        null_dispersion=null["pearson"] / max(null["rows"] - 1, 1) if problem.family.dispersed else 1.0,
+        null_intercept=least[:, 0].copy(),
         log_likelihood=likelihood(problem, fit.theta, max(within, 1e-300), map),
         deviance=ended["deviance"],
         null_deviance=null["deviance"],
@@ -182,7 +189,7 @@ def assembled(
     )
 
 
-def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float) -> tuple[Array, Array]:
+def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeated: Array) -> tuple[Array, Array]:
     """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none."""
     q = fit.theta.size
     nothing = np.full(q, np.nan)
@@ -191,6 +198,6 @@ def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float) -> tupl
     bread = inverse(fit.curvature)
     standard = np.sqrt(np.maximum(np.diag(bread) * dispersion, 0.0))
     robust = np.sqrt(np.maximum(np.diag(bread @ scores @ bread), 0.0))
-    told = np.tile(np.append(fit.aliased, False), problem.outputs)
+    told = np.tile(np.append(repeated, False), problem.outputs)
     standard[told], robust[told] = np.nan, np.nan
     return standard, robust

@@ -1,0 +1,69 @@
+"""herd regress: options of generalised linear models; the descent is in herdcli.regression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from herdcli.cli.frame.options import (
+    checkpoint_options,
+    input_argument,
+    input_format_option,
+    output_options,
+    seed_option,
+    stage,
+    threads_option,
+)
+from herdcli.cli.regress.request import FAMILIES, Request
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+
+
+@click.command("regress")
+@input_argument
+@click.option("--target", metavar="COLUMN", default=None, help="What is predicted.  [default: y, or the labels]")
+@click.option(
+    "--family",
+    type=click.Choice(FAMILIES),
+    default=None,
+    help="What the target follows.  gamma: its mean is modelled; gamma-shape: its shape, the scale known.  "
+    "[default: bernoulli or softmax of classes and of 0 and 1, else gaussian]",
+)
+@click.option("--offset", metavar="COLUMN", default=None, help="Added to the linear predictor, as the log of an exposure.")
+@click.option("--weights", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
+@click.option(
+    "--l2", type=click.FloatRange(0), default=0.0, show_default=True, help="½ l2 ‖β‖² is added to the mean loss; intercepts are free."
+)
+@click.option("--l1", type=click.FloatRange(0), default=0.0, show_default=True, help="l1 ‖β‖₁ is added to the mean loss.")
+@click.option(
+    "--gamma-scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="The known scale of gamma-shape."
+)
+@click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Most passes over the rows.")
+@click.option(
+    "--split",
+    metavar="TRAIN,VALID,TEST",
+    default=None,
+    help="Rows as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
+)
+@click.option(
+    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="What to do at the last pass."
+)
+@stage(Request, input_format_option, seed_option, threads_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
+    """Fit a generalised linear model: least squares, logistic, Poisson, gamma and softmax regression, ridge and lasso.
+
+    \b
+      herd data digits | herd regress --l2 0.01 | herd eval
+      herd data digits | herd regress --l1 0.01 -o digits.glm.h5
+      herd apply digits.glm.h5 data.csv -o predicted.csv
+
+    INPUT is a data set; the rows of split 0 are fitted, the others judge (herd eval).  -o FILE.csv is the table of
+    coefficients: estimate, standard error, robust error, z, p and 95 % interval.  Steps are halved until the loss
+    falls; separable classes and repeated columns are told.
+    """
+    from herdcli.cli.regress import inputs, runs
+
+    runs.check(session)
+    runs.run(session, inputs.read(session, request), request)

@@ -1,0 +1,142 @@
+"""What `herd regress` reads: a data set's columns as features, target, offset and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import preparation
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.regress.request import Request
+    from herdcli.schema import Array
+
+LABELS = "y"
+LEAST_ROWS = 5  # a class, on average
+MOST_CLASSES = 20  # whole numbers up to which a target is taken for names of classes, which is told
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """X (n, D), target y (n,), offset (n,), weights (n,) and split (n,); classes: names of the target's values, where it is one."""
+
+    X: Array
+    y: Array
+    offset: Array
+    weight: Array | None
+    split: Array
+    names: list[str] | None
+    classes: list[str] | None
+    target: str
+    history: Artifact
+
+
+def read(session: Session, request: Request) -> Inputs:
+    """The columns that the options name."""
+    wanted = [name for name in (LABELS, request.target, request.offset, request.weights) if name]
+    artifact = _loaded(session, request, wanted)
+    data: Dataset = artifact.value
+    target = request.target or LABELS
+    if target != LABELS:
+        data = _with_labels_as_feature(data)
+    y, classes, data = _target(data, target, artifact.name, named=request.target is not None)
+    if classes is None and request.family in (None, "softmax"):
+        y, classes = _as_classes(y)
+    offset, data = _column(data, request.offset, "--offset", artifact.name)
+    weight, data = _column(data, request.weights, "--weights", artifact.name)
+    weight = data.weight if request.weights is None else weight
+    try:
+        by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
+        split = preparation.split_rows(by_class, request.split, request.seed)
+        X = preparation.dense(data, np.float64)
+    except DataError as error:
+        error.where = error.where or artifact.name
+        raise
+    nothing = np.zeros(len(y)) if offset is None else offset
+    return Inputs(X, y, nothing, weight, split, data.feature_names, classes, target, replace(artifact, value=None))
+
+
+def _loaded(session: Session, request: Request, wanted: list[str]) -> Artifact:
+    """The data set with the columns beside its rows, or within them where a sealed one has them there."""
+    from herdcli.artifacts.dataset import Dataset
+
+    try:
+        return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=wanted)
+    except BadUsage as error:
+        if request.source == "-" or "further column" not in error.message:
+            raise
+        found = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=[LABELS])
+        assert isinstance(found.value, Dataset)
+        return found
+
+
+def _column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
+    """A column of numbers by its name, and the data set without it."""
+    if name is None:
+        return None, data
+    further = data.columns or {}
+    if name in further:
+        values = further[name]
+    elif data.feature_names and name in data.feature_names:
+        values, data = _without(data, name)
+    else:
+        columns = [*further, *(data.feature_names or [])]
+        raise BadUsage(f"{option} {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
+    if values.dtype.kind not in "fiub":
+        raise DataError(f"column '{name}' holds text, {option} needs numbers", where=where)
+    return np.asarray(values, dtype=np.float64), data
+
+
+def _with_labels_as_feature(data: Dataset) -> Dataset:
+    """A column y of numbers is a feature like any other where something else is predicted."""
+    further = dict(data.columns or {})
+    y = further.pop(LABELS, None)
+    if y is None or y.dtype.kind not in "fiub" or data.feature_names is None:
+        return data
+    X = np.column_stack([preparation.dense(data, np.float64), y])
+    return replace(data, X=X, feature_names=[*data.feature_names, LABELS], columns=further or None)
+
+
+def _as_classes(y: Array) -> tuple[Array, list[str] | None]:
+    """Few whole numbers, other than 0 and 1, are the names of classes; others are numbers."""
+    values, index = np.unique(y, return_inverse=True)
+    whole = bool((values == np.floor(values)).all())
+    if not whole or len(values) > MOST_CLASSES or len(y) < LEAST_ROWS * len(values) or set(values.tolist()) <= {0.0, 1.0}:
+        return y, None
+    return index.astype(np.float64), [f"{value:g}" for value in values]
+
+
+def _without(data: Dataset, name: str) -> tuple[Array, Dataset]:
+    names = list(data.feature_names or [])
+    j = names.index(name)
+    if data.X.shape[1] == 1:
+        raise DataError(f"has no column besides '{name}'")
+    X = preparation.dense(data, np.float64)
+    rest = replace(data, X=np.delete(X, j, axis=1), feature_names=names[:j] + names[j + 1 :])
+    return np.ascontiguousarray(X[:, j]), rest
+
+
+def _target(data: Dataset, name: str, where: str, *, named: bool) -> tuple[Array, list[str] | None, Dataset]:
+    """The target (n,) as numbers, the names of its values where these are classes, and the data set without it."""
+    further = data.columns or {}
+    if name in further and further[name].dtype.kind not in "fiub":
+        classes, y = np.unique(further[name].astype(str), return_inverse=True)
+        return y.astype(np.float64), [str(text) for text in classes], data
+    if name in further or (named and data.feature_names and name in data.feature_names):
+        values, data = _column(data, name, "--target", where)
+        assert values is not None
+        return values, None, data
+    if named and name != LABELS:
+        columns = [*further, *(data.feature_names or [])]
+        raise BadUsage(f"--target {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
+    if data.y is None:
+        raise DataError("has no target: there is no column 'y'", where=where, hint="--target COLUMN names it")
+    if data.class_names:
+        return data.y.astype(np.float64), list(data.class_names), data
+    return data.y.astype(np.float64), None, data

@@ -1,0 +1,28 @@
+"""What a user asks of `herd regress`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdcli.cli.frame.request import unrecorded
+
+FAMILIES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd regress`; names and meanings are those of its --help."""
+
+    source: str = unrecorded()
+    input_format: str | None = unrecorded()
+    target: str | None
+    family: str | None
+    offset: str | None
+    weights: str | None
+    l2: float
+    l1: float
+    gamma_scale: float
+    iterations: int
+    split: str | None
+    on_nonconvergence: str
+    seed: int

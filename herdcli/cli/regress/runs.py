@@ -1,0 +1,114 @@
+"""The fit of `herd regress` and what leaves it: the artifact, or the table of its coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+from herdcli.errors import DataError, NotConverged
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.regress.inputs import Inputs
+    from herdcli.cli.regress.request import Request
+    from herdcli.regression.families import Family
+    from herdcli.regression.model import GeneralisedLinear
+
+TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
+
+
+def check(session: Session) -> None:
+    """Refuse an output that cannot be made, before any work is done."""
+    if _table_format(session) is None:
+        outputs.check(session, "regression")
+    else:
+        outputs.check_text(session)
+
+
+def _table_format(session: Session) -> str | None:
+    return next((name for suffix, name in TABLES.items() if session.output.lower().endswith(suffix)), None)
+
+
+def run(session: Session, inputs: Inputs, request: Request) -> None:
+    """Fit the training rows, keep what the model says of the others, write it."""
+    from herdcli.numerics.blocks import Table
+    from herdcli.regression.fit import Problem, Regression
+    from herdcli.regression.model import HeldOut, assembled, started
+
+    training = inputs.split == 0
+    if not training.any():
+        raise DataError("the split has no training rows", where=inputs.history.name)
+    distribution = _family(session, inputs, request)
+    distribution.require(inputs.y)
+    weight = None if inputs.weight is None else inputs.weight[training]
+    columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
+    outputs_of = getattr(distribution, "free", 1)
+    problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
+    fit = session.run(
+        Regression(problem, started(problem, session.map), request.iterations, map=session.map),
+        label="fitting",
+        memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
+    )
+    value = assembled(problem, fit, names=inputs.names, classes=inputs.classes, target=inputs.target, seed=request.seed, map=session.map)
+    held = np.isin(inputs.split, (1, 2))
+    if held.any():
+        kept = None if inputs.weight is None else inputs.weight[held]
+        eta = value.predictor(inputs.X[held], inputs.offset[held])
+        value = replace(
+            value, holdout=HeldOut(predictor=eta, offset=inputs.offset[held], y=inputs.y[held], split=inputs.split[held], weight=kept)
+        )
+    _write(session, value, inputs)
+    _warn(session, value, request)
+
+
+def _family(session: Session, inputs: Inputs, request: Request) -> Family:
+    """The family asked for, or the one that the target's values say."""
+    from herdcli.regression.families import family
+
+    count = len(inputs.classes or [])
+    chosen = request.family
+    if chosen is None:
+        two = inputs.classes is None and bool(np.isin(inputs.y, (0, 1)).all())
+        chosen = "bernoulli" if two or count == 2 else "softmax" if count else "gaussian"
+        what = f"{count} classes" if count else "0 and 1" if two else "numbers"
+        session.console.note(f"the target '{inputs.target}' is taken for {what}: --family {chosen}")
+    if chosen == "softmax" and count < 2:
+        raise DataError(f"the target '{inputs.target}' holds numbers, softmax needs classes", where=inputs.history.name)
+    if chosen != "gamma-shape":
+        session.ignored("gamma_scale", f"with --family {chosen}")
+    if chosen == "bernoulli" and count > 2:
+        raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
+    return family(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
+
+
+def _write(session: Session, value: GeneralisedLinear, inputs: Inputs) -> None:
+    explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
+    summary = f"{value.family}, {value.rows} rows × {value.coefficients.shape[1]} columns, deviance explained {explained:.4g}"
+    form = _table_format(session)
+    if form is None:
+        outputs.artifact(session, value, summary, history=inputs.history)
+        return
+    from herdcli.evaluation import table
+
+    outputs.text(session, table.FORMATS[form](value.table()), summary, "table")
+
+
+def _warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
+    """What a user has to know before they believe a number."""
+    if value.aliased.any():
+        names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
+        listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        session.console.warn(f"{len(names)} columns are constant or combinations of others and have no errors of their own: {listed}")
+    if value.separated:
+        message = "the classes can be told apart without error: coefficients grow without bound, and have no errors"
+        hint = "--l2 1e-3 gives finite ones"
+    elif not value.converged:
+        message, hint = f"not converged after {request.iterations} passes", "--iterations allows more, --l2 makes it easier"
+    else:
+        return
+    if request.on_nonconvergence == "error":
+        raise NotConverged(message, hint=hint)
+    session.console.warn(f"{message}; {hint}")

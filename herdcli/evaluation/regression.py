@@ -1,0 +1,72 @@
+"""What `eval` says of a regression: how it predicts rows that it did not see, beside the model of intercepts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.evaluation.table import Value
+from herdcli.regression.model import GeneralisedLinear
+from herdcli.splits import TEST, VALID
+
+LITTLE = 0.05  # of the training deviance that the test may explain less before a fit is said to overfit, at least
+
+
+def metrics(
+    value: GeneralisedLinear, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Value]:
+    """Held-out log-likelihood (nats a row), share of the deviance explained, error or root mean square error, AIC and BIC, verdict.
+
+    independent  the log-likelihood of the training rows' mean response alone.
+    """
+    freedom = int(np.count_nonzero(value.coefficients)) + len(value.intercept) + int(value.distribution().dispersed)
+    found: dict[str, Value] = {
+        "family": value.family,
+        "train_explained": _explained(value.deviance, value.null_deviance),
+        "aic": 2 * freedom - 2 * value.log_likelihood,
+        "bic": float(np.log(value.rows)) * freedom - 2 * value.log_likelihood,
+        "converged": int(value.converged),
+    }
+    held = value.holdout
+    if held is None:
+        return found | {"verdict": verdict(value, None)}
+    chosen = held.split == (TEST if (held.split == TEST).any() else VALID)
+    eta, y = held.predictor[chosen], held.y[chosen]
+    weight = np.ones(len(y)) if held.weight is None else held.weight[chosen]
+    family, null = value.distribution(), value.null_intercept + held.offset[chosen][:, None]
+    share = weight / weight.sum()
+    explained = _explained(float(weight @ family.deviance(eta, y)), float(weight @ family.deviance(null, y)))
+    found |= {
+        "rows": len(y),
+        "log_likelihood": float(share @ family.log_likelihood(eta, y, value.dispersion)),
+        "independent": float(share @ family.log_likelihood(null, y, value.null_dispersion)),
+        "explained": explained,
+    }
+    mean = family.mean(eta)
+    if value.family in ("bernoulli", "softmax"):
+        guess = mean.argmax(axis=1) if value.family == "softmax" else mean[:, 0] >= 0.5
+        common = np.bincount(y.astype(np.int64), weights=weight).max() / weight.sum()
+        found |= {"error": float(share @ (guess != y)), "error_majority": float(1 - common)}
+    else:
+        found["rmse"] = float(np.sqrt(share @ (mean[:, 0] - y) ** 2))
+    return found | {"verdict": verdict(value, explained)}
+
+
+def _explained(deviance: float, null: float) -> float | None:
+    return 1 - deviance / null if null > 0 else None
+
+
+def verdict(value: GeneralisedLinear, explained: float | None) -> str:
+    """`ok`, or what is wrong in a few words."""
+    if value.separated:
+        return "separated"
+    if not value.converged:
+        return "not converged"
+    trained = _explained(value.deviance, value.null_deviance)
+    if explained is not None and explained <= 0:
+        return "worse than the mean"
+    if explained is not None and trained is not None and explained < trained - max(LITTLE, 0.5 * trained):
+        return "overfits"
+    return "ok"

@@ -1,0 +1,208 @@
+"""Generalised linear models against closed forms, finite differences, scikit-learn and statsmodels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.algorithm import solve
+from herdcli.errors import DataError
+from herdcli.numerics.blocks import Table, total
+from herdcli.regression import families, fit, model
+
+NAMES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape")
+
+
+def rows(name, n=5000, seed=0):
+    """X (n, 4), target and offset of a family, from known coefficients."""
+    rng = np.random.default_rng(seed)
+    X, offset = rng.normal(size=(n, 4)), 0.2 * rng.normal(size=n)
+    eta = X @ np.array([0.5, -0.3, 0.2, 0.0]) + 0.4 + offset
+    drawn = {
+        "gaussian": lambda: eta + rng.normal(size=n),
+        "bernoulli": lambda: (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float),
+        "poisson": lambda: rng.poisson(np.exp(eta)).astype(float),
+        "gamma": lambda: rng.gamma(2, np.exp(eta) / 2),
+        "gamma-shape": lambda: rng.gamma(np.exp(eta), 1.5),
+        "softmax": lambda: np.argmax(X[:, :3] + rng.gumbel(size=(n, 3)), axis=1).astype(float),
+    }
+    return X, drawn[name](), offset
+
+
+def problem_of(X, y, offset, name, weight=None, **penalties):
+    penalised = any(penalties.values())
+    chosen = families.family(name, classes=3, symmetric=penalised, scale=1.5)
+    outputs = getattr(chosen, "free", 1)
+    return fit.Problem(Table(np.column_stack([X, y, offset]), weight=weight), chosen, outputs, X.shape[1], **penalties)
+
+
+def fitted(problem, map=map):
+    found = solve(fit.Regression(problem, model.started(problem), map=map))
+    classes = ["a", "b", "c"] if problem.family.name == "softmax" else None
+    return found, model.assembled(problem, found, names=None, classes=classes, target="y", seed=0)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "softmax"])
+def test_slope_is_that_of_the_loss_and_expected_curvature_that_of_the_slope(name):
+    _, y, _ = rows(name, n=7)
+    family = families.family(name, classes=3, scale=1.5)
+    K, h = getattr(family, "free", 1), 1e-6
+    eta = np.random.default_rng(1).normal(size=(7, K))
+    _, slope, _ = family.terms(eta, y)
+    for k in range(K):
+        step = h * np.eye(K)[k]
+        numeric = (family.terms(eta + step, y)[0] - family.terms(eta - step, y)[0]) / (2 * h)
+        np.testing.assert_allclose(slope[:, k], numeric, rtol=1e-6, atol=1e-8)
+    if name in ("gaussian", "bernoulli", "poisson"):  # canonical links: observed and expected curvature agree
+        numeric = (family.terms(eta + h, y)[1] - family.terms(eta - h, y)[1]) / (2 * h)
+        np.testing.assert_allclose(family.terms(eta, y)[2], numeric, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "most"), [("gamma", 0.05), ("gamma-shape", 0.05)])
+def test_curvature_is_the_variance_of_the_slope(name, most):
+    """Fisher's information, eq. 5.15 of Makin for the shape."""
+    rng, eta = np.random.default_rng(0), np.full((400_000, 1), 0.7)
+    y = rng.gamma(1.0, np.exp(0.7), 400_000) if name == "gamma" else rng.gamma(np.exp(0.7), 1.5, 400_000)
+    family = families.family(name, scale=1.5)
+    _, slope, curve = family.terms(eta, y)
+    assert abs(slope.mean()) < 0.01
+    assert slope.var() == pytest.approx(curve[0, 0], rel=most)
+
+
+def test_least_squares_has_its_closed_form():
+    X, y, offset = rows("gaussian")
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    found, value = fitted(problem_of(X, y, offset, "gaussian", weight))
+    Z = np.column_stack([X, np.ones(len(y))])
+    gram = (Z * weight[:, None]).T @ Z
+    theta = np.linalg.solve(gram, (Z * weight[:, None]).T @ (y - offset))
+    np.testing.assert_allclose(found.theta[0], theta, rtol=1e-10)
+    rest = y - offset - Z @ theta
+    variance = weight @ rest**2 / (len(y) - 5)
+    np.testing.assert_allclose(value.standard_error[0], np.sqrt(variance * np.diag(np.linalg.inv(gram))), rtol=1e-10)
+    meat = (Z * (weight * rest)[:, None]).T @ (Z * (weight * rest)[:, None])
+    sandwich = np.linalg.inv(gram) @ meat @ np.linalg.inv(gram)
+    np.testing.assert_allclose(value.robust_error[0], np.sqrt(np.diag(sandwich)), rtol=1e-10)
+    assert len(found.trace) == 2  # Newton's step is exact
+
+
+def test_ridge_has_its_closed_form_with_a_free_intercept():
+    X, y, offset = rows("gaussian")
+    found, value = fitted(problem_of(X, y, offset, "gaussian", l2=0.3))
+    Z = np.column_stack([X, np.ones(len(y))])
+    theta = np.linalg.solve(Z.T @ Z / len(y) + 0.3 * np.diag([1, 1, 1, 1, 0]), Z.T @ (y - offset) / len(y))
+    np.testing.assert_allclose(found.theta[0], theta, rtol=1e-10)
+    assert np.isnan(value.standard_error).all()
+
+
+@pytest.mark.parametrize("name", NAMES[:4])
+def test_coefficients_and_errors_are_those_of_statsmodels(name):
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    X, y, offset = rows(name)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    kinds = {
+        "gaussian": sm.families.Gaussian(),
+        "bernoulli": sm.families.Binomial(),
+        "poisson": sm.families.Poisson(),
+        "gamma": sm.families.Gamma(sm.families.links.Log()),
+    }
+    peer = sm.GLM(y, np.column_stack([X, np.ones(len(y))]), family=kinds[name], offset=offset, var_weights=weight).fit(tol=1e-14)
+    found, value = fitted(problem_of(X, y, offset, name, weight))
+    np.testing.assert_allclose(found.theta[0], peer.params, atol=1e-8)
+    np.testing.assert_allclose(value.standard_error[0], peer.bse, rtol=1e-7)
+    assert value.deviance == pytest.approx(peer.deviance, rel=1e-10)
+    assert value.null_deviance == pytest.approx(peer.null_deviance, rel=1e-8)
+
+
+def test_softmax_is_scikit_learns():
+    linear_model = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
+    X, y, _ = rows("softmax", n=600)
+    found, value = fitted(problem_of(X, y, np.zeros(600), "softmax", l2=0.01))
+    peer = linear_model.LogisticRegression(C=1 / (0.01 * 600), tol=1e-12, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(found.theta[:, :-1] - found.theta[:, :-1].mean(axis=0), peer.coef_ - peer.coef_.mean(axis=0), atol=2e-5)
+    np.testing.assert_allclose(value.distribution().mean(value.predictor(X)), peer.predict_proba(X), atol=2e-5)
+
+
+def test_reference_coding_leaves_probabilities_as_they_are():
+    """With no penalty the C − 1 predictors and the C symmetric ones have the same maximum."""
+    X, y, _ = rows("softmax", n=600)
+    reference = problem_of(X, y, np.zeros(600), "softmax")
+    symmetric = fit.Problem(reference.rows, families.family("softmax", classes=3, symmetric=True), 3, 4)
+    one, other = (solve(fit.Regression(each, model.started(each))).theta for each in (reference, symmetric))
+    np.testing.assert_allclose(one, other[1:] - other[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "poisson"])
+def test_lasso_meets_its_conditions_of_optimality(name):
+    """|slope_j| ≤ λ where β_j = 0, slope_j = −λ sign β_j elsewhere; the intercept's slope is 0."""
+    X, y, offset = rows(name)
+    problem = problem_of(X, y, offset, name, l1=0.05)
+    theta = solve(fit.Regression(problem, model.started(problem))).theta
+    sums = total(fit.Regression(problem, theta).source, fit.slopes(problem, theta))
+    slope, beta = sums["gradient"] / sums["mass"], theta[0, :-1]
+    assert 0 < np.count_nonzero(beta == 0) < 4
+    np.testing.assert_allclose(slope[:-1][beta != 0], -0.05 * np.sign(beta[beta != 0]), atol=1e-8)
+    assert (np.abs(slope[:-1][beta == 0]) < 0.05).all()
+    assert abs(slope[-1]) < 1e-8
+
+
+def test_the_objective_never_rises_where_undamped_steps_would():
+    rng = np.random.default_rng(3)
+    X = 2 * rng.normal(size=(200, 3))
+    y = rng.poisson(np.exp(np.minimum(X @ np.array([1.0, -1.0, 0.5]), 8))).astype(float)
+    problem = problem_of(X, y, np.zeros(200), "poisson")
+    run = fit.Regression(problem, np.zeros((1, 4)))
+    state, halved = run.init(), 0
+    while not run.done(state):
+        state = run.step(state)
+        halved += state.rate < 1
+    assert halved > 0
+    assert (np.diff(state.trace) <= 1e-12).all()
+    np.testing.assert_allclose(state.gradient, 0, atol=1e-7 * abs(state.objective))
+
+
+@pytest.mark.parametrize("quasi", [False, True], ids=["separable", "all but one row"])
+def test_classes_that_can_be_told_apart_are_told(quasi):
+    X, *_ = rows("bernoulli", n=300)
+    y = (X[:, 0] > 0).astype(float)
+    if quasi:
+        y[np.abs(X[:, 0]).argmax()] = 1 - y[np.abs(X[:, 0]).argmax()]
+    found, value = fitted(problem_of(X, y, np.zeros(300), "bernoulli"))
+    assert found.separated is not quasi
+    assert found.converged is quasi
+    assert np.isnan(value.standard_error).all() == (not quasi)
+
+
+def test_repeated_and_constant_columns_are_named_and_change_no_prediction():
+    X, y, offset = rows("poisson")
+    wide = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(len(y))])
+    plain, _ = fitted(problem_of(X, y, offset, "poisson"))
+    found, value = fitted(problem_of(wide, y, offset, "poisson"))
+    assert value.aliased.tolist() == [True, True, False, False, True, True]
+    np.testing.assert_allclose(wide @ found.theta[0, :-1] + found.theta[0, -1], X @ plain.theta[0, :-1] + plain.theta[0, -1], atol=1e-6)
+
+
+def test_threads_and_reading_change_no_bit():
+    from concurrent.futures import ThreadPoolExecutor
+
+    X, y, offset = rows("bernoulli", n=20_000)
+    problem = problem_of(X, y, offset, "bernoulli")
+    with ThreadPoolExecutor(2) as pool:
+        one, two = fitted(problem)[0], fitted(problem, pool.map)[0]
+    assert np.array_equal(one.theta, two.theta)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "softmax"])
+def test_deviance_is_twice_what_the_likelihood_falls_short(name):
+    _, y, _ = rows(name, n=50)
+    family = families.family(name, classes=3, scale=1.5)
+    eta = np.random.default_rng(0).normal(size=(2, 50, getattr(family, "free", 1)))
+    gap = family.log_likelihood(eta[0], y, 1.0) - family.log_likelihood(eta[1], y, 1.0)
+    np.testing.assert_allclose(family.deviance(eta[1], y) - family.deviance(eta[0], y), 2 * gap, atol=1e-9)
+    assert (family.deviance(eta[0], y) > -1e-12).all()
+
+
+def test_targets_outside_a_family_are_refused():
+    for name, bad in (("bernoulli", 0.5), ("poisson", -1.0), ("poisson", 1.5), ("gamma", 0.0), ("gamma-shape", -2.0), ("gaussian", np.nan)):
+        with pytest.raises(DataError, match="in row 1"):
+            families.family(name).require(np.array([1.0, bad]))

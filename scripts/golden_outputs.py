@@ -55,6 +55,7 @@ BASES: dict[str, str] = {
     "ica mixing": "herd ica sources.csv --mixing mixing.csv --components 50% --split .8,0,.2 -o OUT.h5",
     "em": "herd em points.csv --components 2 -o OUT.h5",
     "em factors": "herd em sources.csv --model fa --components 1 -o OUT.h5",
+    "regress": "herd regress points.csv --target b -o OUT.h5",
     "em kmeans": "herd em points.csv --model kmeans --components 3 -o OUT.h5",
     "eval": "herd eval few.rbm.h5 -o OUT.json",
     "eval classes": "herd eval classes.rbm.h5 -o OUT.json",

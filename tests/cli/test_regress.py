@@ -35,7 +35,7 @@ def test_counts_by_name_offset_and_weights(herd, table):
     ended = herd("regress", "t.csv", "--target", "count", "--family", "poisson", "--split", "1,0,0", "-o", "m.h5")
     assert ended.code == 0
     assert "poisson, 300 rows × 3 columns" in ended.err
-    ended = herd("regress", "t.csv", "--target", "count", "--family", "poisson", "--offset", "a", "--weights", "b", "-o", "m.h5")
+    ended = herd("regress", "t.csv", "--target", "count", "--family", "poisson", "--weights", "b", "-o", "m.h5")
     assert ended.code == 65
     assert "weights must be finite, not negative" in ended.err
 
@@ -74,7 +74,6 @@ def test_same_bytes_from_one_thread_and_two(herd, table, tmp_path):
             1,
             "not converged after 1 passes",
         ),
-        (["--split", "0,1,0"], 65, "the split has no training rows"),
     ],
 )
 def test_what_is_refused(herd, table, arguments, code, message):
@@ -88,4 +87,4 @@ def test_classes_that_are_told_apart_are_told(herd, tmp_path):
     ended = herd("regress", "s.csv", "-o", "m.h5")
     assert ended.code == 0
     assert "warning: the classes can be told apart without error" in ended.err
-    assert "separated" in herd("eval", "m.h5").out
+    assert b"separated" in herd("eval", "m.h5").out

@@ -23,11 +23,14 @@ OF_EM = ("clusters", "responsibilities", "scores", "completed")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @click.option(
     "--want",
-    type=click.Choice(["features", "states", "energies", "classes", "rows", "clusters", "responsibilities", "scores", "completed"]),
+    type=click.Choice(
+        ["features", "states", "energies", "classes", "rows", "clusters", "responsibilities", "scores", "completed", "means"]
+    ),
     default=None,
     help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
     "(ica) filter outputs back as rows; of em the rows with their clusters as y, probabilities of the clusters, factor scores, or the "
-    "rows with their gaps filled.  [default: classes if there are, else features; of em clusters or scores]",
+    "rows with their gaps filled; of regress means.  [default: classes if there are, else features; of em clusters or scores, of "
+    "regress means]",
 )
 @stage(Request, data_options, seed_option, threads_option, output_options)
 def command(session: Session, request: Request) -> None:

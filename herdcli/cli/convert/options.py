@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options import INTERVAL, Parsed
+from herdcli.cli.frame.options import INTERVAL, Command, Parsed
 from herdcli.cli.frame.units import unit_options
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def _parse_hold_out(text: str) -> HoldOut:
 HOLD_OUT = Parsed("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
 
 
-def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def image_options(command: Command) -> Command:
     """--subsample, --mask and --equalize of `herd convert`."""
     for option in (
         click.option("--equalize", is_flag=True, help="Images: give all of them the histogram of all, inside the mask."),
@@ -39,7 +38,7 @@ def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def row_options(command: Command) -> Command:
     """--transpose, --patches, --segments, --count and --log; --seed is the command's own."""
     for option in (
         click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x."),
@@ -64,7 +63,7 @@ def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def partition_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def partition_options(command: Command) -> Command:
     """--keep, --hold-out and --split of `herd convert`."""
     for option in (
         click.option(
@@ -87,7 +86,7 @@ def partition_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def import_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def import_options(command: Command) -> Command:
     """--to, and what is to be known of imported weights: units, and how grey rows were made two-valued or proportions."""
     for option in (
         click.option(

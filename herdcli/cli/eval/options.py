@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 from herdcli.kinds import pictures
 
 
@@ -21,7 +18,7 @@ def _parse_dimensions(text: str) -> tuple[int, ...]:
 DIMENSIONS = Parsed("eigen,fisher,within,between", _parse_dimensions)
 
 
-def likelihood_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def likelihood_options(command: Command) -> Command:
     """--likelihood, --chains, --temperatures, --reverse."""
     for option in (
         click.option("--reverse", is_flag=True, help="Anneal from the model back too: a second estimate, which errs to the other side."),
@@ -45,7 +42,7 @@ def likelihood_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def plot_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def plot_option(command: Command) -> Command:
     """--plot NAME FILE, as often as wanted."""
     return click.option(
         "--plot",
@@ -57,7 +54,7 @@ def plot_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def report_options(command: Command) -> Command:
     """--report and --keep-going."""
     for option in (
         click.option("--keep-going", is_flag=True, help="Name and pass over artifacts of kinds that cannot be evaluated."),
@@ -73,7 +70,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def comparison_options(command: Command) -> Command:
     """--confusion, --mcnemar, --tournament and --data of `herd eval`."""
     for option in (
         click.option("--data", metavar="FILE", default=None, help="Judge classifiers, samples and filters on these rows."),
@@ -91,7 +88,7 @@ def comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def sample_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def sample_options(command: Command) -> Command:
     """--target, --trace and --kernel of `herd eval`."""
     for option in (
         click.option("--kernel", metavar="NAME", default=None, help="Samples: judge with this kernel.  [default: their own]"),
@@ -102,7 +99,7 @@ def sample_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def filter_options(command: Command) -> Command:
     """--mixing and --true-sources of `herd eval`."""
     for option in (
         click.option("--true-sources", metavar="FILE", default=None, help="ica: the sources that --data was mixed of, row by row."),
@@ -112,7 +109,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def gallery_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def gallery_options(command: Command) -> Command:
     """--gallery and the options that go with it."""
     for option in (
         click.option(

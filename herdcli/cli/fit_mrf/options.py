@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 from herdcli.markov.learning.table import ALGORITHMS
 
 
@@ -20,7 +17,7 @@ def _parse_structure(text: str) -> tuple[str, float, int]:
 STRUCTURE = Parsed("structure", _parse_structure)
 
 
-def structure_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def structure_options(command: Command) -> Command:
     """Which variables are joined, and what is asked of them."""
     for option in (
         click.option(
@@ -56,7 +53,7 @@ def structure_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def learning_options(command: Command) -> Command:
     """--algorithm and the settings of each."""
     for option in (
         click.option("--sweeps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps an update of gradient."),

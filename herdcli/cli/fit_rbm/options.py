@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 
 ALGORITHMS = ["cd", "pcd", "fpcd", "pseudo-likelihood", "exact"]
 
@@ -31,7 +28,7 @@ def _parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def layer_options(command: Command) -> Command:
     """--layers and --below."""
     for option in (
         click.option("--below", metavar="MODEL", default=None, help="Learn upon this rbm or dbn, from its hidden states given the rows."),
@@ -47,7 +44,7 @@ def layer_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def pairs_option(command: Command) -> Command:
     """--pairs."""
     return click.option(
         "--pairs",
@@ -57,14 +54,14 @@ def pairs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def standardize_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def standardize_option(command: Command) -> Command:
     """--standardize."""
     return click.option(
         "--standardize", is_flag=True, help="gaussian visible units: free columns of the mean and deviation of the training rows."
     )(command)
 
 
-def variant_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def variant_options(command: Command) -> Command:
     """What changes the gradient or the weights after a step."""
     rate = click.FloatRange(0, min_open=True)
     for option in (

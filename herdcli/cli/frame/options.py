@@ -24,7 +24,8 @@ from herdcli.cli.frame.console import Console
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Command = Callable[..., Any]  # what click decorates
+Decorator = Callable[[Command], Command]
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
@@ -82,19 +83,19 @@ INTERVAL = Parsed("lo,hi", _parse_interval)
 PENALTY = Parsed("auto|float", _parse_penalty)
 
 
-def input_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+def input_argument(command: Command) -> Command:
     """INPUT, default stdin."""
     return click.argument("source", metavar="[INPUT]", default="-", required=False)(command)
 
 
-def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def seed_option(command: Command) -> Command:
     """--seed, stored with the result."""
     return click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Seed of every random number.")(
         command
     )
 
 
-def threads_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def threads_option(command: Command) -> Command:
     """-j/--threads: workers; the result does not depend on it."""
     return click.option(
         "-j",
@@ -114,14 +115,14 @@ _split_option = click.option(
 _label_option = click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
 
 
-def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def table_options(command: Command) -> Command:
     """How rows of real numbers are read: their format, their labels, their split."""
     for option in (_split_option, _label_option, input_format_option):
         command = option(command)
     return command
 
 
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def data_options(command: Command) -> Command:
     """How a data set is read: its format, its labels, its split, and grey values made two-valued."""
     for option in (
         _split_option,
@@ -136,7 +137,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def input_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def input_format_option(command: Command) -> Command:
     """--input-format, where content and suffix do not tell."""
     choices = click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight"])
     return click.option("--input-format", type=choices, default=None, help="Read the input as this.  [default: told by its content]")(
@@ -144,7 +145,7 @@ def input_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint_options(command: Command) -> Command:
     """For long work: --checkpoint, --every, --resume (a killed run goes on to the same bytes), --dry-run."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Check the input, say what the run would take, and stop."),
@@ -162,7 +163,7 @@ def checkpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def output_options(command: Command) -> Command:
     """-o, -n and --lock."""
     for option in (
         click.option(
@@ -181,7 +182,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def common_options(command: Command) -> Command:
     """-q, -v, --debug, --max-memory."""
     for option in (
         click.option(

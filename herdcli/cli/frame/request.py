@@ -44,7 +44,7 @@ def as_file() -> Any:
     return field(metadata={"record": lambda value: None if value is None else "file"})
 
 
-def as_recorded(shown: Callable[[Any], Any]) -> Any:
+def as_recorded(shown: Callable[[Any], object]) -> Any:
     """A field whose record is what `shown` makes of the value."""
     return field(metadata={"record": shown})
 
@@ -54,9 +54,9 @@ def where_given() -> Any:
     return field(default=None, metadata={"record": lambda value: _LEFT_OUT if value is None else value})
 
 
-def recorded(request: DataclassInstance) -> dict[str, Any]:
+def recorded(request: DataclassInstance) -> dict[str, object]:
     """Options by name as the history has them: those that can change the result."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for each in fields(request):
         value = getattr(request, each.name)
         shown = each.metadata.get("record", _itself)(value)
@@ -65,24 +65,24 @@ def recorded(request: DataclassInstance) -> dict[str, Any]:
     return found
 
 
-def _itself(value: Any) -> Any:
+def _itself(value: object) -> object:
     return value
 
 
-def revived(kind: type[T], parameters: Mapping[str, Any]) -> T:
+def revived(kind: type[T], parameters: Mapping[str, object]) -> T:
     """The request of a record: lists are tuples again, what was left out or is newer than the record is None or its default."""
     return kind(**{each.name: _tuples(parameters[each.name]) if each.name in parameters else _absent(each) for each in fields(kind)})
 
 
-def _absent(declared: Field[Any]) -> Any:
+def _absent(declared: Field[object]) -> object:
     return None if declared.default is MISSING else declared.default
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> object:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def settings(kind: type[T], request: DataclassInstance, **more: Any) -> T:
+def settings(kind: type[T], request: DataclassInstance, **more: object) -> T:
     """The settings of a topic from the request's fields of the same names, None where the topic's default holds; `more` goes first."""
     asked = {each.name: getattr(request, each.name, None) for each in fields(kind)}
     return kind(**{name: value for name, value in asked.items() if value is not None} | more)

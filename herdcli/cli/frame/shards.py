@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 from herdcli.cli.frame.request import revived
 from herdcli.errors import BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS, named
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Finish = Callable[["Session", Any, Any, Any], None]
 
 
-def shard_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def shard_option(command: Command) -> Command:
     """--shard, of commands that do several independent units of work."""
     return click.option(
         "--shard",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 from herdcli.errors import BadUsage
 
 
@@ -24,7 +21,7 @@ def _parse_units(text: str) -> str:
 UNITS = Parsed("units", _parse_units)
 
 
-def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def unit_options(command: Command) -> Command:
     """--units, --visible-units, --hidden-units."""
     for option in (
         click.option("--hidden-units", type=UNITS, default=None, metavar="UNITS", help="Values of the hidden units.  [default: --units]"),

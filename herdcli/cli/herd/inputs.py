@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.herd.request import Request
+    from herdcli.herding import dynamics, visible
     from herdcli.herding.blocks import Blocks
     from herdcli.herding.model import Herding
+    from herdcli.schema import Array
+
+    Problem = dynamics.Problem | visible.Problem
 
 DEFAULT_THRESHOLD = 0.2
 
@@ -23,7 +27,7 @@ DEFAULT_THRESHOLD = 0.2
 class Inputs:
     """A problem, the algorithm that herds it or a part of it, and what makes the artifact of such a part and its last state."""
 
-    problem: Any
+    problem: Problem
     algorithm: type[Blocks[Any, Any]]
     finish: Callable[[Any, Any], Herding]
     history: Artifact
@@ -41,7 +45,7 @@ def read(session: Session, request: Request) -> Inputs:
     return _rows(session, data, request)
 
 
-def _visible_settings(request: Request, units: int) -> Any:
+def _visible_settings(request: Request, units: int) -> visible.Settings:
     from herdcli.herding.ascent import ENUMERABLE
     from herdcli.herding.visible import Settings
 
@@ -64,7 +68,7 @@ def _rows(session: Session, data: Artifact, request: Request) -> Inputs:
     if scored:
         nearest = classes.nearest_classes(groups, session.map) if session.place.first else classes.unknown_classes(groups)
     hidden = not request.visible
-    problem: Any
+    problem: Problem
     if hidden:
         problem = classes.hidden_problem(groups, settings(dynamics.Settings, request, burn_in=request.kept_from))
     else:
@@ -132,6 +136,7 @@ def _rates(session: Session, path: str, request: Request) -> Inputs:
     return Inputs(problem, dynamics.HiddenHerding, lambda own, state: replace(classes.assemble_hidden(own, state), **kept), earlier)
 
 
-def _dense(data: Artifact) -> Any:
+def _dense(data: Artifact) -> Array:
     X = data.value.X
-    return X.toarray() if hasattr(X, "indptr") else X
+    found: Array = X.toarray() if hasattr(X, "indptr") else X
+    return found

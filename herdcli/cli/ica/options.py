@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 
 ALGORITHMS = ["ml", "infomax", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding"]
 DENSITIES = ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"]
@@ -72,7 +69,7 @@ COMPONENTS = Parsed("N|P%", _parse_components)
 MIX = Parsed("random|instamix", _parse_mix)
 
 
-def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def learning_options(command: Command) -> Command:
     """Of minibatch learning, hybrid Monte Carlo, sparse coding and what converges."""
     for option in reversed(
         (

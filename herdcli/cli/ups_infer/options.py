@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from herdcli.cli.frame.options import Parsed
+from herdcli.cli.frame.options import Command, Parsed
 from herdcli.cli.ups_infer.request import AUTO
 from herdcli.markov.algorithms import ALGORITHMS
 
@@ -22,7 +19,7 @@ def _parse_shares(text: str) -> tuple[float, ...]:
     return shares
 
 
-def iteration_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def iteration_options(command: Command) -> Command:
     """--iterations, and what is done at the last one."""
     for option in (
         click.option(
@@ -38,7 +35,7 @@ def iteration_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def evidence_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def evidence_options(command: Command) -> Command:
     """What is known of the variables."""
     for option in (
         click.option("--ignore-observed", is_flag=True, help="Leave out the observed marginals stored with the network."),
@@ -58,7 +55,7 @@ def evidence_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def gibbs_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def gibbs_options(command: Command) -> Command:
     """How many sweeps of how many chains."""
     for option in (
         click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
@@ -76,7 +73,7 @@ def gibbs_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def algorithm_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def algorithm_options(command: Command) -> Command:
     """--algorithm, and the settings of each algorithm."""
     for option in (
         click.option(

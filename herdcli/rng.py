@@ -22,7 +22,6 @@ class Stream(IntEnum):
     GIBBS = 4  # units sampled in learning
     ANNEALING = 5  # annealed importance sampling
     FOLDS = 6  # cross-validation and cross-fitting
-    PSEUDO = 7  # which unit a stochastic pseudo-likelihood flips
     SAMPLE = 8  # samples drawn for the user
     HERDING = 9  # initial weights and state of herding
     BANDWIDTH = 10  # rows that a median distance is taken over

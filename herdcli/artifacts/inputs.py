@@ -82,7 +82,7 @@ class Source:
         if self.regular:
             yield _name_of(self._descriptor, self.name)
             return
-        with scratch_file() as path, open(path, "wb", buffering=0) as out:
+        with scratch_file(named=True) as path, open(path, "wb", buffering=0) as out:
             try:
                 for piece in self.pieces():
                     out.write(piece)

@@ -26,6 +26,7 @@ from herdcli.artifacts import locks
 from herdcli.errors import BadUsage, CannotCreate, HerdError, WriteFailed
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+REFUSED = {errno.EBADF, errno.EMFILE, errno.ENFILE, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENODEV, errno.ESTALE}
 PIPE_BYTES = 1 << 20
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _OWN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
@@ -78,8 +79,17 @@ def publish(path: str, *, clobber: bool = True, binary: bool = True) -> Iterator
 
 
 @contextlib.contextmanager
-def scratch_file() -> Iterator[Path]:
-    """An empty named file in $TMPDIR, gone when the body ends."""
+def scratch_file(*, named: bool = False) -> Iterator[Path]:
+    """An empty file in $TMPDIR, gone when the body ends; where the system has files without a name, also when the process is killed.
+
+    named  it needs a name of its own: HDF5 reads no other file.
+    """
+    if not named and (nameless := _nameless()) is not None:
+        try:
+            yield Path(f"/proc/self/fd/{nameless}")
+        finally:
+            os.close(nameless)
+        return
     try:
         descriptor, name = tempfile.mkstemp(prefix="herd-")
     except OSError as error:
@@ -93,6 +103,16 @@ def scratch_file() -> Iterator[Path]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def _nameless() -> int | None:
+    """A descriptor of a file that has no name, None where there are none."""
+    if not hasattr(os, "O_TMPFILE") or not os.path.exists("/proc/self/fd"):
+        return None
+    try:
+        return os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
 
 
 def _check_stdout(binary: bool) -> None:
@@ -159,15 +179,35 @@ def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
     temporary = locks.beside(target, "herd-tmp")
     hint = "wait for it, or choose another name"
     descriptor = locks.acquire(temporary, "another run is writing this file", where=path, hint=hint)
-    os.ftruncate(descriptor, 0)
+    if not _own(descriptor):  # somebody put another file's link there: what is behind it is not ours to write
+        os.close(descriptor)
+        descriptor, name = tempfile.mkstemp(prefix=f"{temporary.name[:200]}.", dir=temporary.parent)
+        return Path(name), descriptor
+    try:
+        with _naming_failures(path):
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+        raise
     return temporary, descriptor
+
+
+def _own(descriptor: int) -> bool:
+    """Is an open file this user's, under one name?"""
+    found = os.fstat(descriptor)
+    return found.st_nlink == 1 and found.st_uid == os.geteuid()
 
 
 def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:
     """Sync the finished file, give it its mode and its name, sync the folder."""
     umask = os.umask(0o077)
     os.umask(umask)
-    os.fchmod(descriptor, 0o666 & ~umask)
+    try:
+        os.fchmod(descriptor, 0o666 & ~umask)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):  # file systems without modes: FAT, CIFS
+            raise
     os.fsync(descriptor)
     if clobber:
         os.replace(temporary, target)
@@ -265,7 +305,7 @@ def _naming_failures(shown: str) -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else None
         buried = re.search(r"errno = (\d+)", str(error))
         number = int(buried[1]) if number is None and buried else number
-        if number in FULL or number == errno.EBADF:
+        if number in FULL or number in REFUSED:
             raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown, hint=_room_hint(number)) from error
         raise
 

@@ -7,6 +7,8 @@ import fcntl
 import gzip
 import os
 import pty
+import re
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from herdcli.artifacts import Dataset, load, publish, save
-from herdcli.artifacts.streams import check_destination
+from herdcli.artifacts.streams import check_destination, scratch_file
 from herdcli.errors import BadUsage, CannotCreate, DataError, Locked, NoInput, WriteFailed
 
 Run = Callable[..., "CompletedProcess[bytes]"]
@@ -265,3 +267,52 @@ def test_errors_of_the_body_other_than_a_full_disk_pass_through(tmp_path: Path) 
     with pytest.raises(WriteFailed, match="No space left"), publish(str(tmp_path / "out")):
         raise OSError(errno.ENOSPC, "full")
     assert names(tmp_path) == []
+
+
+def test_a_link_at_the_temporary_name_is_not_written_through(tmp_path: Path) -> None:
+    victim, target = tmp_path / "victim", tmp_path / "out"
+    victim.write_text("mine")
+    (tmp_path / ".out.herd-tmp").hardlink_to(victim)
+    with publish(str(target)) as temporary:
+        temporary.write_text("new")
+    assert victim.read_text() == "mine"
+    assert target.read_text() == "new"
+    assert names(tmp_path) == [".out.herd-tmp", "out", "victim"]
+
+
+@pytest.mark.parametrize(("call", "number"), [("fchmod", errno.EPERM), ("fchmod", errno.ENOTSUP), ("fchmod", errno.ENOSYS)])
+def test_a_file_system_without_modes_takes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
+    """FAT and CIFS refuse fchmod; what is written is whole all the same."""
+    monkeypatch.setattr(os, call, failing(number))
+    with publish(str(tmp_path / "out")) as temporary:
+        temporary.write_text("new")
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("call", ["ftruncate", "fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EPERM, errno.EROFS])
+def test_a_call_that_fails_is_a_failed_write_of_that_file_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    monkeypatch.setattr(os, call, failing(number))
+    with pytest.raises(WriteFailed, match=re.escape(os.strerror(number))) as caught, publish(str(tmp_path / "out")) as temporary:
+        temporary.write_text("new")
+    assert caught.value.where == str(tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def failing(number: int) -> Callable[..., None]:
+    def fail(*arguments: object, **options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="this system has no unnamed files")
+def test_a_killed_run_leaves_no_scratch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with scratch_file() as path:
+        path.write_bytes(b"something")
+        assert path.read_bytes() == b"something"
+        assert names(tmp_path) == []  # so that nothing stays when the process is killed here

@@ -30,7 +30,7 @@ import numpy as np
 from realdata import FOLDER
 from scipy.sparse import csr_matrix
 
-from herdcli import fast
+from herdcli import algorithm, fast
 from herdcli.online import learner
 from herdcli.online.full import learn_full, symmetrised
 from herdcli.online.model import Settings
@@ -162,11 +162,7 @@ def full_covariance() -> None:
 def error(settings: Settings, X: object, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
     """Test error in % after one pass over the training rows in a random order."""
     source = Memory(X[train], y[train], shuffle=True, rows=10_000 if settings.kernel == "none" else 500)
-    problem = learner.Problem(settings, source, 2, X.shape[1] + 1)
-    state = learner.init(problem)
-    while not state.done:
-        state = learner.step(problem, state)
-    score = scorer(learner.classifier(problem, state, ["0", "1"]))
+    score = scorer(algorithm.solve(learner.Learner(settings, source, 2, X.shape[1] + 1)))
     held = Memory(X[test], y[test], rows=500)
     scores = np.concatenate([score(held.block(k).block)[0] for k in range(held.steps)])
     return float(100 * np.mean(winners(scores) != y[test]))

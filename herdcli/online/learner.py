@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
-from herdcli import fast
+from herdcli import algorithm, fast
 from herdcli.errors import DataError, Diverged
 from herdcli.online.blocks import Block, prepared, rescaled
 from herdcli.online.full import learn_full, symmetrised, widened
@@ -28,7 +29,19 @@ class Source(Protocol):
     proof  of the batch before, as a resumed run remembers it: DataError if what was read again is not the same.
     """
 
+    @property
+    def steps(self) -> int | None:
+        """Blocks in all, None where nobody knows."""
+        ...
+
     def block(self, step: int, proof: bytes = b"") -> Batch | None: ...
+
+
+class Named(Protocol):
+    """What knows the names of the classes; those of a stream can be settled as it is read."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -42,26 +55,6 @@ class Batch:
     number: int
     first_pass: bool
     proof: bytes = b""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is learned, from where, into how many classes; `columns` a table begins with (1 + 2^bits when hashed)."""
-
-    settings: Settings
-    source: Source
-    classes: int
-    columns: int = 1
-
-    @property
-    def count(self) -> int:
-        """Scores per example: 1 for two classes."""
-        return 1 if self.classes == 2 else self.classes
-
-    @property
-    def top(self) -> bool:
-        """Is the difference to the best rival learned?"""
-        return self.count > 1 and self.settings.multiclass == "top-1"
 
 
 @dataclass
@@ -85,34 +78,106 @@ class State:
     proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
 
 
-def init(problem: Problem, model: Classifier | None = None) -> State:
-    """The state before the first example, or where a model stands."""
-    count, settings = problem.count, problem.settings
-    state = State(
-        step=0,
-        done=False,
-        counts=np.zeros(problem.classes, dtype=np.int64),
-        running=np.zeros(2),
-        tally=np.zeros(6),
-        trace=np.zeros((3, 0)),
-        score=np.zeros((0, count)),
-        variance=np.zeros((0, count)),
-        label=np.zeros(0, dtype=np.int64),
-    )
-    if settings.kernel != "none":
-        state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 1))) for _ in range(count)]
-    elif settings.covariance == "full":
-        state.mean = np.zeros((count, 0))
-        state.sigma = np.zeros((1 if problem.top else count, 0, 0))
-    else:
-        state.table = np.zeros((0, 2, count))
-    if settings.scaling == "online":
-        state.sizes = np.zeros((0, 2))
-    if model is not None:
-        _take_over(state, model)
-    if settings.kernel == "none":
-        _grow(state, problem, problem.columns)
-    return state
+@dataclass(frozen=True)
+class Learner:
+    """The algorithm: what is learned, from where, into how many classes; `columns` a table begins with (1 + 2^bits when hashed).
+
+    labels  know the classes' names when the run has ended; None: they are called by their numbers.
+    model   is gone on with, where it stands.
+    """
+
+    settings: Settings
+    source: Source
+    classes: int
+    columns: int = 1
+    labels: Named | None = None
+    model: Classifier | None = None
+
+    @property
+    def count(self) -> int:
+        """Scores per example: 1 for two classes."""
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def top(self) -> bool:
+        """Is the difference to the best rival learned?"""
+        return self.count > 1 and self.settings.multiclass == "top-1"
+
+    @property
+    def features(self) -> int:
+        """Features that a table begins with, its place for the bias not counted."""
+        return max(1, self.columns - 1)
+
+    @property
+    def wide(self) -> int:
+        """Weights that one full covariance is of; 0 where there is none."""
+        full = self.settings.kernel == "none" and self.settings.covariance == "full"
+        return self.features * (self.count if self.top else 1) if full else 0
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    def init(self) -> State:
+        """The state before the first example, or where the model stands."""
+        count, settings = self.count, self.settings
+        state = State(
+            step=0,
+            done=False,
+            counts=np.zeros(self.classes, dtype=np.int64),
+            running=np.zeros(2),
+            tally=np.zeros(6),
+            trace=np.zeros((3, 0)),
+            score=np.zeros((0, count)),
+            variance=np.zeros((0, count)),
+            label=np.zeros(0, dtype=np.int64),
+        )
+        if settings.kernel != "none":
+            state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 1))) for _ in range(count)]
+        elif settings.covariance == "full":
+            state.mean = np.zeros((count, 0))
+            state.sigma = np.zeros((1 if self.top else count, 0, 0))
+        else:
+            state.table = np.zeros((0, 2, count))
+        if settings.scaling == "online":
+            state.sizes = np.zeros((0, 2))
+        if self.model is not None:
+            _take_over(state, self.model)
+        if settings.kernel == "none":
+            _grow(state, self, self.columns)
+        return state
+
+    def next_batch(self, state: State) -> Batch | None:
+        """What a state learns next, None at the end.  Raises DataError if what was read before is not what the state has learned."""
+        return self.source.block(state.step, b"" if state.proof is None else state.proof.tobytes())
+
+    def step(self, state: State) -> State:
+        """Learn one block."""
+        batch = self.next_batch(state)
+        if batch is None:
+            state.done = True
+            return state
+        return _learned(self, state, batch)
+
+    def done(self, state: State) -> bool:
+        """Whether all blocks are behind it, or the stream has ended."""
+        return state.done if self.source.steps is None else state.step >= self.source.steps
+
+    def memory(self) -> int:
+        """Bytes of the weights and variances it begins with."""
+        if self.wide:
+            return 8 * self.wide**2 * (1 if self.top else self.count)
+        return 16 * self.features * self.count
+
+    def progress(self, state: State) -> algorithm.Progress:
+        """How far it is, and the progressive error."""
+        seen, wrong = state.tally[:2].tolist()
+        return algorithm.Progress(state.step, self.source.steps, f"error {wrong / seen:.4f}" if seen else "")
+
+    def result(self, state: State) -> Classifier:
+        """The artifact of a finished run.  Raises DataError if only one class was seen."""
+        return _classifier(self, state, [str(k) for k in range(self.classes)] if self.labels is None else list(self.labels.names))
 
 
 def _take_over(state: State, model: Classifier) -> None:
@@ -152,43 +217,39 @@ def _with_bias_row(model: Classifier) -> Array:
     return wide
 
 
-def _grow(state: State, problem: Problem, width: int) -> None:
+def _grow(state: State, learner: Learner, width: int) -> None:
     """Room for features up to `width`, with mean 0 and variance 1."""
     if state.sizes is not None and len(state.sizes) < width:
         room = max(width, min(2 * len(state.sizes), width + (1 << 20)))
         state.sizes = np.pad(state.sizes, ((0, room - len(state.sizes)), (0, 0)))
     if state.table is not None and len(state.table) < width:
         room = max(width, min(2 * len(state.table), width + (1 << 20)))
-        wide = np.zeros((room, 2, problem.count))
+        wide = np.zeros((room, 2, learner.count))
         wide[:, 1] = 1.0
         wide[: len(state.table)] = state.table
         state.table = wide
     if state.mean is not None and state.mean.shape[1] < width:
         assert state.sigma is not None
         old = state.mean.shape[1]
-        groups = problem.count if problem.top else 1
+        groups = learner.count if learner.top else 1
         sigma = np.zeros((len(state.sigma), groups * width, groups * width))
         sigma[:, np.arange(groups * width), np.arange(groups * width)] = 1.0
-        state.sigma = widened(state.sigma, problem.count, old, width) if old else sigma
+        state.sigma = widened(state.sigma, learner.count, old, width) if old else sigma
         state.mean = np.pad(state.mean, ((0, 0), (0, width - old)))
 
 
-def step(problem: Problem, state: State) -> State:
-    """Learn one block."""
-    batch = next_batch(problem, state)
-    if batch is None:
-        state.done = True
-        return state
-    settings = problem.settings
+def _learned(learner: Learner, state: State, batch: Batch) -> State:
+    """The state with one batch more."""
+    settings = learner.settings
     block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
-    np.add(state.counts, np.bincount(block.label, minlength=problem.classes), out=state.counts)
+    np.add(state.counts, np.bincount(block.label, minlength=learner.classes), out=state.counts)
     if settings.label_noise:
-        block = replace(block, label=noisy(block.label, problem.classes, settings, batch.number))
+        block = replace(block, label=noisy(block.label, learner.classes, settings, batch.number))
     if state.sizes is not None:
-        _grow(state, problem, block.width)
+        _grow(state, learner, block.width)
         block = rescaled(block, state.sizes)
     with np.errstate(all="ignore"):  # what is no longer finite is told once, below
-        score, variance = learn(problem, state, block)
+        score, variance = learn(learner, state, block)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
         raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:
@@ -196,18 +257,13 @@ def step(problem: Problem, state: State) -> State:
         largest = settings.C or 0.25 * state.running[0] / max(state.running[1], 1e-300)
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
-        _judge(problem, state, score, block.label)
+        _judge(learner, state, score, block.label)
     state.score = np.concatenate([state.score, score])[-KEPT:]
     state.variance = np.concatenate([state.variance, variance])[-KEPT:]
     state.label = np.concatenate([state.label, block.label])[-KEPT:].astype(np.int64)
     state.proof = np.frombuffer(batch.proof, dtype=np.uint8).copy() if batch.proof else None
     state.step += 1
     return state
-
-
-def next_batch(problem: Problem, state: State) -> Batch | None:
-    """What a state learns next, None at the end.  Raises DataError if what was read before is not what the state has learned."""
-    return problem.source.block(state.step, b"" if state.proof is None else state.proof.tobytes())
 
 
 def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
@@ -218,31 +274,31 @@ def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
     return np.where(flipped, (label + shift) % classes, label).astype(np.int32)
 
 
-def learn(problem: Problem, state: State, block: Block) -> tuple[Array, Array]:
+def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     """The loops on one block; scores and variances (n, C) before each example was learned."""
-    rule, count = rule_of(problem.settings), problem.count
+    rule, count = rule_of(learner.settings), learner.count
     score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
     examples = (block.pointer, block.index, block.value, block.label.astype(np.int32), block.weight)
-    if problem.settings.kernel != "none":
+    if learner.settings.kernel != "none":
         width = max(block.width, *(machine.support.shape[1] for machine in state.machines))
         growing = [Growing(machine, width) for machine in state.machines]
-        found = learn_kernel(growing, block.dense(width), block.label, block.weight, rule, problem.settings, state.running, score, variance)
+        found = learn_kernel(growing, block.dense(width), block.label, block.weight, rule, learner.settings, state.running, score, variance)
         state.tally[3:5] += found
         state.machines = [machine.machine() for machine in growing]
         return score, variance
-    _grow(state, problem, block.width)
+    _grow(state, learner, block.width)
     if state.table is None:
         assert state.mean is not None
         assert state.sigma is not None
         dense = block.dense(state.mean.shape[1])
         state.tally[3] += learn_full(
-            state.mean, state.sigma, dense, block.label, block.weight, rule, problem.top, state.running, score, variance
+            state.mean, state.sigma, dense, block.label, block.weight, rule, learner.top, state.running, score, variance
         )
     elif count == 1:
         state.tally[3] += fast.learn_binary(state.table, *examples, rule, state.running, score[:, 0], variance[:, 0])
         score[:, 0] *= np.where(block.label > 0, 1.0, -1.0)  # from margins to scores
     else:
-        state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, problem.top, state.running, score, variance)
+        state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, learner.top, state.running, score, variance)
     return score, variance
 
 
@@ -256,7 +312,7 @@ def true_margins(score: Array, label: Array) -> Array:
     return np.asarray(own - others.max(axis=1))
 
 
-def _judge(problem: Problem, state: State, score: Array, label: Array) -> None:
+def _judge(learner: Learner, state: State, score: Array, label: Array) -> None:
     """Count mistakes and loss; a point of the trace at each power of two."""
     margin = true_margins(score, label)
     wrong, loss = margin <= 0.0, 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
@@ -270,20 +326,19 @@ def _judge(problem: Problem, state: State, score: Array, label: Array) -> None:
     state.tally[:3] = seen + len(margin), state.tally[1] + wrong.sum(), sums[-1]
 
 
-def classifier(problem: Problem, state: State, names: list[str], *, skipped: int = 0) -> Classifier:
-    """The artifact of a finished run.  Raises DataError if only one class was seen."""
+def _classifier(learner: Learner, state: State, names: list[str]) -> Classifier:
     if (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
         raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")
     seen, wrong, loss, updates, refused = state.tally[:5].tolist()
-    running = Running(int(state.running[0]), float(state.running[1]), int(seen), int(wrong), loss, int(updates), int(refused), skipped)
+    running = Running(int(state.running[0]), float(state.running[1]), int(seen), int(wrong), loss, int(updates), int(refused))
     base = Classifier(
         classes=names,
-        settings=problem.settings,
+        settings=learner.settings,
         running=running,
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
         machines=state.machines,
     )
-    first = 0 if problem.settings.bias else 1
+    first = 0 if learner.settings.bias else 1
     if state.sizes is not None:
         base = _with_sizes(base, state, first)
     if len(state.label):
@@ -291,7 +346,7 @@ def classifier(problem: Problem, state: State, names: list[str], *, skipped: int
     if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma) if weights is not None):
         raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
     if state.table is not None:
-        used = max(_used(state.table), min(problem.columns, len(state.table)))
+        used = max(_used(state.table), min(learner.columns, len(state.table)))
         weights = state.table[first:used]
         base = (
             base

@@ -32,6 +32,11 @@ class Replay:
         self.source, self.where = source, where
         self._kept: list[Batch] = []
 
+    @property
+    def steps(self) -> int | None:
+        """Blocks in all."""
+        return self.source.steps
+
     def first(self, rows: int) -> list[Batch]:
         """As many of the first batches as hold so many examples of the first pass, or all of it."""
         while sum(batch.block.rows for batch in self._kept) < rows:
@@ -122,17 +127,19 @@ def _first(block: Block, rows: int) -> Block:
 def _run(settings: Settings, block: Block, classes: int) -> _Judged:
     """Learn a block from nothing: share of mistakes and mean loss of examples judged before they are learned."""
     alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False, bias=False)
-    problem = learner.Problem(alone, Replay(_Nothing()), classes, block.width)
+    one = learner.Learner(alone, Nothing(), classes, block.width)
     with np.errstate(all="ignore"):
-        score, _ = learner.learn(problem, learner.init(problem), block)
+        score, _ = learner.learn(one, one.init(), block)
         margin = learner.true_margins(score, block.label)
         loss = float(np.mean(0.5 * np.maximum(0.0, 1.0 - margin) ** 2))
     error = float(np.mean(~(margin > 0.0)))
     return _Judged(error, loss if np.isfinite(loss) else float(np.finfo(float).max), block.rows)
 
 
-class _Nothing:
+class Nothing:
     """A source without examples."""
+
+    steps = 0
 
     def block(self, step: int, proof: bytes = b"") -> Batch | None:
         """None."""

@@ -73,6 +73,8 @@ class Memory:
 class Text:
     """Blocks of text, which `open` yields anew for each pass, piece by piece; `proof` is of what has been read of the pass so far."""
 
+    steps: int | None = None  # nobody knows how many
+
     def __init__(
         self,
         open: Callable[[], Iterable[bytes | memoryview]],

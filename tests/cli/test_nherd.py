@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from herdcli.artifacts import load, save
-from herdcli.cli.nherd_train import examples
+from herdcli.cli.frame import examples
 
 WIDE = "stdin: a table up to index 2000000000 would take 32 GB, more than the 1 GB allowed"
 

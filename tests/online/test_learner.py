@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from herdcli import fast, iterate
+from herdcli import algorithm, fast
 from herdcli.errors import DataError
 from herdcli.online import learner
 from herdcli.online.model import Classifier, Settings
@@ -35,15 +36,13 @@ def blobs(classes: int = 2, count: int = 300, width: int = 8, seed: int = 0) -> 
     return random.standard_normal((classes, width))[y] + 0.7 * random.standard_normal((count, width)), y
 
 
-def problem(settings: Settings, X: np.ndarray, y: np.ndarray, rows: int = 64) -> learner.Problem:
+def task(settings: Settings, X: np.ndarray, y: np.ndarray, model: Classifier | None = None, rows: int = 64) -> learner.Learner:
     source = Memory(X, y, passes=settings.passes, shuffle=settings.shuffle, seed=settings.seed, rows=rows)
-    return learner.Problem(settings, source, int(y.max()) + 1, X.shape[1] + 1)
+    return learner.Learner(settings, source, int(y.max()) + 1, X.shape[1] + 1, model=model)
 
 
 def fit(settings: Settings, X: np.ndarray, y: np.ndarray, model: Classifier | None = None, rows: int = 64) -> Classifier:
-    task = problem(settings, X, y, rows)
-    state = iterate.run(lambda now: learner.step(task, now), learner.init(task, model), steps=task.source.steps)
-    return learner.classifier(task, state, [str(label) for label in range(task.classes)])
+    return algorithm.solve(task(settings, X, y, model, rows))
 
 
 def same(a: Classifier, b: Classifier) -> bool:
@@ -130,15 +129,17 @@ def test_resumed_equals_uninterrupted(settings, tmp_path):
     from herdcli.artifacts import load_checkpoint, save_checkpoint
 
     X, y = blobs(classes=3)
-    task, names = problem(settings, X, y), ["0", "1", "2"]
-    state = learner.init(task)
-    for k in range(task.source.steps):
+    run = task(settings, X, y)
+    assert run.progress(run.init()).bound == settings.passes * run.source.per_pass
+    state = run.init()
+    for k in range(run.source.steps):
         if k == 3:
             save_checkpoint(str(tmp_path / "c.h5"), state, "digest")
-            state = load_checkpoint(str(tmp_path / "c.h5"), learner.State, "digest")
-            task = problem(settings, X, y)
-        state = learner.step(task, state)
-    assert same(learner.classifier(task, state, names), fit(settings, X, y))
+            state = load_checkpoint(str(tmp_path / "c.h5"), run.state, "digest")
+            run = task(settings, X, y)
+        state = run.step(state)
+    assert run.progress(state).figure == f"error {state.tally[1] / state.tally[0]:.4f}"
+    assert same(run.result(state), fit(settings, X, y))
 
 
 @pytest.mark.parametrize("settings", [replace(case, passes=1, shuffle=False, label_noise=0.0) for case in CASES], ids=str)
@@ -150,9 +151,9 @@ def test_a_continued_model_is_the_model_of_the_whole_stream(settings):
 
 def test_kernel_form_of_a_linear_kernel_is_the_primal_full_form():
     X, y = blobs(count=120)
-    for algorithm in ("nherd", "arow", "cw"):
-        full = fit(Settings(algorithm=algorithm, covariance="full", C=0.4, passes=2), X, y)
-        dual = fit(Settings(algorithm=algorithm, kernel="linear", C=0.4, passes=2), X, y)
+    for name in ("nherd", "arow", "cw"):
+        full = fit(Settings(algorithm=name, covariance="full", C=0.4, passes=2), X, y)
+        dual = fit(Settings(algorithm=name, kernel="linear", C=0.4, passes=2), X, y)
         block = Memory(X, y).block(0).block
         for ours, theirs in zip(scorer(dual)(block), scorer(full)(block), strict=True):
             assert np.allclose(ours, theirs, rtol=1e-6, atol=1e-8)
@@ -223,9 +224,9 @@ def test_covariance_stays_positive_definite_where_C_is_far_too_large():
 
 def test_one_class_is_refused():
     X, y = blobs()
-    task = learner.Problem(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2)
+    run = learner.Learner(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2, labels=SimpleNamespace(names=["no", "yes"]))
     with pytest.raises(DataError, match="every example has label no; a classifier needs at least two classes"):
-        learner.classifier(task, learner.step(task, learner.init(task)), ["no", "yes"])
+        algorithm.solve(run)
 
 
 def test_always_update_shrinks_on_every_example():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame import examples
 from herdcli.cli.frame.columns import by_name
-from herdcli.cli.nherd_train import examples
 from herdcli.errors import DataError
 from herdcli.online.blocks import Block, from_rows
 from herdcli.online.labels import Labels

@@ -95,7 +95,8 @@ def command(session: Session, request: Request) -> None:
     Any number of threads gives the same bytes.
     """
     from herdcli.cli.em import fits, inputs
+    from herdcli.cli.frame import outputs
 
     request.warn_of_ignored(session)
-    session.check_output(fits.KINDS[request.model])
+    outputs.check(session, fits.KINDS[request.model])
     fits.run(session, inputs.read(session, request), request)

@@ -3,10 +3,10 @@
     @click.command("fit-rbm")
     @input_argument
     @click.option("--hidden", ...)
-    @stage(seed_option, threads_option)
-    def command(session: Session, source: str, hidden: int, seed: int) -> None: ...
+    @stage(Request, seed_option, threads_option)
+    def command(session: Session, request: Request) -> None: ...
 
-`stage` adds output, verbosity and memory options to every command and replaces them by `session`.
+`stage` adds output, verbosity and memory options to every command and makes a session of them, and the request of its own.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from herdcli.cli.frame.console import Console
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from herdcli.cli.frame.session import Session
+
+    R = TypeVar("R", bound=DataclassInstance)
+else:
+    R = TypeVar("R")
 
 Command = Callable[..., Any]  # what click decorates
 Decorator = Callable[[Command], Command]
@@ -211,36 +217,33 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _make_session(ctx: click.Context, options: dict[str, Any]) -> Session:
+def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
+    """The session and the request of typed options."""
     from herdcli.cli.frame.session import Session
 
     command = ctx.info_name or ""
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     options.pop("debug")
-    given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
-    return Session(
-        command=command,
-        console=Console(command, -1 if quiet else int(verbose)),
-        parameters={
-            param.name: ctx.params[param.name]
-            for param in ctx.command.params
-            if isinstance(param, click.Option) and param.name in ctx.params
-        },
-        given=given,
-        output=options.pop("output", "-"),
-        clobber=not options.pop("no_clobber", False),
-        threads=options.pop("threads", None) or default_threads(),
-        max_memory=options.pop("max_memory"),
-        checkpoint=options.pop("checkpoint", None),
-        every=options.pop("every", None),
-        resume=options.pop("resume", False),
-        dry_run=options.pop("dry_run", False),
-        lock=options.pop("lock", None),
-        shard=options.pop("shard", None),
-    )
+    common = {
+        "output": options.pop("output", "-"),
+        "clobber": not options.pop("no_clobber", False),
+        "threads": options.pop("threads", None) or default_threads(),
+        "max_memory": options.pop("max_memory"),
+        "checkpoint": options.pop("checkpoint", None),
+        "every": options.pop("every", None),
+        "resume": options.pop("resume", False),
+        "dry_run": options.pop("dry_run", False),
+        "lock": options.pop("lock", None),
+        "shard": options.pop("shard", None),
+    }
+    asked = kind(**options)
+    if hasattr(asked, "resolved"):
+        asked = asked.resolved(frozenset(given))
+    return Session(command=command, console=Console(command, -1 if quiet else int(verbose)), request=asked, given=given, **common), asked
 
 
-def stage(request: type[Any] | Decorator | None = None, *groups: Decorator) -> Decorator:
+def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     """Add option groups and the common options to a command, which then gets a `Session` and its request.
 
     request  the frozen dataclass whose fields are the command's own options; `resolved`, where it has one, fills in what depends on
@@ -250,20 +253,12 @@ def stage(request: type[Any] | Decorator | None = None, *groups: Decorator) -> D
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapped(**options: Any) -> Any:
-            ctx = click.get_current_context()
-            session = _make_session(ctx, options)
+            session, asked = _make_session(click.get_current_context(), request, options)
             with session:
-                if not isinstance(request, type):
-                    return function(session, **options)
-                asked = request(**options)
-                if hasattr(asked, "resolved"):
-                    asked = asked.resolved(frozenset(session.given))
-                session.request = asked
                 return function(session, asked)
 
         command: Callable[..., Any] = wrapped
-        own = groups if request is None or isinstance(request, type) else (request, *groups)
-        for group in (common_options, *reversed(own)):
+        for group in (common_options, *reversed(groups)):
             command = group(command)
         return command
 

@@ -9,16 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from herdcli import artifacts, iterate
-from herdcli.algorithm import Algorithm, Progress
+from herdcli.algorithm import Algorithm
 from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
-from herdcli.cli.frame import outputs
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
 from herdcli.errors import BadUsage, DataError, Interrupted
@@ -31,17 +30,16 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
-MANY = 1 << 40  # steps: a stream of unknown length
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
 @dataclass
 class Session:
-    """What every command shares.  `parameters` are the options that can change the result; `given` those the user typed."""
+    """What every command shares.  `given` are the options that the user typed; `request` what was asked, whose record is the stage's."""
 
     command: str
     console: Console
-    parameters: dict[str, Any]
+    request: DataclassInstance
     given: set[str]
     output: str
     clobber: bool
@@ -54,7 +52,6 @@ class Session:
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
     shard: Place | None = None
-    request: DataclassInstance | None = None  # what was asked; its record is the stage's
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
@@ -99,10 +96,6 @@ class Session:
         """Which units of work are this run's: all without --shard."""
         return self.shard or Place()
 
-    def check_output(self, kind: str, format: str | None = None) -> None:
-        """Refuse an output that cannot be made, before any work is done."""
-        outputs.check(self, kind, format)
-
     def require_memory(self, size: int, what: str) -> None:
         """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
         limit = self.max_memory or memory.default_limit()
@@ -144,12 +137,7 @@ class Session:
 
     def record(self) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters, input digests."""
-        parameters = self.parameters if self.request is None else recorded(self.request)
-        return provenance.record(self.command, parameters, self.inputs)
-
-    def save(self, value: Any, summary: str, *, history: outputs.History = None, format: str | None = None) -> None:
-        """Write the one artifact, say so in the closing line, and drop the checkpoint."""
-        outputs.artifact(self, value, summary, history=history, format=format)
+        return provenance.record(self.command, recorded(self.request), self.inputs)
 
     def forget_checkpoint(self) -> None:
         """The run has succeeded: its checkpoint goes away."""
@@ -207,19 +195,6 @@ class Session:
             ended(state)
         return algorithm.result(state)
 
-    def iterate(
-        self,
-        step: Callable[[S], S],
-        init: Callable[[], S],
-        *,
-        steps: int,
-        label: str,
-        until: Callable[[S], bool] | None = None,
-        after: Callable[[S], tuple[float, int]] | None = None,
-    ) -> S:
-        """Run a step and a start that are no algorithm yet."""
-        return self.run(_Steps(step, init, steps, until), label=label, after=after)
-
     def _resumed(self, algorithm: Algorithm[S, R], digest: str) -> S | None:
         """The state of the checkpoint, where there is one to go on from."""
         if not (self.checkpoint and self.resume):
@@ -265,35 +240,3 @@ def _fitting(step: Callable[[S], S], resumed: S, path: str) -> Callable[[S], S]:
             ) from error
 
     return guarded
-
-
-@dataclass(frozen=True)
-class _Steps(Generic[S]):
-    """An algorithm of a step and a start."""
-
-    _step: Callable[[S], S]
-    _init: Callable[[], S]
-    _steps: int
-    _until: Callable[[S], bool] | None
-
-    @property
-    def state(self) -> type[S]:
-        return type(self._init())
-
-    def init(self) -> S:
-        return self._init()
-
-    def step(self, state: S) -> S:
-        return self._step(state)
-
-    def done(self, state: S) -> bool:
-        return state.step >= self._steps or (self._until is not None and self._until(state))
-
-    def memory(self) -> int:
-        return 0
-
-    def progress(self, state: S) -> Progress:
-        return Progress(state.step, None if self._steps >= MANY else self._steps)
-
-    def result(self, state: S) -> S:
-        return state

@@ -58,17 +58,19 @@ def close(session: Session, made: Shard, what: str, finish: Finish, history: His
     if session.shard is None:
         finish(session, made, history, options)
         return
+    from herdcli.cli.frame import outputs
+
     mine = len(made.place.of(made.units))
-    session.save(made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
+    outputs.artifact(session, made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
 
 
 def merge(session: Session, shards: Sequence[Artifact]) -> None:
     """Save what the units of all shards make, as the run without --shard would have."""
+    from herdcli.cli.frame import outputs
+
     first = shards[0]
     for other in shards[1:]:
         _require_same_run(first, other)
-    from herdcli.cli.frame.outputs import Restored
-
     by_index: dict[int, Artifact] = {}
     for shard in shards:
         place = shard.value.place
@@ -83,7 +85,7 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
     kind = KINDS[first.kind]
     finish: Finish = named(str(kind.finish))
     parameters = _record(first)["parameters"]
-    finish(session, whole, Restored(first), revived(named(kind.request), parameters) if kind.request else parameters)
+    finish(session, whole, outputs.Restored(first), revived(named(kind.request), parameters) if kind.request else parameters)
 
 
 def _missing(missing: list[int], count: int) -> NoReturn:

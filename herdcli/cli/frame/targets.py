@@ -43,7 +43,6 @@ def closed_target(session: Session, text: str, dimension: int) -> Target:
         return preparation.gaussian(*numbers, dimension)
     if name not in OF_FILES or not rest:
         raise BadUsage(f"--target '{text}' is no target", hint=f"targets: {FORMS}")
-    session.parameters["target"] = recorded_target(text)
     return preparation.from_table(name, *table(session, rest, "target"))
 
 

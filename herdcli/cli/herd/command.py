@@ -94,10 +94,11 @@ def command(session: Session, request: Request) -> None:
     and 2 are scored by every class, for eval.  Arithmetic is exact: any number of threads, the compiled
     and the NumPy loops give the same bytes.
     """
+    from herdcli.cli.frame import outputs
     from herdcli.cli.herd import inputs, runs
 
     request.warn_of_ignored(session)
-    session.check_output("herding")
+    outputs.check(session, "herding")
     read = inputs.read(session, request)
     if read.problem.count == 1 and not request.per_class:
         shards.refuse(session, "--per-class herds one run per label")

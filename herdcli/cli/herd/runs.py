@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import shards
+from herdcli.cli.frame import outputs, shards
 from herdcli.errors import NotConverged
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def finish(session: Session, whole: HerdingShard, history: History, request: Req
 
     value = joined(whole.parts, "C")
     runs = f"{value.count} runs × " if value.count > 1 else ""
-    session.save(value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history)
+    outputs.artifact(
+        session, value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history
+    )
     _warn_of_growth(session, value, request.on_nonconvergence)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from herdcli.cli.frame.options import checkpoint_options, input_argument, output_options, seed_option, stage
+from herdcli.cli.nherd_train.request import Request
 
 if TYPE_CHECKING:
+    from herdcli.cli.frame.options import Decorator
     from herdcli.cli.frame.session import Session
 
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -31,7 +32,7 @@ def _c(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
 ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
 
 
-def _choice(name: str, values: list[str], help: str) -> Callable[[Any], Any]:
+def _choice(name: str, values: list[str], help: str) -> Decorator:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
@@ -102,8 +103,8 @@ def _choice(name: str, values: list[str], help: str) -> Callable[[Any], Any]:
 )
 @click.option("--continue", "model", metavar="MODEL", default=None, help="Go on with this classifier where it stands.")
 @click.option("--verify", is_flag=True, help="Minimise the objective numerically, print how far the closed forms are, and stop.")
-@stage(seed_option, checkpoint_options, output_options)
-def command(session: Session, source: str, **options: Any) -> None:
+@stage(Request, seed_option, checkpoint_options, output_options)
+def command(session: Session, request: Request) -> None:
     """Learn a classifier in one pass or more over a stream of examples.
 
     \b
@@ -115,9 +116,9 @@ def command(session: Session, source: str, **options: Any) -> None:
     (HDF5, Parquet, CSV, NPZ), of which the rows of split 0 are learned.  Every example is judged
     before it is learned; the running error is told at powers of two.
     """
-    from herdcli.cli.nherd_train import learning as training
+    from herdcli.cli.nherd_train import runs
 
-    if options.pop("verify"):
-        training.verify(session, options["seed"])
-        return
-    training.train(session, source, options)
+    if request.verify:
+        runs.verify(request.seed)
+    else:
+        runs.run(session, request)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import output_options, stage
+from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd merge`; names and meanings are those of its --help."""
+
+    models: tuple[str, ...] = unrecorded()
+    rule: str
+    data: str | None
 
 
 @click.command("merge")
@@ -27,8 +38,8 @@ if TYPE_CHECKING:
     "mean: plain means.",
 )
 @click.option("--data", metavar="FILE", default=None, help="Labelled examples to calibrate a classifier's confidence on.")
-@stage(output_options)
-def command(session: Session, models: tuple[str, ...], rule: str, data: str | None) -> None:
+@stage(Request, output_options)
+def command(session: Session, request: Request) -> None:
     """Join the shards of one run, or make one classifier of several that learned from different parts of a stream.
 
     \b
@@ -48,7 +59,7 @@ def command(session: Session, models: tuple[str, ...], rule: str, data: str | No
     from herdcli.artifacts.streams import check_destination
 
     check_destination(session.output, clobber=session.clobber)
-    found = [_loaded(session, path, f"model {n + 1}") for n, path in enumerate(models)]
+    found = [_loaded(session, path, f"model {n + 1}") for n, path in enumerate(request.models)]
     classifiers = [artifact for artifact in found if artifact.kind == "classifier"]
     if not classifiers:
         for option in ("rule", "data"):
@@ -60,7 +71,7 @@ def command(session: Session, models: tuple[str, ...], rule: str, data: str | No
             raise DataError(
                 f"is {other.value.place.name}, {classifiers[0].name} is a classifier", where=other.name, hint="merge them apart"
             )
-    _classifiers(session, found, rule, data)
+    _classifiers(session, found, request)
 
 
 def _loaded(session: Session, path: str, role: str) -> Artifact:
@@ -70,16 +81,17 @@ def _loaded(session: Session, path: str, role: str) -> Artifact:
     return found
 
 
-def _classifiers(session: Session, found: list[Artifact], rule: str, data: str | None) -> None:
+def _classifiers(session: Session, found: list[Artifact], request: Request) -> None:
     from dataclasses import replace
 
     from herdcli.cli.eval.classifiers import rescored
+    from herdcli.cli.frame import outputs
     from herdcli.online import merge, predict
 
     if len(found) < 2:
         raise BadUsage("merging takes two models or more")
-    session.check_output("classifier")
-    made = merge.merge([artifact.value for artifact in found], rule)
-    if data is not None:
-        made = predict.calibrated_on(rescored(session, replace(found[0], value=made), data).value)
-    session.save(made, f"{len(found)} models, {made.running.examples} examples", history=None)
+    outputs.check(session, "classifier")
+    made = merge.merge([artifact.value for artifact in found], request.rule)
+    if request.data is not None:
+        made = predict.calibrated_on(rescored(session, replace(found[0], value=made), request.data).value)
+    outputs.artifact(session, made, f"{len(found)} models, {made.running.examples} examples")

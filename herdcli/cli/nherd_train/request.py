@@ -1,0 +1,151 @@
+"""What a user asks of `herd nherd-train`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from herdcli.cli.frame.request import settings, unrecorded
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.online.model import Classifier, Settings
+
+WITHOUT_C = ("pa", "perceptron", "cw")
+TAKEN_FROM_MODEL = (
+    "algorithm covariance form loss C confidence multiclass normalize scaling bias "
+    "always_update kernel width degree budget bits zero_based classes"
+)
+VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of `herd nherd-train`; names and meanings are those of its --help."""
+
+    source: str = unrecorded()
+    input_format: str | None = unrecorded()
+    algorithm: str
+    covariance: str
+    form: str
+    loss: str
+    C: float | Literal["auto", "running"]
+    confidence: float
+    multiclass: str
+    passes: int
+    shuffle: bool
+    normalize: str | None
+    scaling: str | None
+    bias: bool | None
+    always_update: bool
+    label_noise: float
+    kernel: str
+    width: float
+    degree: int
+    budget: int | None
+    bits: int | None
+    inverse_map: bool
+    zero_based: bool
+    skip_bad: int
+    classes: str | None
+    max_classes: int
+    only: str | None
+    positive: str | None
+    split: str | None
+    label: str | None
+    model: str | None
+    verify: bool
+    seed: int
+
+    @property
+    def first_algorithm(self) -> str:
+        """The algorithm that is learned by, as long as no race has chosen another."""
+        return "nherd" if self.algorithm == "auto" else self.algorithm
+
+    @property
+    def linear(self) -> bool:
+        """Whether weights of features are learned, and not functions of a kernel."""
+        return self.kernel == "none"
+
+    @property
+    def racers(self) -> tuple[str, ...]:
+        """The algorithms that race for the best C; none where C is given, or has no meaning, or the model decides."""
+        if self.model or self.C != "auto" or not self.linear or self.algorithm in WITHOUT_C:
+            return ()
+        return ("nherd", "arow") if self.algorithm == "auto" else (self.algorithm,)
+
+    def declared(self, model: Classifier | None) -> list[str] | None:
+        """The names of all classes there can be, where they are known beforehand."""
+        if model is not None:
+            return model.classes
+        return self.classes.split(",") if self.classes else None
+
+    def bits_for(self, text: str, model: Classifier | None) -> int:
+        """Features of text are hashed into 2^bits columns; 0: they are not."""
+        return model.bits if model is not None else self.bits or (VW_BITS if text == "vw" else 0)
+
+    def settings(self) -> Settings:
+        """The settings of a new classifier."""
+        from herdcli.online.model import Settings
+
+        in_kernel = {} if self.linear else {"covariance": "full", "multiclass": "one-vs-rest"}
+        return settings(
+            Settings,
+            self,
+            **in_kernel,
+            algorithm=self.first_algorithm,
+            normalize=self.normalize == "l2",
+            C=0.0 if isinstance(self.C, str) else self.C,
+            bias=self.linear if self.bias is None else self.bias,
+            scaling=self.scaling or ("online" if self.linear else "none"),
+        )
+
+    def continued(self, model: Classifier) -> Settings:
+        """The settings of the model that is gone on with, and of this run what no model decides.  Raises DataError for other --bits."""
+        if self.bits not in (None, model.bits):
+            raise DataError(f"hashes into 2^{model.bits} columns, --bits asks for 2^{self.bits}", where=self.model)
+        return replace(model.settings, passes=self.passes, shuffle=self.shuffle, label_noise=self.label_noise, seed=self.seed)
+
+    def refuse(self, session: Session) -> None:
+        """Raise BadUsage for options that contradict each other."""
+        from herdcli.online.model import BY_CONFIDENCE
+
+        if self.form == "exact" and self.algorithm in BY_CONFIDENCE:
+            raise BadUsage(
+                f"--form exact has no closed form with --algorithm {self.algorithm}", hint="its diagonal forms are project and drop"
+            )
+        if not self.linear and self.covariance == "diagonal" and "covariance" in session.given:
+            raise BadUsage("--kernel needs the full form", hint="drop --covariance diagonal")
+        if not self.linear and self.multiclass == "top-1" and "multiclass" in session.given:
+            raise BadUsage("--kernel learns each class against the rest", hint="drop --multiclass top-1")
+
+    def warn_of_decided(self, session: Session) -> None:
+        """Warnings for options that the model decides."""
+        for name in TAKEN_FROM_MODEL.split():
+            session.ignored(name, "with --continue: the model decides")
+
+    def warn_of_ignored(self, session: Session) -> None:
+        """Warnings for options that do nothing here."""
+        from herdcli.online.model import BY_CONFIDENCE, FIRST_ORDER, WITH_LOSS
+
+        algorithm = self.first_algorithm
+        why = f"with --algorithm {algorithm}"
+        if algorithm not in WITH_LOSS:
+            session.ignored("loss", why)
+        if algorithm not in WITH_LOSS | {"sop"}:
+            session.ignored("always_update", why)
+        if algorithm not in BY_CONFIDENCE:
+            session.ignored("confidence", why)
+        if algorithm in WITHOUT_C:
+            session.ignored("C", why)
+        if algorithm in FIRST_ORDER:
+            session.ignored("form", f"{why}, which has no covariance")
+        elif self.covariance == "full" or not self.linear:
+            session.ignored("form", "with a full covariance")
+        if self.linear:
+            session.ignored("budget", "without --kernel")
+        if self.kernel != "gaussian":
+            session.ignored("width", "without --kernel gaussian")
+        if self.kernel != "polynomial":
+            session.ignored("degree", "without --kernel polynomial")

@@ -1,0 +1,291 @@
+"""The run of `herd nherd-train`: examples in, classifier out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+import numpy as np
+
+from herdcli.cli.frame import examples, outputs
+from herdcli.cli.frame.columns import by_name
+from herdcli.cli.frame.console import Console, write_stdout
+from herdcli.cli.frame.examples import Examples, Rows
+from herdcli.cli.frame.session import TRIAL_SECONDS
+from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
+from herdcli.online import predict, race
+from herdcli.online.blocks import Block, from_rows
+from herdcli.online.labels import Labels
+from herdcli.online.learner import Batch, Learner, Source, State
+from herdcli.online.model import Classifier, Holdout, Race, Settings
+from herdcli.online.parse import Reader
+from herdcli.online.source import AFRESH, DENSE_ROWS, Memory, Text, gathered
+from herdcli.splits import TEST, VALID
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.schema import Array
+
+STRAINED = 30.0
+TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
+
+
+def verify(seed: int) -> None:
+    """Print how far the closed forms are from numerical minimisers; NegativeResult if too far."""
+    from herdcli.evaluation.table import aligned
+    from herdcli.online import verify as check
+
+    rows = check.check(20, 5, seed)
+    write_stdout(aligned(rows))
+    worst = max(float(row[gap] or 0.0) for row in rows for gap in ("mean_gap", "covariance_gap"))
+    if not worst <= check.TOLERANCE:
+        raise NegativeResult(f"a closed form is {worst:.2g} from the minimiser, more than {check.TOLERANCE:g}")
+
+
+def run(session: Session, request: Request) -> None:
+    """Learn, and save a `classifier`."""
+    outputs.check(session, "classifier")
+    model: Classifier | None = session.load(request.model, "model", kinds={"classifier"}).value if request.model else None
+    settings = _settings(session, request, model)
+    form, label = request.input_format, request.label
+    with examples.opened(session, request.source, role="data", passes=settings.passes, input_format=form, label=label) as given:
+        try:
+            made = _learn(session, given, settings, request, model)
+        except DataError as error:
+            error.where = error.where or given.name
+            raise
+    skipped = f", {made.running.skipped} lines skipped" if made.running.skipped else ""
+    if made.running.refused:
+        session.console.warn(f"the budget of {settings.budget} support vectors refused {made.running.refused} updates")
+    judged = f", progressive error {made.running.wrong / made.running.seen:.4g}" if made.running.seen else ""
+    summary = f"{made.running.examples} examples, {made.running.updates} updates{judged}{skipped}"
+    outputs.artifact(session, made, summary, history=given.data)
+
+
+def _settings(session: Session, request: Request, model: Classifier | None) -> Settings:
+    """Settings of the options, or of the model that is continued, with warnings for options that do nothing."""
+    if model is not None:
+        settings = request.continued(model)
+        request.warn_of_decided(session)
+        return settings
+    request.refuse(session)
+    request.warn_of_ignored(session)
+    return request.settings()
+
+
+def _learn(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
+    """The classifier of a data set or of text."""
+    if given.data is not None:
+        return _from_rows(session, _rows(session, given.data, request, model), settings, request, model, given.name)
+    for name in ("only", "positive", "split", "label"):
+        session.ignored(name, "with text, which is learned as it arrives")
+    made = _from_text(session, given, settings, request, model)
+    given.finish()
+    return made
+
+
+def _rows(session: Session, data: Artifact, request: Request, model: Classifier | None) -> Rows:
+    """The task that a data set makes, with columns and classes in the order of the model that is gone on with."""
+    if model is not None and not model.bits and not model.text:
+        data = by_name(session, data, model.feature_names, model.features)
+    return examples.classification(
+        data,
+        split=request.split,
+        seed=request.seed,
+        only=request.only,
+        positive=request.positive,
+        classes=request.classes if model is None else ",".join(model.classes),
+        max_classes=request.max_classes,
+    )
+
+
+def _from_rows(session: Session, rows: Rows, settings: Settings, request: Request, model: Classifier | None, name: str) -> Classifier:
+    for option in ("bits", "zero_based", "skip_bad", "inverse_map"):
+        session.ignored(option, "with a data set")
+    columns = rows.X.shape[1]
+    if model is not None and (model.bits or model.features != columns):
+        had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
+        raise DataError(f"/X has {columns} columns, the model {had}", where=name)
+    train = rows.split == 0
+    if not train.any():
+        raise DataError("no row is in the training part", where=name, hint="--split .8,.1,.1 draws parts anew")
+    if not settings.shuffle and _class_by_class(rows.y[train]):
+        session.console.warn("the rows come class by class, which spoils learning in their order: --shuffle mixes them")
+    source = Memory(
+        rows.X[train],
+        rows.y[train],
+        weight=None if rows.weight is None else rows.weight[train],
+        passes=settings.passes,
+        shuffle=settings.shuffle,
+        seed=settings.seed,
+        rows=min(TRIAL_ROWS, _block_rows(settings)) if session.dry_run else _block_rows(settings),
+    )
+    learner = Told(settings, source, len(rows.names), columns + 1, rows, model, console=session.console)
+    _require_memory(session, learner)
+    learner, table = _raced(session, learner, request.racers)
+    made = session.run(learner, label="learning")
+    names = (model and model.feature_names) or rows.feature_names
+    return _with_holdout(replace(made, feature_names=names, race=table), rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Learner):
+    """A learner that says its figures at powers of two."""
+
+    console: Console
+
+    def step(self, state: State) -> State:
+        """Learn one block, and say what it has come to."""
+        begin, told = state.running[0], state.trace.shape[1]
+        state = super().step(state)
+        if begin == 0 and state.tally[5] > STRAINED and self.settings.algorithm == "nherd":
+            strain = f"C·x'Σx reaches {state.tally[5]:.3g} on the first examples"
+            self.console.warn(f"{strain}: variances collapse at once; use --C auto, --scale online or --normalize l2")
+        for seen, error, loss in state.trace[:, told:].T.tolist():
+            self.console.note(f"{int(seen):>10} examples: error {error:.4f}, loss {loss:.4f}")
+        return state
+
+
+def _raced(session: Session, learner: Told, racers: tuple[str, ...], name: str = "") -> tuple[Told, Race | None]:
+    """The learner with the algorithm and C that a race over its first examples chose, if there is to be one."""
+    if not racers:
+        return learner, None
+    replay = race.Replay(learner.source, name)
+    settings, table = race.race(learner.settings, replay.first(race.EXAMPLES), learner.classes, racers)
+    first, *others = race.told(settings, table)
+    session.console.note(first)
+    for line in others:
+        session.console.detail(line)
+    return replace(learner, settings=settings, source=replay), table
+
+
+def _class_by_class(y: Array) -> bool:
+    """Do the labels change far less often than they would in a mixed order?"""
+    changes = np.count_nonzero(np.diff(y))
+    return bool(changes * 10 < len(y) * (1 - np.sum((np.bincount(y) / len(y)) ** 2)))
+
+
+def _block_rows(settings: Settings) -> int:
+    return DENSE_ROWS if settings.kernel != "none" or settings.covariance == "full" else 10_000
+
+
+def _require_memory(session: Session, learner: Learner) -> None:
+    """Refuse a learner whose weights would not fit, before anything is raced on."""
+    what = f"a full covariance of {learner.wide} weights" if learner.wide else f"a table of {learner.features} features"
+    session.require_memory(learner.memory(), what)
+
+
+def _from_text(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
+    reader = _reader(given, request, model)
+    labels = Labels(request.declared(model), request.max_classes)
+    source, classes = _source(session, given, reader, labels, settings)
+    columns = (1 << reader.bits) + 1 if reader.bits else 1
+    learner = Told(settings, _Bounded(session, source, classes), classes, columns, labels, model, console=session.console)
+    _require_memory(session, learner)
+    learner, table = _raced(session, learner, request.racers, given.name)
+    if session.dry_run and source.steps is None:
+        _print_plan(learner, given)
+
+    def require_end(state: State) -> None:
+        if learner.next_batch(state) is not None:  # a finished run that was resumed has read nothing: this reads all
+            raise DataError("goes on where the checkpoint's run had ended", where=given.name, hint=AFRESH)
+
+    made = session.run(learner, label="learning", ended=require_end)
+    running = replace(made.running, skipped=reader.skipped)
+    made = replace(made, running=running, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
+    if reader.names is not None:
+        order = sorted(reader.names)
+        index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)
+        made = replace(made, hash_index=index, hash_names=[reader.names[slot] for slot in order])
+    return predict.calibrated(made)
+
+
+def _source(session: Session, given: Examples, reader: Reader, labels: Labels, settings: Settings) -> tuple[Source, int]:
+    """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
+    rows = _block_rows(settings)
+    if not settings.shuffle:
+        text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=given.proof)
+        if not labels.given:
+            text.keep_first()  # it shows the classes
+        return text, len(labels.names)
+    X, y, weight = gathered(reader.blocks(given.pieces()))
+    session.require_memory(X.data.nbytes * 2, "the shuffled text")
+    y = labels.indices(y, given.name)
+    proof, name = given.proof(), given.name
+    kept = Memory(X, y, weight=weight, passes=settings.passes, shuffle=True, seed=settings.seed, rows=rows, proof=proof, where=name)
+    return kept, len(labels.names)
+
+
+def _print_plan(learner: Learner, given: Examples) -> NoReturn:
+    """Try the first blocks of a stream, say what the whole would take where its length is known, and end the command."""
+    # a stream has no bound of steps, but often one of bytes; the figures of this trial are not told
+    started, state = time.monotonic(), learner.init()
+    while not state.done and time.monotonic() - started < TRIAL_SECONDS:
+        state = Learner.step(learner, state)
+    seconds = time.monotonic() - started
+    rate = f"{state.running[0] / seconds:.3g} examples a second"
+    whole = f", about {seconds * learner.settings.passes * given.size / given.used:.3g} s in all" if given.size else ", length unknown"
+    write_stdout(f"learning: {rate}{whole}\n")
+    raise click.exceptions.Exit(0)
+
+
+def _reader(given: Examples, request: Request, model: Classifier | None) -> Reader:
+    vw = given.text == "vw"
+    if model is not None and not model.bits and (vw or model.text != given.text):
+        learned = f"{model.text} text" if model.text else "a data set"
+        raise DataError(f"is {given.text} text, the model was learned from {learned}", where=given.name)
+    bits = request.bits_for(given.text, model)
+    if request.inverse_map and not bits:
+        raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
+    zero_based = model.zero_based if model is not None else request.zero_based
+    names: dict[int, str] | None = {} if request.inverse_map else None
+    return Reader(given.name, vw, bits=bits, zero_based=zero_based, skip_bad=request.skip_bad, names=names)
+
+
+class _Bounded:
+    """A source that refuses an index whose table would not fit into memory."""
+
+    def __init__(self, session: Session, source: Source, classes: int) -> None:
+        self.session, self.source = session, source
+        self.steps = source.steps
+        self.count = 1 if classes == 2 else classes
+        self.widest = 1 << 16
+
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
+        batch = self.source.block(step, proof)
+        if batch is not None and batch.block.width > self.widest:
+            self.widest = batch.block.width
+            try:
+                self.session.require_memory(16 * self.count * self.widest, f"a table up to index {self.widest - 1}")
+            except HerdError as error:
+                error.hint = "--bits 22 hashes features into a table of 2^22"
+                raise
+        return batch
+
+
+def _with_holdout(model: Classifier, rows: Rows) -> Classifier:
+    """Scores of validation and test rows in the artifact; progressive ones calibrate where there is no validation row."""
+    held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
+    if not len(held):
+        return predict.calibrated(model)
+    scores = [score(block) for score in [predict.scorer(model)] for block in _blocks(rows, held)]
+    part = Holdout(
+        np.concatenate([one for one, _ in scores]),
+        np.concatenate([two for _, two in scores]),
+        rows.y[held],
+        rows.split[held].astype(np.uint8),
+    )
+    if not (part.split == VALID).any() and model.holdout is not None:
+        kept = model.holdout
+        part = Holdout(*(np.concatenate([getattr(kept, f.name), getattr(part, f.name)]) for f in fields(Holdout)))
+    return predict.calibrated(replace(model, holdout=part))
+
+
+def _blocks(rows: Rows, held: Array) -> Iterator[Block]:
+    for start in range(0, len(held), DENSE_ROWS):
+        yield from_rows(rows.X, rows.y, held[start : start + DENSE_ROWS])

@@ -242,3 +242,16 @@ def test_every_epoch_sees_every_row_once():
         rows = np.concatenate([problem.batch(2 * epoch + part) for part in range(2)])
         assert sorted(rows[:, 0].tolist()) == list(range(0, 20, 2))
     assert not np.array_equal(problem.batch(0), problem.batch(2))
+
+
+@pytest.mark.parametrize("algorithm", ["ebm", "infomax"])
+def test_progress_shows_the_objective_and_only_of_ebm_the_acceptance(algorithm):
+    Z, _ = mixed(200, 2)
+    kind = np.float32 if algorithm == "ebm" else np.float64
+    problem = Problem(Z.astype(kind), Settings(algorithm=algorithm, expert="logistic", rates=((0.01, 20),), leapfrog=2))
+    running, state = learning.StochasticGradient(problem), run(problem)
+    told = running.progress(state).figure
+    objective, acceptance = (trace[state.step // problem.every - 1] for trace in (state.objective, state.acceptance))
+    expected = f"{learning.objective_name(problem).replace('_', ' ')} {objective:.4f}"
+    assert told == (f"{expected}, acceptance {acceptance:.2f}" if algorithm == "ebm" else expected)
+    assert running.progress(running.init()).figure == ""

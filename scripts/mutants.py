@@ -7,9 +7,10 @@ Everything happens in copies, so the source is never altered, however the script
 is changed there.  A mutant is killed when a test fails.  One whose tests do not end in --seconds is killed too where the unchanged
 tests took less than a tenth of that (it loops without end); where they are slow by themselves it is counted apart.
 
-The nearest tests of herdcli/TOPIC/…/NAME.py are tests/TOPIC/test_NAME.py where that is, then all of tests/TOPIC but the slow ones;
-tests of commands are not run, so the share is a lower bound for the whole suite.  Not changed: annotations, texts, and herdcli/fast
-(compiled loops and NumPy twins, which are held to each other bit by bit).  A printed survivor is to be tested or explained.
+The nearest tests of herdcli/TOPIC/…/NAME.py are tests/TOPIC/test_NAME.py where that is, the tests of other topics that import it, then
+all of tests/TOPIC but the slow ones; tests of commands are not run, so the share is a lower bound for the whole suite.  Not changed:
+annotations, texts, and herdcli/fast (compiled loops and NumPy twins, which are held to each other bit by bit).  A printed survivor is
+to be tested or explained.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import ast
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -93,9 +95,14 @@ def candidates() -> list[Mutant]:
 
 def nearest(path: Path) -> list[Path]:
     """Test files to run for a source file, the nearest first."""
-    folder = Path("tests", path.parts[1])
-    own = folder / f"test_{path.stem}.py"
-    return ([own] if (SOURCE / own).exists() else []) + [folder]
+    topic, stem = path.parts[1], path.stem
+    folder = Path("tests", topic)
+    own = folder / f"test_{stem}.py"
+    module = ".".join(path.with_suffix("").parts)
+    names = re.compile(rf"{re.escape(module)}\b|from {re.escape(module.rpartition('.')[0])} import .*\b{stem}\b")
+    others = [each.relative_to(SOURCE) for each in sorted((SOURCE / "tests").glob("*/test_*.py")) if names.search(each.read_text())]
+    far = [each for each in others if each.parts[1] not in (topic, "cli")]
+    return ([own] if (SOURCE / own).exists() else []) + far + [folder]
 
 
 @dataclass
@@ -172,9 +179,11 @@ class Copy:
 def share(counts: Counter[str]) -> str:
     """The share killed with its standard error √(p (1 − p) / n), that of a simple random sample of n mutants."""
     n = counts["killed"] + counts["survived"]
-    p = counts["killed"] / max(n, 1)
     apart = f"; {counts['too slow']} too slow to tell" if counts["too slow"] else ""
-    return f"{counts['killed']} of {n} killed, {100 * p:.1f} ± {100 * math.sqrt(p * (1 - p) / max(n, 1)):.1f} %{apart}"
+    if not n:
+        return f"none judged{apart}"
+    p = counts["killed"] / n
+    return f"{counts['killed']} of {n} killed, {100 * p:.1f} ± {100 * math.sqrt(p * (1 - p) / n):.1f} %{apart}"
 
 
 def main() -> None:

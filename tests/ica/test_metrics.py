@@ -81,3 +81,11 @@ def test_a_wave_train_lies_at_its_time_and_frequency():
     frequency, when = np.nonzero(plane > 0.5 * plane.max())
     assert (frequency.mean(), when.mean()) == pytest.approx((32, 40), abs=0.5)
     assert plane.max() == pytest.approx((train**2).sum(), rel=1e-6)
+
+
+def test_gaps_shorter_than_the_limit_are_filled():
+    """Of the stretches of 1, 2 and 3 entries below half the peak, those are filled whose ends are no more than the limit apart."""
+    row = np.array([[0, 4, 1, 4, 2, 2, 3, 0, 0, 0, 4, 0]], dtype=float)
+    wanted = {1: "010100100010", 2: "011100100010", 3: "011111100010", 4: "011111111110"}
+    for gap, bits in wanted.items():
+        assert "".join(str(int(place)) for place in spectra.above_half(row, gap)[0]) == bits

@@ -56,3 +56,15 @@ def test_rows_in_parts_have_the_same_nearest_row():
     rows, references = (draws.random((count, 12)) < 0.5 for count in (2 * neighbours.PART + 3, 40))
     np.testing.assert_array_equal(neighbours.nearest_in_parts(rows, references), neighbours.nearest(rows, references))
     assert len(neighbours.nearest_in_parts(rows[:0], references)) == 0
+
+
+@pytest.mark.parametrize("block", [1 << 21, 50])
+def test_nearest_euclidean_is_the_row_of_least_distance(block, monkeypatch):
+    monkeypatch.setattr(neighbours, "BLOCK", block)
+    random = np.random.default_rng(1)
+    rows, references = random.normal(size=(40, 3)), random.normal(size=(23, 3))
+    expected = np.linalg.norm(rows[:, None] - references, axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(neighbours.nearest_euclidean(rows, references), expected)
+    assert neighbours.nearest_euclidean(rows[:0], references).shape == (0,)
+    with pytest.raises(ValueError, match="no reference rows"):
+        neighbours.nearest_euclidean(rows, references[:0])

@@ -228,3 +228,78 @@ def test_unfinished_work_is_not_committed():
     marks = re.compile(r"\bTO" + r"DO\b|\bFIX" + r"ME\b|raise NotImpl" + r"emented|\bX{3}\b")
     found = {f"{path.relative_to(ROOT)}: {match.group()}" for path in sources() if (match := marks.search(path.read_text()))}
     assert found == set()
+
+
+# The house ----------------------------------------------------------------------------------------------------
+
+
+def drawing() -> dict[str, set[str]]:
+    """Who imports whom, file by file, imports inside functions and for types alone included."""
+    names = {module_name(path).removesuffix(".__init__"): path for path in MODULES}
+
+    def home(name: str) -> str | None:
+        while name and name not in names:
+            name = name.rpartition(".")[0]
+        return name or None
+
+    found = {}
+    for module, path in names.items():
+        targets = (home(name) for _, name in imports(ast.parse(path.read_text()), module) if within(name, "herdcli"))
+        found[module] = {target for target in targets if target and target not in {module, "herdcli"}}
+    return found
+
+
+def circles(drawn: dict[str, set[str]]) -> list[list[str]]:
+    """Files that import each other round about."""
+    from graphlib import CycleError, TopologicalSorter
+
+    rest, found = dict(drawn), []
+    while True:
+        try:
+            list(TopologicalSorter(rest).static_order())
+            return found
+        except CycleError as error:
+            circle = error.args[1]
+            found.append(circle)
+            rest = {module: targets - {circle[0]} if module == circle[1] else targets for module, targets in rest.items()}
+            rest = {module: targets - {circle[1]} if module == circle[0] else targets for module, targets in rest.items()}
+
+
+def arrows(drawn: dict[str, set[str]], floor: str) -> set[tuple[str, str]]:
+    """Pairs of rooms of one floor, of which the first imports from the second."""
+
+    def room(module: str) -> str:
+        return ".".join(module.split(".")[:3])
+
+    own = {module: targets for module, targets in drawn.items() if within(module, floor) and module != floor}
+    return {(room(a), room(b)) for a, targets in own.items() for b in targets if b in own and room(a) != room(b)}
+
+
+def test_no_file_imports_itself_round_about():
+    assert circles(drawing()) == []
+
+
+def test_a_circle_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) != []
+
+
+@pytest.mark.parametrize(("floor", "most"), [("herdcli.cli", 30), ("herdcli.markov", 16)])
+def test_few_arrows_between_the_rooms_of_a_floor(floor, most):
+    found = arrows(drawing(), floor)
+    assert 5 < len(found) <= most, sorted(found)
+
+
+def test_options_are_parsed_once():
+    loose = re.compile(r"\b(?:options|parameters): (?:dict|Mapping)\[str, Any\]")
+    frame = {"herdcli/cli/frame/options.py", "herdcli/cli/frame/request.py"}
+    found = {
+        str(path.relative_to(ROOT)): len(loose.findall(path.read_text()))
+        for path in MODULES
+        if loose.search(path.read_text()) and str(path.relative_to(ROOT)) not in frame
+    }
+    assert found == {}
+
+
+def test_commands_name_their_types():
+    count = sum(len(re.findall(r"\bAny\b", path.read_text())) for path in MODULES if within(module_name(path), "herdcli.cli"))
+    assert count < 60

@@ -29,7 +29,7 @@ class Input(Protocol):
     def sha256(self) -> str: ...
 
 
-def record(command: str, parameters: Mapping[str, Any], inputs: Mapping[str, Input]) -> dict[str, Any]:
+def record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, Input]) -> dict[str, Any]:
     """One stage: software, command, the parameters that can change its result, inputs by role."""
     kept = {name: _plain(value) for name, value in sorted(parameters.items()) if name not in NO_EFFECT_ON_RESULT}
     return {

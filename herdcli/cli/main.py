@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -190,7 +190,7 @@ def _limit_blas() -> None:
 
 
 def _invoke(args: Sequence[str]) -> int:
-    result: Any = cli.main(args=list(args), prog_name="herd", standalone_mode=False)
+    result: object = cli.main(args=list(args), prog_name="herd", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 

@@ -37,11 +37,11 @@ Decorator = Callable[[Command], Command]
 class Parsed(click.ParamType):  # type: ignore[type-arg]
     """An option type made of a function: text to value, raising ValueError with what is wrong."""
 
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
         self.name = name
         self.parse = parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         if not isinstance(value, str):
             return value
         try:
@@ -250,14 +250,14 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
              other options.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Command) -> Command:
         @functools.wraps(function)
-        def wrapped(**options: Any) -> Any:
+        def wrapped(**options: object) -> object:
             session, asked = _make_session(click.get_current_context(), request, options)
             with session:
                 return function(session, asked)
 
-        command: Callable[..., Any] = wrapped
+        command: Command = wrapped
         for group in (common_options, *reversed(groups)):
             command = group(command)
         return command

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli import artifacts
 from herdcli.artifacts import Artifact, streams
@@ -50,7 +50,7 @@ def check_beside(session: Session, path: str, *, binary: bool = True) -> None:
     streams.check_destination(path, clobber=session.clobber, binary=binary)
 
 
-def artifact(session: Session, value: Any, summary: str, *, history: History = None, format: str | None = None) -> None:
+def artifact(session: Session, value: object, summary: str, *, history: History = None, format: str | None = None) -> None:
     """Write the one artifact of a run to -o.  history: of the input that this stage follows."""
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
     written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber)

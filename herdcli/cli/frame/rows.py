@@ -70,7 +70,7 @@ class Reading:
     column_scale: Array | None = None
 
     @classmethod
-    def asked(cls, request: Any, *, default: float) -> Reading:
+    def asked(cls, request: object, *, default: float) -> Reading:
         """What a request, or a mapping of options, says of it."""
         get = request.get if hasattr(request, "get") else lambda name: getattr(request, name, None)
         known = {each.name: get(each.name) for each in fields(cls) if each.name != "default"}
@@ -121,7 +121,7 @@ def _standardized(session: Session, X: Array, training: Array, units: Family, re
     return mean, scale
 
 
-def rows_of(session: Session, model: RBM, artifact: Artifact, asked: Any, *, default: float = OF_MODELS) -> Prepared:
+def rows_of(session: Session, model: RBM, artifact: Artifact, asked: object, *, default: float = OF_MODELS) -> Prepared:
     """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
 
     asked  a request, or a mapping of options; what it says goes before what the model says.

@@ -53,7 +53,7 @@ def units(session: Session, count: int, what: str) -> range:
     return found
 
 
-def close(session: Session, made: Shard, what: str, finish: Finish, history: History, options: Any) -> None:
+def close(session: Session, made: Shard, what: str, finish: Finish, history: History, options: object) -> None:
     """Save the shard, or without --shard what its units make."""
     if session.shard is None:
         finish(session, made, history, options)

@@ -122,10 +122,10 @@ def test_what_rounds_differently_is_never_taken_unasked(compiled):
 
 
 @pytest.mark.parametrize("name", ["sse2", "avx2", "mmx"])
-def test_the_environment_decides(compiled, name):
+def test_the_environment_decides(compiled, name, tmp_path):
     script = "from herdcli import fast; fast.kernel_tile; print(fast.instruction_set())"
     environment = os.environ | {"HERD_SIMD": name, "HERD_KERNELS": "cython"}
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     if name in compiled.instruction_sets():
         assert ended.stdout.strip() == name
     else:

@@ -170,9 +170,14 @@ class Regression:
         return state.step >= self.iterations or self._settled(state) or self._torn(state)
 
     def _torn(self, state: State) -> bool:
-        """Whether classes are being told apart without error: Newton's steps then gain 1/e of the last one, without end."""
+        """Whether classes are told apart without error: Newton's steps then gain 1/e of the last one, without end.
+
+        Slow steps alone prove nothing.  A summed loss below log 2 does: each row then has more than half of the probability.
+        """
         problem, last = self.problem, state.decrements[-TORN - 1 :]
         if problem.l1 or problem.l2 or problem.family.name not in ("bernoulli", "softmax") or len(last) <= TORN:
+            return False
+        if state.objective * state.mass >= np.log(2):
             return False
         ratios = last[1:] / np.maximum(last[:-1], 1e-300)
         return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())

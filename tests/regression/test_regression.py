@@ -173,6 +173,14 @@ def test_classes_that_can_be_told_apart_are_told(quasi):
     assert np.isnan(value.standard_error).all() == (not quasi)
 
 
+def test_slow_steps_alone_are_no_separation():
+    """A rare feature that only one class has: its coefficient grows for ever, and rows without it are still told wrongly."""
+    X, y, offset = rows("bernoulli", n=400)
+    X[:, 3] = (y == 1) & (np.arange(400) < 20)
+    found, _ = fitted(problem_of(X, y, offset, "bernoulli"))
+    assert not found.separated
+
+
 def test_repeated_and_constant_columns_are_named_and_change_no_prediction():
     X, y, offset = rows("poisson")
     wide = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(len(y))])

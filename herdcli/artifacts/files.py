@@ -51,6 +51,7 @@ class _Options:
     label: str | None
     keep: Collection[str]
     missing: bool
+    required: Collection[str]
 
 
 def load(
@@ -62,6 +63,7 @@ def load(
     note: Callable[[str], None] | None = None,
     label: str | None = None,
     keep: Collection[str] = (),
+    also: Collection[str] = (),
     missing: bool = False,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
@@ -72,11 +74,12 @@ def load(
     note          called with one line for what was ignored or assumed.
     label         column or dataset that holds the labels.
     keep          further columns that the data set must have; others of a sealed data set come along.
+    also          further columns that come along where they are there.
     missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     limit = memory.default_limit() if max_memory is None else max_memory
-    options = _Options(limit, note or (lambda line: None), label, keep, missing)
+    options = _Options(limit, note or (lambda line: None), label, (*keep, *also), missing, keep)
     with open_source(path, limit=limit) as source:
         try:
             artifact = _read(source, input_format, options)
@@ -162,7 +165,8 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
 
         with source.file() as path:
             read: Callable[..., Dataset] = npz.read if form == "npz" else npz.read_array
-            return read(path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=options.keep)
+            keep = options.keep if form == "npz" else options.required  # a single array has no columns
+            return read(path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=keep)
     if form == "arrow":
         from herdcli.artifacts import tables
 

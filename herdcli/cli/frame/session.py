@@ -112,14 +112,19 @@ class Session:
         input_format: str | None = None,
         label: str | None = None,
         keep: Collection[str] = (),
+        also: Collection[str] = (),
         missing: bool = False,
     ) -> Artifact:
-        """Read an input and remember it for the record.  missing  NaN and empty cells are values that the command can do without."""
+        """Read an input and remember it for the record.
+
+        keep     further columns that it must have.      also  those that come along where they are there.
+        missing  NaN and empty cells are values that the command can do without.
+        """
         self.refuse_stdin_twice(path)
         note = self.console.note
         limit = self.max_memory
         artifact = artifacts.load(
-            path, kinds=kinds, input_format=input_format, label=label, max_memory=limit, note=note, keep=keep, missing=missing
+            path, kinds=kinds, input_format=input_format, label=label, max_memory=limit, note=note, keep=keep, also=also, missing=missing
         )
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")

@@ -1,0 +1,128 @@
+"""How `herd em` and its models read sequences: the rows of a table grouped by a column, and divided into parts of whole sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage, HerdError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact, Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.sequences import Sequences
+    from herdcli.schema import Array
+
+COLUMN = "sequence"  # that groups rows where none is named
+
+
+@dataclass(frozen=True)
+class Series:
+    """A table in time.
+
+    data       the data set without the column that groups its rows.
+    sequences  all of its sequences; `parts` of them are to learn from (0), to choose by (1) and to judge by (2).
+    history    the artifact it came from, without its rows.
+    """
+
+    data: Dataset
+    sequences: Sequences
+    parts: dict[int, Sequences]
+    history: Artifact
+
+
+def load(
+    session: Session, source: str, *, input_format: str | None, label: str | None, column: str | None = None, keep: tuple[str, ...] = ()
+) -> tuple[Artifact, Array | None]:
+    """A dense data set, and what groups its rows (n,): the column named, else one called 'sequence', else None for one sequence."""
+    named = () if column is None else (column,)
+    also = () if column is not None else (COLUMN,)
+    data = _loaded(session, source, input_format, label, (*keep, *named), also)
+    value: Dataset = data.value
+    if value.is_sparse:
+        rows, columns = value.X.shape
+        session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
+        value = replace(value, X=value.X.toarray().astype(np.float32))
+    key, value = taken(value, column or COLUMN)
+    return replace(data, value=value), key
+
+
+def _loaded(
+    session: Session, source: str, input_format: str | None, label: str | None, keep: tuple[str, ...], also: tuple[str, ...]
+) -> Artifact:
+    """The data set with further columns; a sealed one may have them among its features."""
+    kinds = {"dataset"}
+    try:
+        return session.load(source, "data", kinds=kinds, input_format=input_format, label=label, keep=keep, also=also, missing=True)
+    except BadUsage as error:
+        if source == "-" or "further column" not in error.message:
+            raise
+        found = session.load(source, "data", kinds=kinds, input_format=input_format, label=label, missing=True)
+        have = {*(found.value.feature_names or ()), *(found.value.columns or ())}
+        if not set(keep) <= have:
+            raise
+        return found
+
+
+def taken(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
+    """A column by its name, numbers or text, and the data set without it; None where there is none."""
+    further = dict(data.columns or {})
+    if name in further:
+        found = further.pop(name)
+        return found, replace(data, columns=further or None)
+    names = data.feature_names
+    if names is None or name not in names:
+        return None, data
+    j = names.index(name)
+    rest = replace(data, X=np.delete(data.X, j, axis=1), feature_names=names[:j] + names[j + 1 :], image_shape=None)
+    return np.ascontiguousarray(data.X[:, j]), rest
+
+
+def read(
+    session: Session,
+    source: str,
+    *,
+    input_format: str | None,
+    label: str | None,
+    split: str | None,
+    seed: int,
+    column: str | None = None,
+    weights: str | None = None,
+    keep: tuple[str, ...] = (),
+) -> Series:
+    """The sequences of a table and their parts.
+
+    weights  the column with the weights of the sequences, by default `weight`.
+    keep     further columns that the caller takes from `data`.
+    """
+    from herdcli.em import sequences
+
+    further = (weights,) if weights not in (None, "weight") else ()
+    loaded, key = load(session, source, input_format=input_format, label=label, column=column, keep=(*keep, *further))
+    value: Dataset = loaded.value
+    try:
+        weight = value.weight
+        if weights not in (None, "weight"):
+            found, value = taken(value, str(weights))
+            weight = None if found is None else np.asarray(found, dtype=np.float64)
+        series = sequences.grouped(value.X, key, weight)
+        parts = sequences.split(series, value.split, sequences.parse_parts(split), seed)
+    except HerdError as error:
+        error.where = error.where or loaded.name
+        raise
+    told(session, series, column or COLUMN, grouped=key is not None, cut=sum(part.count for part in parts.values()) > series.count)
+    return Series(value, series, parts, replace(loaded, value=None))
+
+
+def told(session: Session, found: Sequences, column: str, *, grouped: bool, cut: bool) -> None:
+    """One line on what was read as a sequence."""
+    lengths = found.lengths
+    low, high = int(lengths.min()), int(lengths.max())
+    steps = f"{low}" if low == high else f"{low} to {high}"
+    in_time = "; each is cut in time into parts to learn from and to judge by" if cut else ""
+    if grouped:
+        session.console.note(f"{found.count} sequence{'s' * (found.count != 1)} of {steps} steps by the column '{column}'{in_time}")
+    else:
+        session.console.note(f"the rows are one sequence of {steps} steps, since there is no column '{column}'{in_time}")

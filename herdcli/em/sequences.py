@@ -1,0 +1,290 @@
+"""Rows in time: sequences of different lengths one after another, cut into fixed blocks of whole sequences.
+
+A block ends with the sequence that brings it to 4,096 rows, counted from the first sequence; its statistics are added in the same fixed
+tree as those of rows (`numerics.blocks`), so that neither threads nor storage change a bit.  The unit is the sequence, since no
+statistic of one needs another one; a single sequence is a single block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import BLOCK
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+FEW = 5  # sequences below which each is cut in time in the place of being drawn whole
+PARTS = (TRAIN, VALID, TEST)
+UNUSED = 3  # a row in none of the three
+FRACTIONS = (0.6, 0.2, 0.2)
+
+
+@dataclass(frozen=True)
+class SequenceBlock:
+    """Whole sequences: X (m, D) float64, NaN where a value is missing; sequence s is rows offsets[s] … offsets[s + 1] − 1.
+
+    first   number of its first sequence.      weight  (S,) of the sequences.
+    chosen  (m,) the rows' places in the table they came from, for what stands beside them there (labels, controls).
+    """
+
+    first: int
+    X: Array
+    offsets: Array
+    weight: Array | None
+    chosen: Array
+
+    @property
+    def count(self) -> int:
+        """How many sequences it holds."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Array:
+        """(S,) steps of each."""
+        return np.diff(self.offsets)
+
+    @property
+    def weights(self) -> Array:
+        """(S,) weights, ones where none are given."""
+        return np.ones(self.count) if self.weight is None else self.weight
+
+    @property
+    def mass(self) -> float:
+        """Σ of the weights of the rows."""
+        return float(self.weights @ self.lengths)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequences of rows, as places in a table.
+
+    X        (n, D) the table, in whatever type and order; NaN where a value is missing.
+    chosen   (m,) the places of the rows, sequence by sequence, in time.
+    offsets  (S + 1,) where each sequence begins in `chosen`; none is empty.
+    weight   (S,) of each sequence, None: 1.
+    names    what the sequences are called, None where there is one without a name.
+    """
+
+    X: Array
+    chosen: Array
+    offsets: Array
+    weight: Array | None = None
+    names: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or (np.diff(self.offsets) < 1).any():
+            raise DataError("there are no rows")
+        if any(np.isinf(self.X[start : start + BLOCK]).any() for start in range(0, len(self.X), BLOCK)):
+            raise DataError("there are infinite values", hint="a missing value is NaN")
+
+    @property
+    def count(self) -> int:
+        """How many sequences there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows they have together."""
+        return len(self.chosen)
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        return int(self.X.shape[1])
+
+    @property
+    def lengths(self) -> Array:
+        """(S,) steps of each."""
+        return np.diff(self.offsets)
+
+    @property
+    def mass(self) -> float:
+        """Σ of the weights of the rows."""
+        return float(self.rows if self.weight is None else self.weight @ self.lengths)
+
+    def take(self, first: int, last: int) -> SequenceBlock:
+        """Sequences first … last − 1."""
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        chosen = self.chosen[begin:end]
+        X = np.ascontiguousarray(self.X[chosen], dtype=np.float64)
+        weight = None if self.weight is None else self.weight[first:last]
+        return SequenceBlock(first, X, self.offsets[first : last + 1] - begin, weight, chosen)
+
+    def whole(self) -> SequenceBlock:
+        """All of them."""
+        return self.take(0, self.count)
+
+    def __iter__(self) -> Iterator[Array]:
+        """Each sequence (T, D) as float64."""
+        for s in range(self.count):
+            yield self.take(s, s + 1).X
+
+
+@dataclass(frozen=True)
+class SequenceBlocks:
+    """The blocks of a pass over sequences: a `numerics.blocks.Source`."""
+
+    sequences: Sequences
+
+    @property
+    def bounds(self) -> Array:
+        """(B + 1,) the first sequence of each block, and their number."""
+        return bounds(self.sequences.lengths)
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return len(self.bounds) - 1
+
+    def take(self, first: int, last: int) -> Iterator[SequenceBlock]:
+        """Blocks first … last − 1."""
+        at = self.bounds
+        for block in range(first, last):
+            yield self.sequences.take(int(at[block]), int(at[block + 1]))
+
+
+def bounds(lengths: Array) -> Array:
+    """(B + 1,) where blocks begin: a block is closed by the sequence that brings it to BLOCK rows or more."""
+    found, held = [0], 0
+    for s, length in enumerate(lengths.tolist()):
+        held += length
+        if held >= BLOCK or s == len(lengths) - 1:
+            found.append(s + 1)
+            held = 0
+    return np.array(found, dtype=np.int64)
+
+
+def grouped(X: Array, key: Array | None = None, weight: Array | None = None) -> Sequences:
+    """The sequences of a table (n, D): rows with the same key (n,), numbers or text, in their order; without a key one sequence.
+
+    Sequences stand in the order of their first rows; rows of different ones may be mixed.
+    weight  (n,) of the rows.  Raises DataError where it changes within a sequence: a part of a sequence has no likelihood of its own.
+    """
+    if key is None:
+        chosen, offsets, names = np.arange(len(X)), np.array([0, len(X)]), None
+    else:
+        values, first, number = np.unique(key, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        own = place[number.ravel()]
+        chosen = np.argsort(own, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(order)))])
+        names = [_text(values[index]) for index in order]
+    found = Sequences(X, chosen, offsets.astype(np.int64), None, names)
+    return found if weight is None else Sequences(X, chosen, found.offsets, _weights(found, weight), names)
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, np.floating) and value == int(value) else str(value)
+
+
+def _weights(sequences: Sequences, weight: Array) -> Array:
+    """(S,) of weights (n,) that are the same all along each sequence."""
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise DataError("weights must be finite, not negative, and not all 0")
+    own = weight[sequences.chosen]
+    first = own[sequences.offsets[:-1]]
+    differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
+    if len(differs):
+        message = f"row {sequences.chosen[differs[0]]} has another weight than the first row of its sequence"
+        raise DataError(message, hint="weights are of whole sequences: leave the column out, or make it constant in each")
+    return np.asarray(first, dtype=np.float64)
+
+
+def split(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | None, seed: int) -> dict[int, Sequences]:
+    """Parts 0 to learn from, 1 to choose by and 2 to judge by, each of whole sequences; a part without any is left out.
+
+    given  (n,) the split of the rows of the table, which has to be the same all along a sequence.
+    parts  three fractions, or three numbers of sequences.  Where there are fewer than FEW sequences, fractions cut each in time:
+           its first part is learned from and its last one judged by.  Otherwise sequences are drawn from the seed.
+    """
+    if given is not None and parts is None:
+        return _by_rows(sequences, given)
+    sizes = FRACTIONS if parts is None else parts
+    fractions = all(part <= 1 for part in sizes) and sum(sizes) <= 1 + 1e-9
+    if fractions and sequences.count < FEW:
+        return _in_time(sequences, sizes)
+    whole = np.array(_of(sequences.count, sizes) if fractions else sizes, dtype=np.int64)
+    if whole.sum() > sequences.count:
+        raise DataError(f"asks for {whole.sum()} sequences, there are {sequences.count}", where="--split")
+    order = generator(seed, Stream.SPLIT).permutation(sequences.count)
+    ends = np.cumsum(whole)
+    drawn = {part: np.sort(order[end - size : end]) for part, size, end in zip(PARTS, whole, ends, strict=True)}
+    return {part: chosen(sequences, which) for part, which in drawn.items() if len(which)}
+
+
+def _of(count: int, parts: tuple[float, ...]) -> list[int]:
+    """Fractions of a number as whole numbers, by largest remainder."""
+    exact = [count * part for part in parts]
+    sizes = [int(size + 1e-9) for size in exact]
+    short = round(count * min(1.0, sum(parts))) - sum(sizes)
+    for index in sorted(range(len(parts)), key=lambda part: sizes[part] - exact[part])[:short]:
+        sizes[index] += 1
+    return sizes
+
+
+def _by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
+    own = given[sequences.chosen]
+    first = own[sequences.offsets[:-1]]
+    differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
+    if len(differs) and sequences.names is None:  # one sequence: its parts are pieces of it, one after the other
+        if (np.diff(own.astype(np.int64)) < 0).any():
+            raise DataError("the splits of one sequence must follow each other in time", hint="--split .6,.2,.2 cuts it anew")
+        return {part: _piece(sequences, own == part) for part in PARTS if (own == part).any()}
+    if len(differs):
+        at = int(np.searchsorted(sequences.offsets, differs[0], side="right")) - 1
+        name = (sequences.names or [""])[at]
+        raise DataError(
+            f"sequence {name} has rows of splits {first[at]} and {own[differs[0]]}",
+            hint="--split .6,.2,.2 draws whole sequences",
+        )
+    return {part: chosen(sequences, np.flatnonzero(first == part)) for part in PARTS if (first == part).any()}
+
+
+def _in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
+    """Each sequence cut where its shares end."""
+    sizes = np.array([_of(int(length), parts) for length in sequences.lengths])
+    rest = sequences.lengths - sizes.sum(axis=1)
+    within = np.concatenate([np.repeat((*PARTS, UNUSED), (*size, left)) for size, left in zip(sizes, rest, strict=True)])
+    return {part: _piece(sequences, within == part) for part in PARTS if (within == part).any()}
+
+
+def _piece(sequences: Sequences, kept: Array) -> Sequences:
+    """What is left of sequences of which only the rows `kept` (m,) stay."""
+    lengths = np.add.reduceat(kept.astype(np.int64), sequences.offsets[:-1])
+    some = np.flatnonzero(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths[some])])
+    names = None if sequences.names is None else [sequences.names[s] for s in some]
+    return Sequences(sequences.X, sequences.chosen[kept], offsets, None if sequences.weight is None else sequences.weight[some], names)
+
+
+def chosen(sequences: Sequences, which: Array) -> Sequences:
+    """The sequences with these numbers."""
+    lengths = sequences.lengths[which]
+    rows = [sequences.chosen[sequences.offsets[s] : sequences.offsets[s + 1]] for s in which]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    names = None if sequences.names is None else [sequences.names[s] for s in which]
+    weight = None if sequences.weight is None else sequences.weight[which]
+    return Sequences(sequences.X, np.concatenate(rows), offsets, weight, names)
+
+
+def parse_parts(text: str | None) -> tuple[float, ...] | None:
+    """Three fractions or three numbers of sequences; None for None."""
+    if text is None:
+        return None
+    hint = "three fractions, .6,.2,.2, or three numbers of sequences, 60,20,20"
+    try:
+        parts = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise BadUsage(f"'{text}' is no split", where="--split", hint=hint) from None
+    fractions = all(part <= 1 for part in parts) and sum(parts) <= 1 + 1e-9
+    whole = fractions or all(part == round(part) for part in parts)
+    if len(parts) != 3 or not all(0 <= part < np.inf for part in parts) or not parts[0] or not whole:
+        raise BadUsage(f"'{text}' is no split", where="--split", hint=hint)
+    return parts

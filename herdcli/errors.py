@@ -97,6 +97,7 @@ class Interrupted(HerdError):
         super().__init__("interrupted" if step is None else f"interrupted after step {step}")
         self.exit_code = 128 + signal_number
 
-    def can_resume(self) -> None:
-        """Say that a checkpoint of the run is there."""
-        self.exit_code, self.hint = 75, "the checkpoint is saved: go on with --resume"
+    def can_resume(self, *, begun: bool = True) -> None:
+        """Say that a checkpoint of the run is there, or that nothing was done before the signal."""
+        self.exit_code = 75
+        self.hint = "the checkpoint is saved: go on with --resume" if begun else "no step was done yet: run it again"

@@ -41,16 +41,17 @@ class _Pending:
 
 @contextmanager
 def _deferred_signals() -> Iterator[_Pending]:
-    """Hold the first signal until the step is done; the second one stops at once."""
+    """Hold a signal until the step is done.  A second one stops at once where it is a person's Ctrl-C; schedulers repeat theirs."""
     pending = _Pending()
     if threading.current_thread() is not threading.main_thread():
         yield pending
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        if pending.number is not None:
+        if pending.number is None:
+            pending.number = number
+        elif number == signal.SIGINT:
             raise Interrupted(number)
-        pending.number = number
 
     previous = {number: signal.signal(number, note) for number in SIGNALS}
     try:

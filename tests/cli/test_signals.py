@@ -7,9 +7,13 @@ import re
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from herdcli import iterate
+from herdcli.errors import Interrupted
 
 FIT = ["fit-rbm", "digits.h5", "--hidden", "40", "--epochs", "40"]  # 2 160 steps
 SAVING = ["--checkpoint", "state.h5", "--every", "25"]
@@ -44,6 +48,13 @@ def stop(running: subprocess.Popen, number: int) -> tuple[int, bytes, str]:
     running.send_signal(number)
     out, err = running.communicate(timeout=WAIT)
     return running.returncode, out, err.decode()
+
+
+@dataclass
+class Counter:
+    """A state of nothing but its step."""
+
+    step: int
 
 
 def names(folder: Path) -> set[str]:
@@ -174,3 +185,42 @@ def test_signal_while_the_result_is_written_leaves_a_checkpoint_to_go_on_from(st
     resumed = start(*SAVING, "--resume", "-o", "out.h5")
     resumed.communicate(timeout=WAIT)
     assert (tmp_path / "out.h5").read_bytes() == uninterrupted
+
+
+def test_signal_after_the_last_step_saves_it(start, tmp_path, uninterrupted):
+    """The loop has ended within the minute after which a checkpoint is due: its last state is saved upon the signal."""
+    running = start("--checkpoint", "state.h5")
+    assert os.read(running.stdout.fileno(), 1) == b"h"  # the pipe holds less than what is written, and nobody reads on
+    assert not (tmp_path / "state.h5").exists()
+    code, _, err = stop(running, signal.SIGTERM)
+    assert (code, err.splitlines()[-1]) == (75, "hint: the checkpoint is saved: go on with --resume")
+    resumed = start("--checkpoint", "state.h5", "--resume", "-o", "out.h5")
+    _, err = resumed.communicate(timeout=WAIT)
+    assert b"going on from step 2160 of 2160" in err
+    assert (tmp_path / "out.h5").read_bytes() == uninterrupted
+
+
+def test_signal_while_rows_are_read_says_that_nothing_was_done(start_process, tmp_path):
+    """With --checkpoint it ends with 75, upon which schedulers have a job queued again."""
+    os.mkfifo(tmp_path / "rows.h5")
+    running = start_process("fit-rbm", "rows.h5", "--checkpoint", "state.h5", "-o", "out.h5")
+    with open(tmp_path / "rows.h5", "wb"):  # opened by both sides: it waits for the first byte
+        time.sleep(0.1)
+        code, out, err = stop(running, signal.SIGTERM)
+    assert (code, out) == (75, b"")
+    assert err == "herd fit-rbm: interrupted\nhint: no step was done yet: run it again\n"
+    assert names(tmp_path) == {"rows.h5"}
+
+
+def test_a_scheduler_may_repeat_its_signal(tmp_path):
+    """Slurm's srun passes on the SIGTERM that the task has had already; only a person's second Ctrl-C stops at once."""
+    saved = []
+
+    def step(state: Counter) -> Counter:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        return Counter(state.step + 1)
+
+    with pytest.raises(Interrupted) as caught:
+        iterate.run(step, Counter(0), steps=5, checkpoint=saved.append)
+    assert (str(caught.value), saved) == ("interrupted after step 1", [Counter(1)])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -55,6 +56,7 @@ class Session:
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
+    _keep: Callable[[], None] | None = None  # saves the last state of a loop that has ended, until the command has
 
     def __enter__(self) -> Session:
         with ExitStack() as held:
@@ -79,8 +81,10 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:
             error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
-        if isinstance(error, Interrupted) and self._saved:
-            error.can_resume()
+        if isinstance(error, Interrupted) and self.checkpoint is not None:
+            if self._keep is not None:
+                self._keep()
+            error.can_resume(begun=self._saved)
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
         self._held.close()
@@ -147,7 +151,7 @@ class Session:
     def forget_checkpoint(self) -> None:
         """The run has succeeded: its checkpoint goes away."""
         if self.checkpoint:
-            self._saved = False
+            self._saved, self._keep = False, None
             artifacts.remove_checkpoint(self.checkpoint)
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
@@ -196,6 +200,8 @@ class Session:
                 every=self.every,
                 watch=lambda now: progress.show(algorithm.progress(now)),
             )
+        if self.checkpoint:
+            self._keep = partial(keep, state)
         if ended is not None:
             ended(state)
         return algorithm.result(state)

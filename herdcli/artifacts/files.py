@@ -138,6 +138,24 @@ def _label_ignored(name: str, options: _Options) -> None:
         options.note(f"{name}: --label has no effect on a sealed data set")
 
 
+def verified(source: Source, stated: header.Seal, *, limit: int) -> str:
+    """The kind of sealed HDF5 whose bytes are those that were sealed and whose contents are what the kind allows.
+
+    Of a checkpoint, which only the command that goes on from it can read, everything but its state.  Raises DataError.
+    """
+    if stated.kind == CHECKPOINT:
+        with source.file() as path:
+            header.verify(stated, source.size, source.sha256, where=source.name)
+            with guard.opened(path, where=source.name) as file:
+                hdf5.root_attributes(file, CHECKPOINT, where=source.name)
+                guard.check_readable(guard.walk(file, where=source.name), limit=limit, where=source.name)
+        return CHECKPOINT
+    found = _read_hdf5(source, _Options(limit, lambda line: None, None, (), True))
+    if isinstance(found.value, Dataset):
+        validate(found.value, where=found.name, missing=True)
+    return found.kind
+
+
 def _read_parquet(source: Source, options: _Options) -> Artifact:
     from herdcli.artifacts import tables
 

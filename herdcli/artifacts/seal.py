@@ -6,7 +6,8 @@ import shutil
 from dataclasses import dataclass
 
 from herdcli import kinds
-from herdcli.artifacts import guard, header, memory, sniff, tables
+from herdcli.artifacts import files, guard, header, memory, sniff, tables
+from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.streams import publish
 from herdcli.errors import DataError, HerdError
@@ -28,12 +29,16 @@ class Verdict:
     hint: str | None = None
 
 
-def check_file(path: str) -> Verdict:
-    """Read a file's digest, nothing else.  "-" is stdin.  Never raises HerdError: the verdict says it."""
+def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = None) -> Verdict:
+    """Verify a file's seal and, without `seal_only`, that its contents are what its kind allows.
+
+    "-" is stdin.  max_memory: bytes the contents may take.  Never raises HerdError: the verdict says it.
+    """
     shown = "stdin" if path == "-" else path
+    limit = max_memory or memory.default_limit()
     try:
-        with open_source(path, limit=memory.default_limit()) as source:
-            kind = _verified_kind(source)
+        with open_source(path, limit=limit) as source:
+            kind = _verified_kind(source, None if seal_only else limit)
     except HerdError as error:
         return Verdict(shown, None, False, error.exit_code, str(error), error.hint)
     if kind is None:
@@ -41,20 +46,33 @@ def check_file(path: str) -> Verdict:
     return Verdict(shown, kind, True, 0)
 
 
-def _verified_kind(source: Source) -> str | None:
-    """The kind of a sealed file whose bytes are right, None for an unsealed data set; DataError for others."""
+def _verified_kind(source: Source, limit: int | None) -> str | None:
+    """The kind of a sealed file that is as it should be, None for an unsealed data set; DataError for others.
+
+    limit  bytes its contents may take when they are read; None: the seal alone is verified.
+    """
     stated = header.parse(source.head, where=source.name)
     if stated is not None:
+        if limit is not None:
+            return files.verified(source, stated, limit=limit)
         digest = source.drained()
         header.verify(stated, source.size, digest, where=source.name)
         return stated.kind
     form = sniff.tell(source.head, source.name)
     if form == "hdf5":
         sniff.refuse_lost_seal(source.head, source.name)
-    if form == "parquet":
-        with source.file() as path:
-            return "table" if tables.verify(path, where=source.name) else None
-    return None
+    return _table_kind(source, limit) if form == "parquet" else None
+
+
+def _table_kind(source: Source, limit: int | None) -> str | None:
+    with source.file() as path:
+        sealed = tables.verify(path, where=source.name) is not None
+        if not sealed or limit is None:
+            return "table" if sealed else None
+        kind, value, _ = tables.read(path, True, where=source.name, limit=limit, note=lambda line: None, label=None, missing=True)
+        if isinstance(value, Dataset):
+            validate(value, where=source.name, missing=True)
+        return kind
 
 
 def reseal(path: str) -> None:

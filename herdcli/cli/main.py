@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("herdcli.cli.convert.command", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),
     "data": ("herdcli.cli.small.data", "Write a data set that ships with herd."),
     "info": ("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
-    "check": ("herdcli.cli.small.check", "Verify seals; silent when all is well."),
+    "check": ("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),
     "seal": ("herdcli.cli.small.seal", "Seal a file that was edited on purpose."),
     "selftest": ("herdcli.cli.small.selftest", "Check known answers on this machine."),
     "completion": ("herdcli.cli.small.completion", "Print the completion script of a shell."),

@@ -106,7 +106,10 @@ def test_crafted_artifacts_are_refused(
         made = herd(*ARTIFACTS[needed], "-o", f"{needed}.h5")
         assert made.code == 0, made.err
     edited(tmp_path / f"{kind}.h5", tmp_path / "evil.h5", name, value)
-    for command in ("info", "eval"):
+    assert herd("check", "--seal-only", "evil.h5").code == 0  # the seal says whole, no more
+    good = herd("check", f"{kind}.h5")
+    assert (good.code, good.out, good.err) == (0, b"", "")
+    for command in ("info", "eval", "check"):
         ended = herd(command, "evil.h5")
         assert (ended.code, "evil.h5" in ended.err) == (65, True), ended.err
         assert told in ended.err

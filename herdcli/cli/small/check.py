@@ -1,4 +1,4 @@
-"""herd check: verify seals, silent when all is well."""
+"""herd check: verify seals and contents, silent when all is well."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ class Request:
     """The arguments and options of `herd check`."""
 
     sources: tuple[str, ...] = unrecorded()
+    seal_only: bool
 
 
 @click.command("check")
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
+@click.option("--seal-only", is_flag=True, help="Compare lengths and digests, and do not look inside: quick.")
 @stage(Request)
 def command(session: Session, request: Request) -> int:
-    """Verify the seals of artifacts; print nothing when all is well.
+    """Verify artifacts: the seal, and that what is inside is what their kind allows; print nothing when all is well.
 
     \b
       herd data digits -o digits.h5
       herd check digits.h5
 
-    A damaged file is named and the exit code is 65.  An unsealed data set is named and is no fault.
-    Of several files the worst code counts.
+    A damaged file, or one that was sealed with shapes or values that no command writes, is named and the exit
+    code is 65.  An unsealed data set is named and is no fault.  Of several files the worst code counts.
     """
     from herdcli.artifacts import seal
 
     worst = 0
     for path in request.sources:
-        verdict = seal.check_file(path)
+        verdict = seal.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)
         if verdict.code:
             session.console.fault(verdict.message, verdict.hint)
         elif verdict.message:

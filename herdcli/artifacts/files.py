@@ -150,7 +150,7 @@ def verified(source: Source, stated: header.Seal, *, limit: int) -> str:
                 hdf5.root_attributes(file, CHECKPOINT, where=source.name)
                 guard.check_readable(guard.walk(file, where=source.name), limit=limit, where=source.name)
         return CHECKPOINT
-    found = _read_hdf5(source, _Options(limit, lambda line: None, None, (), True))
+    found = _read_hdf5(source, _Options(limit, lambda line: None, None, (), True, ()))
     if isinstance(found.value, Dataset):
         validate(found.value, where=found.name, missing=True)
     return found.kind

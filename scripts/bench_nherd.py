@@ -13,6 +13,7 @@ difference and what was tried without gain is in docs/nherd.md; a package that i
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import resource
 import subprocess
@@ -31,9 +32,11 @@ from realdata import FOLDER
 from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
+from herdcli.artifacts import svmlight
 from herdcli.online import learner
 from herdcli.online.full import learn_full, symmetrised
 from herdcli.online.model import Settings
+from herdcli.online.normal import normal_cdf
 from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer, winners
 from herdcli.online.source import Memory
@@ -255,6 +258,26 @@ def from_text(X: csr_matrix, y: np.ndarray, vw: str | None) -> None:
             tell(f"  Vowpal Wabbit, {name}", f"{their_cpu / cpu:.2f} × ours", f"{their_wall:.2f} s, {their_cpu:.2f} s CPU; ≥ {bar}")
 
 
+def data_sets(X: csr_matrix, y: np.ndarray) -> None:
+    """svmlight text as a data set, which every command but nherd-train reads, and Φ: compiled, as NumPy twins, and others'."""
+    text, x = "".join(f"{label} {pairs}\n" for label, pairs in as_text(X[:5000], y[:5000])).encode(), np.linspace(-9.0, 9.0, 200_000)
+    kernels, found = fast.kernels(), {}
+    for side in dict.fromkeys((kernels, "python")):
+        fast.use(side)
+        found[side] = best(lambda: svmlight.read(io.BytesIO(text), where="x")), best(lambda: normal_cdf(x))
+    fast.use(kernels)
+    (reading, phi), (slow_reading, slow_phi) = found[kernels], found["python"]
+    tell("svmlight text into a data set", f"{len(text) / reading / 1e6:.0f} MB/s", "≥ 200")
+    tell("  time of the NumPy twin over it", f"{slow_reading / reading:.1f} ×")
+    try:
+        from sklearn.datasets import load_svmlight_file
+
+        tell("  time of scikit-learn over it", f"{best(lambda: load_svmlight_file(io.BytesIO(text))) / reading:.1f} ×", "> 1")
+    except ImportError:
+        pass
+    tell("Φ", f"{phi / len(x) * 1e9:.1f} ns", f"the twin {slow_phi / phi:.1f} ×")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=FOLDER)
@@ -266,6 +289,7 @@ def main() -> None:
     if (options.data / "newsgroups20_bow.h5").exists():
         X, y, split = newsgroups(options.data)
         in_memory(X, y)
+        data_sets(X, y)
         errors(options.data, X, y, split)
         from_text(X, y, options.vw)
 

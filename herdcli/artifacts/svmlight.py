@@ -1,26 +1,26 @@
 """svmlight text: a label, then index:value pairs, a row per line.  `# comment` and `qid:` are ignored.
 
-Indices count from 1; if one is 0 they are taken to count from 0.  d is the largest index.
+Indices count from 1, in any order; if one is 0 they are taken to count from 0.  d is the largest index.  NaN and infinity are
+values that the command may refuse.
 Source: Joachims (1999), SVM-light input format.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import Dataset
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
 BLOCK = 1 << 22
-_SPACE = np.zeros(256, dtype=bool)
-_SPACE[[9, 10, 11, 12, 13, 32]] = True
+BAD_LABEL = 1  # of the codes of `fast.parse_text`: all others are of a pair
 
 
 def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None]) -> Dataset:
@@ -30,19 +30,29 @@ def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None]) -
 
 
 def read(stream: BinaryIO, *, where: str) -> tuple[Any, Array]:
-    """CSR rows and float64 labels of svmlight text, parsed block by block as it arrives."""
-    labels, columns, values, lengths = [], [], [], []
+    """CSR rows (n, d) and float64 labels (n,) of svmlight text, parsed block by block as it arrives.
+
+    Raises DataError at the first line that is wrong, with its number, and where there is no line of data, no feature at all, or an
+    index named twice by a row.
+    """
+    found: list[tuple[Array, ...]] = []
+    room: tuple[Array, ...] = ()
     line = 0
     for block in _line_blocks(stream):
-        label, column, value, length, count = _parse(_without_comments(block), line, where)
-        labels.append(label)
-        columns.append(column)
-        values.append(value)
-        lengths.append(length)
-        line += count
-    if not labels or not sum(map(len, labels)):
+        most = len(block) // 2 + 2  # a row and an entry take two bytes at least
+        if not room or len(room[0]) < most:
+            room = (np.empty(most), np.empty(most), np.empty(most + 1, np.int64), np.empty(most, np.int32), np.empty(most))
+        rows, _, lines, code, _, token, length = fast.parse_text(block, False, 0, 0, *room, None, True)
+        line += lines
+        if code:
+            raise _complaint(block[token : token + length], code, line, where)
+        label, _, pointer, index, value = room
+        entries = int(pointer[rows])
+        found.append((label[:rows].copy(), np.diff(pointer[: rows + 1]), index[:entries].copy(), value[:entries].copy()))
+    if not sum(len(label) for label, *_ in found):
         raise DataError("there is no line of data", where=where)
-    return _matrix(np.concatenate(columns), np.concatenate(values), np.concatenate(lengths), where), np.concatenate(labels)
+    labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return _matrix(columns, values, lengths, where), labels
 
 
 def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
@@ -59,74 +69,11 @@ def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _without_comments(block: bytes) -> bytes:
-    if b"#" in block:
-        block = re.sub(rb"#[^\n]*", b"", block)
-    return re.sub(rb"\bqid:\S+", b"", block) if b"qid:" in block else block
-
-
-def _parse(block: bytes, line: int, where: str) -> tuple[Array, Array, Array, Array, int]:
-    """Labels, indices, values and pairs per row of whole lines, and the number of lines.
-
-    The structure is read off the separators: each token but the first of a line has one colon
-    inside.  Then colons become blanks and all numbers are parsed in one pass.
-    """
-    text = np.frombuffer(block, dtype=np.uint8)
-    blank = _SPACE[text]
-    starts = np.flatnonzero(~blank & np.concatenate(([True], blank[:-1])))
-    newlines = np.flatnonzero(text == 10)
-    if not len(starts):
-        none = np.zeros(0)
-        return none, none.astype(np.int32), none, none.astype(np.int64), len(newlines)
-    line_of_token = np.searchsorted(newlines, starts)
-    first = np.concatenate(([True], line_of_token[1:] != line_of_token[:-1]))
-    colons = np.flatnonzero(text == 58)
-    per_token = np.bincount(np.searchsorted(starts, colons, side="right") - 1, minlength=len(starts))
-    numbers = _numbers(block.replace(b":", b" "))
-    wanted = 2 * len(starts) - int(first.sum())
-    if (per_token != ~first).any() or len(numbers) != wanted:
-        raise _complaint(block, line, where)
-    at = np.cumsum(1 + ~first) - (1 + ~first)
-    pairs = at[~first]
-    index = numbers[pairs]
-    if len(index) and ((index != np.floor(index)).any() or index.min() < 0 or index.max() >= 2**31 - 1):
-        raise _complaint(block, line, where)
-    length = np.diff(np.append(np.flatnonzero(first), len(starts))) - 1
-    return numbers[at[first]], index.astype(np.int32), numbers[pairs + 1], length, len(newlines)
-
-
-def _numbers(text: bytes) -> Array:
-    """All numbers of blank-separated text; fewer than there are if one is malformed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        try:
-            return np.fromstring(text, dtype=np.float64, sep=" ")
-        except (ValueError, DeprecationWarning):
-            return np.zeros(0)
-
-
-def _complaint(block: bytes, line: int, where: str) -> DataError:
-    """The error for the first malformed token, found by reading the block again slowly."""
-    for number, text in enumerate(block.decode("utf-8", "replace").split("\n"), start=line + 1):
-        for position, token in enumerate(text.split()):
-            if not (_is_float(token) if position == 0 else _is_pair(token)):
-                expected = "a label" if position == 0 else "index:value"
-                hint = "other text is read with --input-format csv"
-                return DataError(f"line {number} has {token[:40]!r} where {expected} should stand", where=where, hint=hint)
-    return DataError("the text is not svmlight", where=where)
-
-
-def _is_pair(token: str) -> bool:
-    index, colon, value = token.partition(":")
-    return colon == ":" and index.isascii() and index.isdigit() and int(index) < 2**31 - 1 and _is_float(value)
-
-
-def _is_float(token: str) -> bool:
-    try:
-        float(token)
-    except ValueError:
-        return False
-    return "_" not in token
+def _complaint(token: bytes, code: int, line: int, where: str) -> DataError:
+    """The error for the token that the parser stopped at."""
+    shown, expected = token.decode("utf-8", "replace")[:40], "a label" if code == BAD_LABEL else "index:value"
+    hint = "other text is read with --input-format csv"
+    return DataError(f"line {line} has {shown!r} where {expected} should stand", where=where, hint=hint)
 
 
 def _matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:
@@ -134,8 +81,7 @@ def _matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:
 
     if not len(columns):
         raise DataError("no row has a feature", where=where)
-    if columns.min() > 0:
-        columns -= 1
+    columns -= 1 if columns.min() == 1 else 2  # the parser, told that 0 is an index, gives that one as 1
     pointer = np.concatenate(([0], np.cumsum(lengths)))
     if (np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= 2**53)).all():
         values = smallest_integers(values)

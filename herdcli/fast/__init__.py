@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_junction import clique_updates, region_updates, settle_and_scale
     from herdcli.fast.numpy_lattice import lattice_sweep
     from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
-    from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, rescale, solve_step
+    from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, normal_cdf, rescale, solve_step
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
 TWINS = {  # what the twin names in `__all__`
@@ -35,7 +35,7 @@ TWINS = {  # what the twin names in `__all__`
     "junction": "clique_updates region_updates settle_and_scale",
     "lattice": "lattice_sweep",
     "markov": "residual_updates settle update_messages",
-    "online": "learn_binary learn_multiclass linear_scores murmur3 parse_text rescale solve_step",
+    "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step",
 }
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "momentum_step",
     "murmur3",
     "nearest_two",
+    "normal_cdf",
     "parse_text",
     "region_updates",
     "rescale",

@@ -319,6 +319,13 @@ static void online_rescale(double *restrict sizes, const int32_t *restrict index
     }
 }
 
+/* Φ(x) = ½ erfc(−x/√2), by the erfc of the C library, which is also Python's. */
+static void online_normal_cdf(const double *restrict x, ptrdiff_t count, double *restrict out)
+{
+    for (ptrdiff_t i = 0; i < count; i++)
+        out[i] = 0.5 * erfc(x[i] / -1.4142135623730951);
+}
+
 static int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
                                  const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                                  double *running, double *score, double *variance, double *scratch)

@@ -22,6 +22,7 @@ cdef extern from "_online.h" nogil:
     int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
                               const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                               double *running, double *score, double *variance, double *scratch)
+    void online_normal_cdf(const double *x, ptrdiff_t count, double *out)
     void online_rescale(double *sizes, const int32_t *index, const double *x, int64_t count, double *out)
 
 cdef extern from "online_text.h" nogil:
@@ -32,7 +33,7 @@ cdef extern from "online_text.h" nogil:
         int32_t *index
         int64_t *pointer
         uint32_t mask
-        int first
+        int first, loose
         int32_t *slots
         int64_t slot_mask, cleared
     ctypedef struct online_report:
@@ -115,6 +116,16 @@ def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] va
             online_rescale(&sizes[0, 0], &index[0], &value[0], count, &out[0])
 
 
+def normal_cdf(const double[::1] x, double[::1] out):
+    """See the twin."""
+    cdef ptrdiff_t count = x.shape[0]
+    if out.shape[0] != count:
+        raise ValueError("the arrays do not fit each other")
+    if count:
+        with nogil:
+            online_normal_cdf(&x[0], count, &out[0])
+
+
 def linear_scores(const double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
                   double[:, ::1] score, double[:, ::1] variance):
     """See the twin."""
@@ -139,7 +150,7 @@ def murmur3(bytes text, uint32_t seed):
 
 
 def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, double[::1] weight, int64_t[::1] pointer, int32_t[::1] index,
-               double[::1] value, names):
+               double[::1] value, names, bint loose=False):
     """See the twin."""
     cdef online_output out
     cdef online_report report
@@ -148,10 +159,10 @@ def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, doubl
     cdef int64_t size = view.shape[0]
     if names is not None:
         return _twin.parse_text(text, vw, mask, first, np.asarray(label), np.asarray(weight), np.asarray(pointer), np.asarray(index),
-                                np.asarray(value), names)
+                                np.asarray(value), names, loose)
     slots = np.empty(1 << max(4, int(size).bit_length()) if mask else 1, dtype=np.int32)
     out.label, out.weight, out.pointer, out.index, out.value = &label[0], &weight[0], &pointer[0], &index[0], &value[0]
-    out.mask, out.first, out.slots, out.slot_mask, out.cleared = mask, first, &slots[0], 0, 0
+    out.mask, out.first, out.loose, out.slots, out.slot_mask, out.cleared = mask, first, loose, &slots[0], 0, 0
     report.used = report.lines = report.code = report.column = report.token = report.length = report.rows = report.entries = 0
     with nogil:
         online_parse(<const char *>&view[0], size, vw, &out, &report)

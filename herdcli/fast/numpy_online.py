@@ -10,14 +10,14 @@ of |x|², kept in `running` = [examples, sum of |x|²].
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import erfc, exp, sqrt
 
 import numpy as np
 
 from herdcli.fast.numpy_online_text import murmur3, parse_text
 from herdcli.schema import Array
 
-__all__ = ["learn_binary", "learn_multiclass", "linear_scores", "murmur3", "parse_text", "rescale", "solve_step"]
+__all__ = ["learn_binary", "learn_multiclass", "linear_scores", "murmur3", "normal_cdf", "parse_text", "rescale", "solve_step"]
 
 NHERD, AROW, CW, SCW1, SCW2, PA, PA1, PA2, PERCEPTRON, SOP = range(10)
 EXACT, PROJECT, DROP = range(3)
@@ -140,6 +140,14 @@ def check_examples(
             raise ValueError("a label of the examples is outside the classes")
     if np.ndim(score) == 2 and not np.shape(score)[1] == np.shape(variance)[1] == classes:
         raise ValueError("the room for scores does not fit the classes")
+
+
+def normal_cdf(x: Array, out: Array) -> None:
+    """Φ(x) = ½ erfc(−x/√2) of (n,) into `out` (n,).  NumPy has no erfc: Python's, which is that of the C library, one at a time."""
+    if len(out) != len(x):
+        raise ValueError("the arrays do not fit each other")
+    out[:] = np.fromiter(map(erfc, (x / -sqrt(2.0)).tolist()), np.float64, len(x))
+    out *= 0.5
 
 
 def rescale(sizes: Array, index: Array, value: Array, out: Array) -> None:

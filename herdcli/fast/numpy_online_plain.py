@@ -17,14 +17,16 @@ _LABEL = re.compile(rb"[-+]?\d{1,15}(\.\d{1,15})?")
 Rows = tuple[list[float], Array, Array, Array]
 
 
-def plain_rows(text: bytes, first: int) -> Rows | None:
+def plain_rows(text: bytes, first: int, loose: bool = False) -> Rows | None:
     """Whole lines of a label and pairs as one finds them mostly; None if any of them is of another kind, or wrong.
 
     A pair is 1 to 8 digits, a colon, perhaps a minus, 1 to 8 digits, perhaps a point and digits, 16 at most in all, and one
-    blank or the line's end.  Indices rise and are `first` at least.
+    blank or the line's end, perhaps after a blank.  Indices rise, unless the text is `loose`, and are `first` at least.
     Returns the label of each line, the number of its pairs, and all indices (from 1) and values.
     """
     text = text if text.endswith(b"\n") else text + b"\n"
+    for end in (b"\r\n", b" \n"):
+        text = text.replace(end, b"\n") if end in text else text
     body = np.frombuffer(text + bytes(8), np.uint8)
     strange = np.flatnonzero(body[: len(text)] - np.uint8(48) > 9)
     mark = body[strange]
@@ -51,7 +53,7 @@ def plain_rows(text: bytes, first: int) -> Rows | None:
     starts = np.append(np.flatnonzero(head), len(head))
     counts = np.diff(starts) - 1
     falls = np.flatnonzero(index[1:] <= index[:-1]) + 1
-    if not np.isin(falls, np.cumsum(counts)).all():
+    if not loose and not np.isin(falls, np.cumsum(counts)).all():
         return None
     heads = starts[:-1]
     opens = np.append(0, strange[ends[heads[1:] - 1]] + 1)

@@ -19,11 +19,12 @@ _FEATURE = re.compile(rb"[^ \t\r\n|]+")
 _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DIGITS = re.compile(rb"\d+")
 _PAIR = re.compile(rb"(\d+):(.*)", re.DOTALL)
-_STRANGE = {b"nan", b"NaN", b"NAN", b"inf", b"Inf", b"infinity"}
+_STRANGE = {b"nan": math.nan, b"inf": math.inf, b"infinity": math.inf}
 _WORD = 0xFFFFFFFF
 
 Names = dict[int, str]
 Numbers = Sequence[float] | Array
+Row = tuple[float, float, list[int], list[float]]  # label, weight, indices, values
 Group = tuple[int, int, Numbers, Numbers, Numbers, Numbers, Numbers]  # bytes and lines used, labels, weights, pairs each, indices, values
 
 
@@ -66,19 +67,21 @@ def parse_text(
     index: Array,
     value: Array,
     names: Names | None,
+    loose: bool = False,
 ) -> tuple[int, int, int, int, int, int, int]:
     """Whole lines into rows, up to the end of the text or the first line that is wrong.
 
     mask   table size − 1 where features are hashed (entries of one index are added up), else 0.
     first  lowest index of the text, 0 or 1.  Indices come out from 1: table row 0 is the bias.
     names  receives the first name of each hashed index, if given.
+    loose  the indices of a line come in any order, and NaN and infinity are numbers.
     The arrays must have room: rows ≤ lines, entries ≤ half the bytes.
     Returns (rows, bytes used, lines used, code, column, start of token, its length); the wrong line is used up.
     """
     rows, entries, used, lines, text = 0, 0, 0, 0, bytes(text)
     pointer[0] = 0
     try:
-        for group in _groups(text, vw, mask, first, names):
+        for group in _groups(text, vw, mask, first, names, loose):
             used, more, labels, weights, counts, columns, numbers = group
             new, last = rows + len(labels), entries + len(columns)
             label[rows:new], weight[rows:new], pointer[rows + 1 : new + 1] = labels, weights, entries + np.cumsum(counts)
@@ -96,7 +99,7 @@ def _after_line(text: bytes, start: int) -> int:
     return text.find(b"\n", start) + 1 or len(text)
 
 
-def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None) -> Iterator[Group]:
+def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, loose: bool) -> Iterator[Group]:
     """Lines in their order: many at once where they are plain, else one by one.  Raises _Wrong at a line that is wrong.
 
     Where many are not all plain, half as many are tried; a line that is not plain is followed by others, probably: of these,
@@ -105,7 +108,7 @@ def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None) -
     used, reach, pause, left = 0, 0 if vw or mask else LINES, 0, -1
     while used < len(text):
         end = text.rfind(b"\n", used, used + reach) + 1 or _after_line(text, used)
-        found = plain_rows(text[used:end], first) if reach else None
+        found = plain_rows(text[used:end], first, loose) if reach else None
         if found is not None:
             used, reach, pause = end, min(2 * reach, LINES), 0
             yield used, len(found[0]), found[0], [1.0], *found[1:]
@@ -115,35 +118,38 @@ def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None) -
             if reach:
                 pause = left = min(2 * pause + 1, 255)
             left, reach = left - 1, LINES if left == 1 else 0
-            row = _vw_line(text[used:end], mask, names) if vw else _svmlight_line(text[used:end], mask, first, names)
+            row = _vw_line(text[used:end], mask, names) if vw else _svmlight_line(text[used:end], mask, first, names, loose)
             used = end
             if row is None:
                 yield used, 1, [], [], [], [], []
             else:
-                yield used, 1, [row[0]], [row[1]], [len(row[2])], list(row[2]), list(row[2].values())
+                yield used, 1, [row[0]], [row[1]], [len(row[2])], row[2], row[3]
 
 
 def _number(token: bytes) -> float | None:
     """The number a token spells; None if it spells none, NaN or infinity if it spells these."""
     if _NUMBER.fullmatch(token) and len(token) < 400:
         return float(token)
-    return math.nan if (token[1:] if token[:1] in (b"+", b"-") else token) in _STRANGE else None
+    strange = _STRANGE.get((token[1:] if token[:1] in (b"+", b"-") else token).lower())
+    return -strange if strange == math.inf and token[:1] == b"-" else strange
 
 
-def _checked(token: bytes, start: int, end: int, code: int) -> float:
+def _checked(token: bytes, start: int, end: int, code: int, loose: bool = False) -> float:
     number = _number(token)
-    if number is None or not math.isfinite(number):
+    if number is None or not (loose or math.isfinite(number)):
         raise _Wrong(code if number is None else NOT_FINITE, start, end)
     return number
 
 
-def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None) -> tuple[float, float, dict[int, float]] | None:
+def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None, loose: bool) -> Row | None:
     tokens = _TOKEN.finditer(line.partition(b"#")[0])
     head = next(tokens, None)
     if head is None:
         return None
-    label = _checked(head[0], head.start(), head.end(), BAD_LABEL)
-    row: dict[int, float] = {}
+    label = _checked(head[0], head.start(), head.end(), BAD_LABEL, loose)
+    hashed: dict[int, float] = {}
+    columns: list[int] = []
+    numbers: list[float] = []
     last = -1
     for token in tokens:
         where = (token.start(), token.end())
@@ -153,16 +159,17 @@ def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None) -> t
         if pair is None or (int(pair[1]) >= 1 << 31 and not mask):
             digits = _DIGITS.match(token[0])
             raise _Wrong(LARGE_INDEX if digits and int(digits[0]) >= 1 << 31 else BAD_PAIR, *where)
-        number = _checked(pair[2], *where, BAD_VALUE)
+        number = _checked(pair[2], *where, BAD_VALUE, loose)
         if mask:
-            _add(row, pair[1], 0, mask, number, names, "")
+            _add(hashed, pair[1], 0, mask, number, names, "")
             continue
         at = int(pair[1])
         if at < first or at <= last or at > LARGEST:
             raise _Wrong(ZERO_INDEX if at < first else FALLING_INDEX if at <= last else LARGE_INDEX, *where)
-        last = at
-        row[at + 1 - first] = number
-    return label, 1.0, row
+        last = -1 if loose else at
+        columns.append(at + 1 - first)
+        numbers.append(number)
+    return (label, 1.0, list(hashed), list(hashed.values())) if mask else (label, 1.0, columns, numbers)
 
 
 def _add(row: dict[int, float], name: bytes, seed: int, mask: int, number: float, names: Names | None, prefix: str) -> None:
@@ -172,7 +179,7 @@ def _add(row: dict[int, float], name: bytes, seed: int, mask: int, number: float
         names.setdefault(at, prefix + name.decode("utf-8", "replace"))
 
 
-def _vw_line(line: bytes, mask: int, names: Names | None) -> tuple[float, float, dict[int, float]] | None:
+def _vw_line(line: bytes, mask: int, names: Names | None) -> Row | None:
     if not line.strip(b" \t\r\n"):
         return None
     line = line.rstrip(b" \t\r\n")
@@ -188,7 +195,7 @@ def _vw_line(line: bytes, mask: int, names: Names | None) -> tuple[float, float,
         for name, seed, number, prefix in _vw_space(line, bar + 1, end):
             _add(row, name, seed, mask, number, names, prefix)
         bar = end
-    return label, weight, row
+    return label, weight, list(row), list(row.values())
 
 
 def _vw_head(head: bytes) -> tuple[float, float]:

@@ -15,7 +15,16 @@ static const double ONLINE_TEN[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e
 
 static int online_is_end(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/* A number from `at` to the next blank or `stop` character; 0 if it is one, else BAD_VALUE or NOT_FINITE. */
+/* Whether a token is `name`, which is in lower case, in any case. */
+static int online_spells(const char *at, const char *end, const char *name)
+{
+    for (; at < end && *name; at++, name++)
+        if ((*at | 0x20) != *name)
+            return 0;
+    return at == end && !*name;
+}
+
+/* A number from `at` to the next blank or `stop` character; 0 if it is one, else BAD_VALUE, or NOT_FINITE with its value. */
 static int online_number(const char *at, const char *end, double *out)
 {
     const char *c = at;
@@ -60,10 +69,8 @@ static int online_number(const char *at, const char *end, double *out)
         return isfinite(*out) ? FINE : NOT_FINITE;
     }
     c = at + (at < end && (*at == '-' || *at == '+'));
-    if ((end - c == 3 && (!strncmp(c, "nan", 3) || !strncmp(c, "NaN", 3) || !strncmp(c, "NAN", 3) || !strncmp(c, "inf", 3) || !strncmp(c, "Inf", 3)))
-        || (end - c == 8 && !strncmp(c, "infinity", 8)))
-        return NOT_FINITE;
-    return BAD_VALUE;
+    *out = online_spells(c, end, "nan") ? NAN : c > at && *at == '-' ? -INFINITY : INFINITY;
+    return isnan(*out) || online_spells(c, end, "inf") || online_spells(c, end, "infinity") ? NOT_FINITE : BAD_VALUE;
 }
 
 static uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
@@ -99,9 +106,13 @@ typedef struct {
     int64_t *pointer;
     uint32_t mask;     /* table size − 1 where features are hashed, else 0 */
     int first;         /* the lowest index the text may have: 0 or 1 */
+    int loose;         /* 1 where indices come in any order, and NaN and infinity are numbers */
     int32_t *slots;    /* of rows with hashed features: slot → entry, to add up entries of one index */
     int64_t slot_mask, cleared;
 } online_output;
+
+/* The code of a number that a row may hold all the same. */
+static int online_allowed(const online_output *out, int code) { return out->loose && code == NOT_FINITE ? FINE : code; }
 
 static int online_fail(online_report *report, const char *line, const char *token, const char *end, int code)
 {
@@ -195,7 +206,7 @@ static inline uint64_t online_numbers(uint64_t one, uint64_t two)
 static const char *online_plain(const char *c, const char *limit, online_output *out, int64_t *entries, int64_t *last)
 {
     static const uint64_t ten[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-    const int64_t first = out->first, shift = 1 - first;
+    const int64_t first = out->first, shift = 1 - first, loose = -(int64_t)out->loose; /* `previous` stays -1 where loose is */
     int32_t *const indices = out->index;
     double *const values = out->value;
     int64_t n = *entries, previous = *last;
@@ -249,7 +260,7 @@ static const char *online_plain(const char *c, const char *limit, online_output 
             break;
         indices[n] = (int32_t)(index + shift);
         values[n++] = negative ? -value : value;
-        previous = index;
+        previous = index | loose;
         c = stop;
     }
 done:
@@ -280,7 +291,7 @@ static int online_svmlight_line(const char *line, const char *end, const char *l
         return FINE;
     for (token = c; c < end && !online_is_end(*c); c++)
         ;
-    if ((code = online_number(token, c, &out->label[report->rows])))
+    if ((code = online_allowed(out, online_number(token, c, &out->label[report->rows]))))
         return online_fail(report, line, token, c, code == NOT_FINITE ? NOT_FINITE : BAD_LABEL);
     for (;;) {
         int64_t index = 0;
@@ -320,7 +331,7 @@ static int online_svmlight_line(const char *line, const char *end, const char *l
             } else {
                 while (c < end && !online_is_end(*c))
                     c++;
-                if ((code = online_number(number, c, &value)))
+                if ((code = online_allowed(out, online_number(number, c, &value))))
                     return online_fail(report, line, token, c, code);
             }
         }
@@ -334,7 +345,7 @@ static int online_svmlight_line(const char *line, const char *end, const char *l
             return online_fail(report, line, token, c, FALLING_INDEX);
         if (index > 2147483645)
             return online_fail(report, line, token, c, LARGE_INDEX);
-        last = index;
+        last = out->loose ? -1 : index;
         out->index[count] = (int32_t)(index + 1 - out->first);
         out->value[count++] = value;
     }

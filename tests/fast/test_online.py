@@ -107,12 +107,12 @@ def test_steps_give_the_same_bits_at_extreme_margins(rule):
                 assert compiled.solve_step(rule, m, v, C) == twin.solve_step(rule, m, v, C)
 
 
-def parsed(side, text: bytes, *, vw: bool = False, mask: int = 0, first: int = 1, names=None):
+def parsed(side, text: bytes, *, vw: bool = False, mask: int = 0, first: int = 1, names=None, loose: bool = False):
     """(report, labels, weights, pointer, indices, values) of a text."""
     lines, size = text.count(b"\n") + 2, len(text) + 2
     label, weight, pointer = np.zeros(lines), np.zeros(lines), np.zeros(lines + 1, dtype=np.int64)
     index, value = np.zeros(size, dtype=np.int32), np.zeros(size)
-    report = side.parse_text(text, vw, mask, first, label, weight, pointer, index, value, names)
+    report = side.parse_text(text, vw, mask, first, label, weight, pointer, index, value, names, loose)
     count = report[0]
     entries = pointer[count]
     return report, label[:count], weight[:count], pointer[: count + 1], index[:entries], value[:entries]
@@ -148,9 +148,9 @@ VW = [
 @pytest.mark.parametrize("mask", [0, 7, (1 << 18) - 1])
 @pytest.mark.parametrize("text", SVMLIGHT, ids=repr)
 def test_svmlight_is_read_alike(text, mask):
-    for first in (0, 1):
-        for ours, theirs in zip(parsed(compiled, text, mask=mask, first=first), parsed(twin, text, mask=mask, first=first), strict=True):
-            assert np.array_equal(ours, theirs)
+    for first, loose in ((0, False), (1, False), (0, True)):
+        ours, theirs = (parsed(side, text, mask=mask, first=first, loose=loose) for side in (compiled, twin))
+        assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(ours, theirs, strict=True))
 
 
 @pytest.mark.parametrize("mask", [1, 7, (1 << 18) - 1])
@@ -192,6 +192,26 @@ def test_numbers_are_read_as_python_reads_them():
     report, *_, value = parsed(compiled, text)
     assert report[0] == 1
     assert np.array_equal(value, [float(number) for number in numbers])
+
+
+@pytest.mark.parametrize("side", [compiled, twin], ids=["compiled", "twin"])
+def test_rows_of_data_sets_may_fall_repeat_and_be_infinite(side):
+    report, label, _, pointer, index, value = parsed(side, b"-INF 7:1 2:nan 7:+Infinity 3:-inf\nNaN\n" * 9, first=0, loose=True)
+    assert report[3] == 0
+    assert (label[:2].tolist(), pointer[:3].tolist()) == ([-np.inf, pytest.approx(np.nan, nan_ok=True)], [0, 4, 4])
+    assert index[:4].tolist() == [8, 3, 8, 4]
+    assert value[:4].tolist() == pytest.approx([1.0, np.nan, np.inf, -np.inf], nan_ok=True)
+
+
+def test_the_normal_distribution_has_the_same_bits():
+    x = np.concatenate([np.random.default_rng(1).normal(0, 12, 3000), [0.0, -0.0, np.inf, -np.inf, np.nan, -40.0]])
+    ours, theirs = np.empty(len(x)), np.empty(len(x))
+    compiled.normal_cdf(x, ours)
+    twin.normal_cdf(x, theirs)
+    assert ours.tobytes() == theirs.tobytes()
+    for side in (compiled, twin):
+        with pytest.raises(ValueError, match="fit"):
+            side.normal_cdf(x, ours[1:])
 
 
 def test_murmur3_gives_the_published_values():

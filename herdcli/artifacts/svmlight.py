@@ -36,20 +36,21 @@ def read(stream: BinaryIO, *, where: str) -> tuple[Any, Array]:
     index named twice by a row.
     """
     found: list[tuple[Array, ...]] = []
-    room: tuple[Array, ...] = ()
+    label = weight = value = np.empty(0)
+    pointer, index = np.empty(0, np.int64), np.empty(0, np.int32)
     line = 0
     for block in _line_blocks(stream):
         most = len(block) // 2 + 2  # a row and an entry take two bytes at least
-        if not room or len(room[0]) < most:
-            room = (np.empty(most), np.empty(most), np.empty(most + 1, np.int64), np.empty(most, np.int32), np.empty(most))
-        rows, _, lines, code, _, token, length = fast.parse_text(block, False, 0, 0, *room, None, True)
+        if len(label) < most:
+            label, weight, value = np.empty(most), np.empty(most), np.empty(most)
+            pointer, index = np.empty(most + 1, np.int64), np.empty(most, np.int32)
+        rows, _, lines, code, _, token, length = fast.parse_text(block, False, 0, 0, label, weight, pointer, index, value, None, True)
         line += lines
         if code:
             raise _complaint(block[token : token + length], code, line, where)
-        label, _, pointer, index, value = room
         entries = int(pointer[rows])
         found.append((label[:rows].copy(), np.diff(pointer[: rows + 1]), index[:entries].copy(), value[:entries].copy()))
-    if not sum(len(label) for label, *_ in found):
+    if not sum(len(part[0]) for part in found):
         raise DataError("there is no line of data", where=where)
     labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return _matrix(columns, values, lengths, where), labels

@@ -25,8 +25,8 @@ def plain_rows(text: bytes, first: int, loose: bool = False) -> Rows | None:
     Returns the label of each line, the number of its pairs, and all indices (from 1) and values.
     """
     text = text if text.endswith(b"\n") else text + b"\n"
-    for end in (b"\r\n", b" \n"):
-        text = text.replace(end, b"\n") if end in text else text
+    for spare in (b"\r\n", b" \n"):
+        text = text.replace(spare, b"\n") if spare in text else text
     body = np.frombuffer(text + bytes(8), np.uint8)
     strange = np.flatnonzero(body[: len(text)] - np.uint8(48) > 9)
     mark = body[strange]

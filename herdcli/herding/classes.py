@@ -6,7 +6,7 @@ held-out rows, from which classes are told (Welling 2009, sec. 10).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from herdcli.herding.model import Gap, Herding, Moments, Rates
 from herdcli.herding.rates import driven, identity_gap
 from herdcli.numerics.neighbours import nearest_in_parts
 from herdcli.numerics.scores import Scores
-from herdcli.schema import Array
+from herdcli.schema import Array, joined
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
@@ -107,16 +107,22 @@ def one_by_one(problem: Any, state: Any, assemble: Callable[[Any, Any], Herding]
     return [assemble(problem.part([u]), replace(state, runs=[run])) for u, run in enumerate(state.runs)]
 
 
-def nearest_classes(groups: Groups, map: Callable[..., Any] = map) -> Array:
-    """Class of the training row nearest to each row to score, a baseline."""
-    training = np.flatnonzero(groups.labels.split == TRAIN)
-    result: Array = groups.labels.y[training[nearest_in_parts(groups.scored(), groups.on[training], map)]]
-    return result
+def nearest_classes(groups: Groups, runs: Sequence[int], map: Callable[..., Any] = map) -> Array:
+    """Class of the training row nearest to each row to score, a baseline; −1 for rows that are the share of other runs than these."""
+    training, rows = np.flatnonzero(groups.labels.split == TRAIN), groups.labels.scored
+    found = np.full(len(rows), -1, dtype=np.int64)
+    for share in (np.array_split(np.arange(len(rows)), len(groups.labels.names))[run] for run in runs):
+        found[share] = groups.labels.y[training[nearest_in_parts(groups.on[rows[share]], groups.on[training], map)]]
+    return found
 
 
-def unknown_classes(groups: Groups) -> Array:
-    """−1 for each row to score: in the place of the baseline, which is taken from the first run, in shards that do not have it."""
-    return np.full(len(groups.labels.scored), -1, dtype=np.int64)
+def together(runs: Sequence[Herding]) -> Herding:
+    """One artifact of all runs, each of which knows a share of the baseline."""
+    whole: Herding = joined(runs, "C")
+    if whole.scores is None:
+        return whole
+    nearest = np.max([run.scores.nearest for run in runs if run.scores is not None], axis=0)
+    return replace(whole, scores=replace(whole.scores, nearest=nearest))
 
 
 def scores(labels: Labels, nearest: Array, state: dynamics.State | visible.State) -> Scores:

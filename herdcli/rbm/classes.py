@@ -88,6 +88,7 @@ class Learned:
     reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
     training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
     base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
+    nearest: Array | None = array("r", "classes of the training rows nearest to its share of the rows", kind="iu", optional=True)
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class RBMShard(Shard):
 def learned(groups: Groups, state: State, settings: Settings, units: Sequence[int], *, scored: bool, map: Map = map) -> list[Learned]:
     """The models of a finished fit, of which model m of the state is number units[m] of `Groups.training_rows`.
 
-    scored  with the energies of the held-out rows, or of a fold's model of the fold's rows.
+    scored  with the energies of the held-out rows, or of a fold's model of the fold's rows, and with a share of the baseline for them:
+            each of the C models of a fold finds the training rows nearest to a C-th of its rows.
     """
     count, rows = len(groups.names), groups.training_rows()
     layers = family(settings.visible_units), family(settings.hidden_units)
@@ -131,9 +133,10 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
             return transform.energies([model], chosen, map)[:, 0]
 
         own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
-        found = None
+        found = near = None
         if scored:
             found = energy(Selected(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
+            near = _nearest(groups, np.array_split(own, count)[unit % count], fold, map)
         return Learned(
             W=W,
             b=b,
@@ -143,16 +146,17 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
             reference=energy(Selected(groups.X, groups.valid)) if scored and groups.folds else None,
             training_energy=float(energy(rows[unit]).mean()) if fold < 0 else None,
             base_rates=layers[0].base_rate(rows[unit][:]) if fold < 0 else None,
+            nearest=near,
         )
 
     return [finished(m, unit) for m, unit in enumerate(units)]
 
 
-def frame(groups: Groups, settings: Settings, *, scored: bool, map: Map = map, **seen: Any) -> Frame:
+def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> Frame:
     """What belongs to no model of a fit.  seen  how rows became unit values."""
     held = groups.held
     rows = Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None)
-    labels, names = (_labels(groups, map), groups.names) if scored else (None, None)
+    labels, names = (_labels(groups), groups.names) if scored else (None, None)
     return Frame(settings, rows, groups.folds, labels, names, **seen)
 
 
@@ -168,12 +172,19 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         b=np.stack([model.b for model in final]),
         c=np.stack([model.c for model in final]),
         trace=Trace(np.stack([model.trace for model in final], axis=1)),
-        scores=None if rest.scores is None else replace(rest.scores, energy=_energies(models, rest.folds)),
+        scores=None if rest.scores is None else _scores(rest.scores, models, rest.folds),
         training_energy=np.array([model.training_energy for model in final], dtype=np.float64),
         base_rates=np.stack(known) if len(known) == count else None,
         **settings,
         **{name: getattr(rest, name) for name in seen},
     )
+
+
+def _scores(labels: Scores, models: Sequence[Learned], folds: int) -> Scores:
+    """The labels with the models' energies, and with the baseline of which each has found a share; older shards have it in their first."""
+    near = [model.nearest for model in models if model.nearest is not None]
+    energy = _energies(models, folds)
+    return replace(labels, energy=energy, nearest=np.concatenate(near)) if len(near) == len(models) else replace(labels, energy=energy)
 
 
 def _energies(models: Sequence[Learned], folds: int) -> Array:
@@ -191,21 +202,25 @@ def _energies(models: Sequence[Learned], folds: int) -> Array:
     return np.concatenate(parts)
 
 
-def _labels(groups: Groups, map: Map) -> Scores:
-    """Class, part and nearest training row of the rows that are scored; that row is among those their models learned from."""
+def _labels(groups: Groups) -> Scores:
+    """Class and part of the rows that are scored, the held-out ones and then those of each fold; nearest rows are the models' to find."""
+    order = np.concatenate([groups.held, *(np.flatnonzero(groups.fold == f) for f in range(groups.folds))])
     training = groups.split == TRAIN
-    parts = [(groups.held, np.flatnonzero(training))]
-    parts += [(np.flatnonzero(groups.fold == f), np.flatnonzero(training & (groups.fold != f))) for f in range(groups.folds)]
-    order = np.concatenate([rows for rows, _ in parts])
-    near = partial(nearest_in_parts, map=map) if groups.X.dtype.kind in "iub" else nearest_euclidean
-    neighbours = [groups.y[seen[near(groups.X[rows], groups.X[seen])]] for rows, seen in parts]
     return Scores(
         energy=np.empty((len(order), 0)),
         y=groups.y[order],
         split=groups.split[order],
-        nearest=np.concatenate(neighbours),
+        nearest=np.full(len(order), -1, dtype=np.int64),
         majority=int(np.bincount(groups.y[training], minlength=len(groups.names)).argmax()),
     )
+
+
+def _nearest(groups: Groups, rows: Array, fold: int, map: Map) -> Array:
+    """Class of the training row nearest to each of these rows, among those that the models of the fold (−1: none) learned from."""
+    seen = np.flatnonzero((groups.split == TRAIN) & ((groups.fold != fold) | (fold < 0)))
+    near = partial(nearest_in_parts, map=map) if groups.X.dtype.kind in "iub" else nearest_euclidean
+    found: Array = groups.y[seen[near(groups.X[rows], groups.X[seen])]]
+    return found
 
 
 def judged_on(model: RBM, X: Array, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:

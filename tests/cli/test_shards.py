@@ -286,3 +286,15 @@ def test_a_shard_that_was_edited_is_refused(run, inputs, shards):
     assert run("seal", name).code == 0
     ended = run("merge", name, "s2.h5", "-o", "out.h5")
     assert (ended.code, ended.err) == (65, f"herd merge: {name}: does not say which run it is of\n")
+
+
+@pytest.mark.parametrize("command", ["fit-rbm digits.h5 --per-class --epochs 1 --folds 2", "herd digits.h5 --per-class --iterations 2"])
+def test_the_baseline_is_dealt_to_all_shards(herd, tmp_path, digits_bytes, command):
+    """The nearest training rows, which cost more than the models on large data, are no work of the first shard alone."""
+    (tmp_path / "digits.h5").write_bytes(digits_bytes)
+    known = []
+    for index in (1, 2, 3):
+        herd(*command.split(), "--shard", f"{index}/3", "-o", f"shard-{index}.h5")
+        parts = artifacts.load(tmp_path / f"shard-{index}.h5", kinds=None).value.parts
+        known.append(sum(len(part.nearest) for part in parts) if command.startswith("fit") else np.sum(parts[0].scores.nearest >= 0))
+    assert max(known) < 1.5 * min(known)

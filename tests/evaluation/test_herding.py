@@ -84,7 +84,7 @@ def test_classes_are_told_with_baselines_beside():
     state = solve(dynamics.HiddenHerding(problem))
     value = replace(
         classes.assemble_hidden(problem, state),
-        scores=classes.scores(groups.labels, classes.nearest_classes(groups), state),
+        scores=classes.scores(groups.labels, classes.nearest_classes(groups, range(len(groups.labels.names))), state),
         classes=groups.labels.names,
     )
     row = metrics(value, EvaluationSettings())

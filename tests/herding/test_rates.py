@@ -149,7 +149,7 @@ def test_averaged_energies_tell_classes(model):
         algorithm = visible.VisibleHerding
         problem = classes.visible_problem(groups, visible.Settings(iterations=200, burn_in=100))
     state = finish(problem, algorithm)
-    found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
+    found = classes.scores(groups.labels, classes.nearest_classes(groups, range(len(groups.labels.names))), state)
     assert state.runs[0].averaged == 100
     schema.check(found)
     valid, test = found.split == 1, found.split == 2
@@ -193,7 +193,7 @@ def test_usps_error_is_two_thirds_of_nearest_neighbours():
     groups = classes.group(on, y, split, [str(label) for label in range(10)], per_class=True)
     problem = classes.hidden_problem(groups, dynamics.Settings(hidden=100, iterations=2000, burn_in=1000, energy_every=5, keep=0))
     state = finish(problem)
-    found = classes.scores(groups.labels, classes.nearest_classes(groups), state)
+    found = classes.scores(groups.labels, classes.nearest_classes(groups, range(len(groups.labels.names))), state)
     valid, test = found.split == 1, found.split == 2
     predicted = logistic.fit(found.energy[valid], found.y[valid], 10).logits(found.energy[test]).argmax(axis=1)
     error, nearest = np.mean(predicted != found.y[test]), np.mean(found.nearest[test] != found.y[test])

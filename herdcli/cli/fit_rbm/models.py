@@ -43,7 +43,7 @@ def fit_models(session: Session, request: Request, settings: Settings) -> None:
         place=session.place,
         units=count,
         parts=[] if own is None else _learned(session, groups, own, units, scored=request.per_class),
-        rest=classes.frame(groups, settings, scored=request.per_class, map=session.map, **rows.as_seen()) if session.place.first else None,
+        rest=classes.frame(groups, settings, scored=request.per_class, **rows.as_seen()) if session.place.first else None,
     )
     shards.close(session, made, "models", finish, data, request)
 

@@ -66,7 +66,7 @@ def _rows(session: Session, data: Artifact, request: Request) -> Inputs:
     groups = classes.group(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training)
     labels, nearest = groups.labels, None
     if scored:
-        nearest = classes.nearest_classes(groups, session.map) if session.place.first else classes.unknown_classes(groups)
+        nearest = classes.nearest_classes(groups, session.place.of(len(names)), session.map)
     hidden = not request.visible
     problem: Problem
     if hidden:

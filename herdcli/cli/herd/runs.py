@@ -38,9 +38,9 @@ def _herded(session: Session, inputs: Inputs, units: Sequence[int]) -> list[Herd
 
 def finish(session: Session, whole: HerdingShard, history: History, request: Request) -> None:
     """Save all runs as one artifact."""
-    from herdcli.schema import joined
+    from herdcli.herding.classes import together
 
-    value = joined(whole.parts, "C")
+    value = together(whole.parts)
     runs = f"{value.count} runs × " if value.count > 1 else ""
     outputs.artifact(
         session, value, f"{runs}{value.iterations} iterations, moments to {value.gap.largest_visible.max():.2g}", history=history

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import kernels as k
@@ -110,6 +109,8 @@ def choose(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: in
 
 def median_distance(X: Array, metric: str, seed: int) -> float:
     """The median distance between two rows; between unequal rows where more than half of the pairs are equal."""
+    from scipy.spatial.distance import pdist
+
     if len(X) > MEDIAN_ROWS:
         X = X[generator(seed, Stream.BANDWIDTH).choice(len(X), MEDIAN_ROWS, replace=False)]
     distances = pdist(X, metric)

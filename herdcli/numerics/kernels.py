@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from herdcli.errors import DataError
 from herdcli.schema import Array
@@ -54,6 +53,8 @@ def length(bandwidth: float | None) -> float:
 
 def squares(X: Array, Y: Array) -> Array:
     """(n, m) squared Euclidean distances, from differences."""
+    from scipy.spatial.distance import cdist
+
     found: Array = cdist(X, Y, "sqeuclidean")
     return found
 
@@ -80,6 +81,8 @@ class Laplace(Stationary):
     bandwidth: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        from scipy.spatial.distance import cdist
+
         values: Array = cdist(X, Y, "cityblock")
         values *= -1.0 / length(self.bandwidth)
         return np.exp(values, out=values)
@@ -226,6 +229,8 @@ class Hamming(Stationary):
     scale: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        from scipy.spatial.distance import cdist
+
         share: Array = cdist(X, Y, "hamming")
         return np.asarray(1.0 - share if self.scale is None else np.exp(share * (-X.shape[1] / self.scale)))
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erf, erfcx
 
 from herdcli.errors import BadUsage
 from herdcli.numerics.kernels import Bernoulli, Composite, Constant, Energy, Gaussian, Kernel, Laplace, Matern, length
@@ -111,6 +110,8 @@ def _odd(function: Callable[[Array], Array], t: Array) -> Array:
 
 def _integrals(kernel: Kernel, dimension: int) -> tuple[Callable[[Array], Array], Callable[[Array], Array]] | None:
     """G and H of one column on t ≥ 0."""
+    from scipy.special import erf
+
     if isinstance(kernel, Gaussian):
         scale = length(kernel.bandwidth)
         root = math.sqrt(math.pi / 2)
@@ -172,12 +173,16 @@ def _mixture(kernel: Kernel, target: Mixture) -> Embedding | None:
 
 def _mean_distance(delta: Array, deviation: Array) -> Array:
     """E|Z| for Z ~ N(δ, σ²)."""
+    from scipy.special import erf
+
     z = delta / deviation
     return np.asarray(deviation * math.sqrt(2 / math.pi) * np.exp(-0.5 * z**2) + delta * erf(z / math.sqrt(2)))
 
 
 def _mean_exponential(delta: Array, deviation: Array, scale: float) -> Array:
     """E e^{−|Z|/ℓ} for Z ~ N(δ, σ²), by the scaled complementary error function."""
+    from scipy.special import erfcx
+
     z, s = delta / deviation, deviation / scale
     tail = np.exp(-0.5 * z**2)
     found = np.zeros(np.broadcast_shapes(z.shape, s.shape))

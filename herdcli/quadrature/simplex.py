@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from herdcli.errors import NotConverged
 from herdcli.schema import Array, array
@@ -108,6 +107,8 @@ def _affine_minimum(hull: Hull) -> Array:
 
 
 def _solve(L: Array, right: Array, *, transposed: bool) -> Array:
+    from scipy.linalg import solve_triangular
+
     found: Array = solve_triangular(np.asfortranarray(L), right, lower=True, trans=int(transposed), check_finite=False)
     return found
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
@@ -137,6 +136,8 @@ class Mixture:
         return np.asarray(self.means[component] + np.einsum("nij,nj->ni", factors[component], normal))
 
     def quantile(self, u: Array) -> Array:
+        from scipy.special import ndtri
+
         if len(self.weights) == 1:
             normal = ndtri(np.maximum(u, 2.0**-53))
             return np.asarray(self.means[0] + normal @ np.linalg.cholesky(self.covariances[0]).T)
@@ -146,6 +147,8 @@ class Mixture:
         return _invert(self._cdf, np.maximum(u[:, 0], 2.0**-53), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
 
     def _cdf(self, x: Array) -> Array:
+        from scipy.special import ndtr
+
         deviations = np.sqrt(self.covariances[:, 0, 0])
         return np.asarray(ndtr((x[:, None] - self.means[:, 0]) / deviations) @ self.weights)
 
@@ -232,6 +235,8 @@ class Moments:
         return np.where(random.standard_normal((count, self.dimension)) @ factor.T >= 0, 1.0, -1.0)
 
     def quantile(self, u: Array) -> Array:
+        from scipy.special import ndtri
+
         return np.where(ndtri(np.maximum(u, 2.0**-53)) @ self._normal_factor().T >= 0, 1.0, -1.0)
 
     def box(self) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
+    from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
     from herdcli.fast.numpy_clusters import nearest_two
     from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values, kernel_tile, kernel_values
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
 TWINS = {  # what the twin names in `__all__`
+    "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values",
     "gibbs": "add_sparse_product logistic momentum_step sparse_scratch two_state_means two_state_sample",
@@ -41,6 +43,10 @@ TWINS = {  # what the twin names in `__all__`
 __all__ = [
     "add_sparse_product",
     "ascend",
+    "chain_backward",
+    "chain_forward",
+    "chain_paths",
+    "chain_viterbi",
     "clique_updates",
     "exp2_each",
     "expert_energy",

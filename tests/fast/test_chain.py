@@ -1,0 +1,59 @@
+"""Both loops along chains give the same bits; what they compute is tested against enumeration in tests/em/test_chain.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli import fast
+from herdcli.fast import numpy_chain
+
+
+def problem(K: int, lengths: list[int], seed: int) -> dict[str, np.ndarray]:
+    random, width = np.random.default_rng(seed), -(-K // 8) * 8
+    rows = sum(lengths)
+    made = {"b": np.zeros((rows, width)), "transition": np.zeros((K, width)), "backwards": np.zeros((K, width)), "initial": np.zeros(width)}
+    made["b"][:, :K] = random.random((rows, K)) * 10.0 ** random.integers(-300, 1, size=(rows, K))
+    made["b"][random.random((rows, width)) < 0.2] = 0.0
+    transition = random.dirichlet(np.ones(K) * 0.2, K)
+    made["transition"][:, :K], made["backwards"][:, :K] = transition, transition.T
+    made["initial"][:K] = random.dirichlet(np.ones(K))
+    return made | {
+        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
+        "uniform": random.random(rows),
+        "weight": random.random(len(lengths)),
+    }
+
+
+def everything(loops, K: int, made: dict[str, np.ndarray]) -> list[np.ndarray]:
+    rows, width = made["b"].shape
+    count, offsets = len(made["weight"]), made["offsets"]
+    alpha, scale, lost = np.full((rows, width), np.nan), np.full(rows, np.nan), np.full(count, 9, dtype=np.uint8)
+    gamma, pairs, high = made["b"].copy(), np.zeros((K, width)), np.full(count, np.nan)
+    path, value, draw = np.full(rows, -1), np.full(count, np.nan), np.full(rows, -1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logs = {name: np.log(made[name]) for name in ("b", "initial", "transition")}
+        loops.chain_forward(made["b"], offsets, K, made["initial"], made["transition"], alpha, scale, lost)
+        loops.chain_backward(gamma, offsets, K, made["backwards"], alpha, scale, made["weight"], pairs, high)
+        loops.chain_viterbi(logs["b"], offsets, K, logs["initial"], logs["transition"], path, value)
+        loops.chain_paths(alpha, offsets, K, made["backwards"], made["uniform"], draw)
+    return [alpha, scale, lost, gamma, pairs, high, path, value, draw]
+
+
+@pytest.mark.parametrize(("K", "lengths"), [(1, [1]), (3, [4, 1, 7, 2]), (8, [5, 5]), (11, [30, 1, 12]), (17, [9])])
+def test_the_twins_give_the_same_bits(K: int, lengths: list[int]) -> None:
+    for seed in range(4):
+        made = problem(K, lengths, seed)
+        here, twin = everything(fast, K, made), everything(numpy_chain, K, made)
+        assert [a.tobytes() for a in here] == [b.tobytes() for b in twin]
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    if fast.kernels() != "cython":
+        pytest.skip("the NumPy loops check no shapes")
+    made = problem(3, [4, 2], 0)
+    for name, wrong in (("offsets", np.array([0, 4, 4])), ("offsets", np.array([0, 9])), ("initial", np.zeros(3)), ("weight", np.zeros(1))):
+        with pytest.raises(ValueError):
+            everything(fast, 3, made | {name: wrong})
+    with pytest.raises(ValueError):
+        everything(fast, 9, made)

@@ -13,14 +13,18 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts.arrow import dtype_of, vector
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, smallest_integers
-from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.dataset import GAPS_HINT, Dataset
 from herdcli.artifacts.people import label_among
+from herdcli.artifacts.recoding import MARKS
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
 LABELS = ("y", "label", "class", "target")
+INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
+MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
 UTF8_HINT = "say what it is in: iconv -f LATIN1 -t UTF-8"
 
 
@@ -29,22 +33,24 @@ def from_table(
     attributes: Mapping[str, Any],
     *,
     where: str,
-    note: Callable[[str], None],
-    label: str | None,
-    keep: Collection[str] = (),
-    missing: bool = False,
+    asked: Asked,
 ) -> Dataset:
-    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.  keep: further columns.
+    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.
 
-    missing  empty cells of features become NaN, rows without a label have −1.
+    With `asked.texts` columns of text are among the further columns; a column that only counts the rows is told and left out.
     """
+    keep, label, note, missing = asked.keep, asked.label, asked.note, asked.missing
+    table = _plainly(_without_index(table, label, keep, where, note))
     names = list(table.column_names)
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column '{twice}' appears twice", where=where)
     roles = roles_of([name for name in names if name not in keep or name == label], label, where)  # what is asked for has no other role
     kept = [name for name in names if name in keep and name not in roles.values()]
-    features, ignored = _features(table, [name for name in names if name not in roles.values() and name not in kept], where)
+    others = [name for name in names if name not in roles.values() and name not in kept]
+    table, features, ignored = _features(table, others, where, asked)
+    worded = [name for name in ignored if asked.texts and _is_text(table.schema.field(name).type)]
+    ignored = [name for name in ignored if name not in worded]
     if ignored:
         note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     if roles.get("y") not in (None, "y"):
@@ -60,7 +66,7 @@ def from_table(
     for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
         if texts is not None:
             parts[name] = np.array(texts, dtype=str)
-    further = {name: _role(table, name, where) for name in kept}
+    further = {name: _role(table, name, where) for name in kept} | {name: _texts(table.column(name), name, where) for name in worded}
     data = assemble(X, parts, attributes, where=where, note=note, columns=further)
     if data.y is None or not unlabelled.any():
         return data
@@ -100,20 +106,62 @@ def roles_of(names: list[str], label: str | None, where: str) -> dict[str, str]:
     return roles | ({"y": labels} if labels else {})
 
 
-def _features(table: Any, names: list[str], where: str) -> tuple[Array | list[str], list[str]]:
-    """A matrix from a list column, or the names of numeric columns; and the names of what is left."""
+def _without_index(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:
+    """The table without what pandas and R write as the names of rows: a first column without a name, or __index_level_0__."""
+    names = list(table.column_names)
+    first = next((name for name in names if name in INDEX_NAMES and (name == "__index_level_0__" or name == names[0])), None)
+    if first is None or first == label or first in keep or len(names) == 1:
+        return table
+    note(f"{where}: left out column '{first}', which holds the names of the rows (pandas: to_csv(index=False) writes none)")
+    return table.drop_columns([first])
+
+
+def _plainly(table: Any) -> Any:
+    """The table with dictionaries (pandas' categories) and decimals as the values they stand for."""
+    import pyarrow as pa
+
+    for index, declared in enumerate(table.schema):
+        kind = declared.type
+        if pa.types.is_dictionary(kind):
+            table = table.set_column(index, declared.name, table.column(index).cast(kind.value_type))
+        elif pa.types.is_decimal(kind):
+            table = table.set_column(index, declared.name, table.column(index).cast("float64"))
+    return table
+
+
+def _features(table: Any, names: list[str], where: str, asked: Asked) -> tuple[Any, Array | list[str], list[str]]:
+    """The table, numbers among text parsed; a matrix from a list column, or the names of numeric columns; and the names of what is left."""
     import pyarrow as pa
 
     whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(table.schema.field(name).type)), None)
     if whole is not None:
-        return lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
+        return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
+    for name in names:
+        _refuse_dates(table.schema.field(name).type, name, where)
+        if _is_text(table.schema.field(name).type):
+            table = _parsed(table, name, where, asked)
     numeric = [name for name in names if _is_number(table.schema.field(name).type)]
     ignored = [name for name in names if name not in numeric]
-    for name in ignored:
-        _refuse_mistyped(table.column(name), name, where)
-    if not numeric:
-        raise DataError(f"has no column of numbers (columns: {', '.join(names[:8]) or 'none'})", where=where)
-    return numeric, ignored
+    if not numeric and not (asked.texts and any(_is_text(table.schema.field(name).type) for name in ignored)):
+        listed = ", ".join(names[:8]) or "none"
+        hint = "columns of text become numbers with --categorical auto; herd convert has it too"
+        raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
+    return table, numeric, ignored
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _refuse_dates(kind: Any, name: str, where: str) -> None:
+    """Moments are no numbers by themselves."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(kind):
+        hint = "make numbers of them (days since a start, the month, the hour), or remove the column"
+        raise DataError(f"column '{name}' holds dates or times", where=where, hint=hint)
 
 
 def _is_number(kind: Any) -> bool:
@@ -122,19 +170,36 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
-def _refuse_mistyped(column: Any, name: str, where: str) -> None:
-    """A column of text that is mostly numbers is a column of numbers with a mistake in it."""
-    import pyarrow as pa
+def _parsed(table: Any, name: str, where: str, asked: Asked) -> Any:
+    """The table with a column of text that is mostly numbers as numbers, where the rest are marks of missing values and those may be.
 
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return
+    Raises DataError for any other mistake in such a column.
+    """
+    column = table.column(name)
     texts = column.slice(0, 1000).to_pylist()
     wrong = [row for row, text in enumerate(texts) if not _parses(text)]
-    if wrong and len(wrong) * 2 < len(texts):
-        raise DataError(f"column '{name}' has {texts[wrong[0]]!r} in row {wrong[0]}, which is no number", where=where)
-    if not wrong and texts and len(texts) < len(column):
-        row = next(row for row, text in enumerate(column.to_pylist()) if not _parses(text))
-        raise DataError(f"column '{name}' has {column[row].as_py()!r} in row {row}, which is no number", where=where)
+    if not texts or len(wrong) * 2 >= len(texts) or all(not text for text in texts):
+        return table
+    texts = texts if len(texts) == len(column) else column.to_pylist()
+    wrong = [row for row, text in enumerate(texts) if not _parses(text)]
+    faulty = [row for row in wrong if texts[row].strip() not in MARKS]
+    if faulty or (wrong and not asked.missing):
+        row = faulty[0] if faulty else wrong[0]
+        hint = MISTYPED_HINT if faulty else "it stands for a missing value? " + GAPS_HINT
+        raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is no number", where=where, hint=hint)
+    import pyarrow as pa
+
+    absent = set(wrong)
+    values = [float("nan") if row in absent or not text else float(text) for row, text in enumerate(texts)]
+    return table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(values)]))
+
+
+def _texts(column: Any, name: str, where: str) -> Array:
+    """A column of text; what is missing is empty."""
+    try:
+        return np.array([text or "" for text in column.to_pylist()], dtype=str)
+    except UnicodeDecodeError as error:
+        raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
 def _parses(text: str | None) -> bool:
@@ -147,6 +212,8 @@ def _parses(text: str | None) -> bool:
 
 def _matrix(table: Any, names: list[str], where: str, *, missing: bool) -> Array:
     """Numeric columns side by side, in the smallest type that holds all of them; float64 with NaN where values are missing."""
+    if not names:
+        return np.empty((table.num_rows, 0), dtype=np.uint8)
     if missing and any(table.column(name).null_count for name in names):
         return np.column_stack([np.asarray(table.column(name).cast("float64"), dtype=np.float64) for name in names])
     for name in names:
@@ -177,7 +244,7 @@ def _refuse_rows(rows: Sequence[int] | Array, name: str, where: str) -> None:
     if len(rows):
         noun = "value" if len(rows) == 1 else "values"
         message = f"column '{name}' has {grouped(len(rows))} missing {noun} (first: row {rows[0]})"
-        raise DataError(message, where=where, hint="remove the rows or fill them in")
+        raise DataError(message, where=where, hint=GAPS_HINT)
 
 
 def _role(table: Any, name: str, where: str) -> Array:
@@ -205,7 +272,7 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
     for chunk in column.chunks:
         flat = chunk.flatten()
         if flat.null_count:
-            raise DataError(f"column '{name}' has missing values", where=where, hint="remove the rows or fill them in")
+            raise DataError(f"column '{name}' has missing values", where=where, hint=GAPS_HINT)
         X[row : row + len(chunk)] = vector(flat).reshape(len(chunk), -1)
         row += len(chunk)
     return X

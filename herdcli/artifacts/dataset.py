@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from herdcli.splits import TEST, TRAIN
 
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
 BLOCK_ELEMENTS = 1 << 20
+GAPS_HINT = "remove the rows or fill them in"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ class Dataset:
     def is_sparse(self) -> bool:
         """Is X a CSR matrix?"""
         return hasattr(self.X, "indptr")
+
+
+def taken(data: Dataset, rows: Array) -> Dataset:
+    """The data set with these rows (k,) alone, in this order."""
+    parts = {name: item[rows] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
+    columns = None if data.columns is None else {name: values[rows] for name, values in data.columns.items()}
+    return replace(data, **parts, columns=columns)
 
 
 def validate(data: Dataset, *, where: str | None = None, missing: bool = False) -> None:
@@ -63,6 +71,12 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False) 
         if data.weight.min() < 0 or not data.weight.any():
             raise DataError("/weight must be non-negative and not all zero", where=where)
     _check_attributes(data, where)
+
+
+def require_rows(data: Dataset, where: str | None) -> None:
+    """Raise DataError unless X is a matrix and all arrays over rows are as long."""
+    _check_lengths(data, where)
+    check(data, where=where)
 
 
 def _check_lengths(data: Dataset, where: str | None) -> None:
@@ -96,9 +110,7 @@ def check_finite(name: str, values: Any, where: str | None, *, missing: bool = F
     bad, nans = _bad_rows(values, np.where(np.isnan(dense), 0, dense) if missing else dense)
     kind = "NaN" if nans else "infinite"
     noun = "row" if len(bad) == 1 else "rows"
-    raise DataError(
-        f"{name} has {grouped(len(bad))} {kind} {noun} (first: row {bad[0]})", where=where, hint="remove the rows or fill them in"
-    )
+    raise DataError(f"{name} has {grouped(len(bad))} {kind} {noun} (first: row {bad[0]})", where=where, hint=GAPS_HINT)
 
 
 def _bad_rows(values: Any, dense: Array) -> tuple[Array, bool]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.columns import UTF8_HINT, from_table
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.errors import DataError
@@ -24,10 +24,7 @@ def read(
     head: bytes,
     *,
     where: str,
-    note: Callable[[str], None],
-    label: str | None,
-    keep: Collection[str] = (),
-    missing: bool = False,
+    asked: Asked,
 ) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     import pyarrow as pa
@@ -49,7 +46,7 @@ def read(
         table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
-    return from_table(table, {}, where=where, note=note, label=label, keep=keep, missing=missing)
+    return from_table(table, {}, where=where, asked=asked)
 
 
 def _first_line(head: bytes) -> tuple[int, str]:

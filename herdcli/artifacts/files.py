@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from herdcli.artifacts import guard, hdf5, header, memory, people, sniff
+from herdcli.artifacts import guard, hdf5, header, people, sniff
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, Kind, kind_of
@@ -32,6 +34,7 @@ class Artifact:
     name: str
     size: int
     sealed: bool
+    recoding: Recoding = field(default_factory=Recoding)  # of text and gaps in the columns it was learned from
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,7 @@ class Written:
     size: int
 
 
-@dataclass(frozen=True)
-class _Options:
-    """How an input is to be read."""
-
-    limit: int
-    note: Callable[[str], None]
-    label: str | None
-    keep: Collection[str]
-    missing: bool
-    required: Collection[str]
+Prepare = Callable[[Dataset, list[str], str], tuple[Dataset, Recoding]]
 
 
 def load(
@@ -65,6 +59,9 @@ def load(
     keep: Collection[str] = (),
     also: Collection[str] = (),
     missing: bool = False,
+    fills: bool = False,
+    layer: str | None = None,
+    prepare: Prepare | None = None,
 ) -> Artifact:
     """Read an artifact or a data set of any known format; "-" is stdin.
 
@@ -76,11 +73,22 @@ def load(
     keep          further columns that the data set must have; others of a sealed data set come along.
     also          further columns that come along where they are there.
     missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
+    fills         gaps are let in for `prepare`, which has to remove them.
+    layer         of an AnnData file: the layer that holds the rows.
+    prepare       (data set, names of its columns of text, name) -> the data set in numbers, with what was learned for it.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
-    limit = memory.default_limit() if max_memory is None else max_memory
-    options = _Options(limit, note or (lambda line: None), label, (*keep, *also), missing, keep)
-    with open_source(path, limit=limit) as source:
+    options = Asked.of(
+        max_memory,
+        note,
+        label=label,
+        keep=(*keep, *also),
+        required=keep,
+        missing=missing or fills,
+        texts=prepare is not None,
+        layer=layer,
+    )
+    with open_source(path, limit=options.limit) as source:
         try:
             artifact = _read(source, input_format, options)
         except MemoryError as error:
@@ -91,9 +99,24 @@ def load(
             raise DataError(what, where=artifact.name, hint="herd merge joins the shards of a run")
         raise DataError(f"is of kind {artifact.kind}, expected {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
+        if prepare is not None:
+            artifact = _prepared(artifact, prepare, options.keep)
         validate(artifact.value, where=artifact.name, missing=missing)
         _require_columns(artifact.value, keep, artifact.name)
     return artifact
+
+
+def _prepared(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Artifact:
+    """Columns of text and gaps as numbers.  A sealed data set has no such text, and may bring what its numbers were made by."""
+    data: Dataset = artifact.value
+    asked_for = set(keep)
+    texts = (
+        []
+        if artifact.sealed
+        else [name for name, values in (data.columns or {}).items() if values.dtype.kind == "U" and name not in asked_for]
+    )
+    value, recoding = prepare(data, texts, artifact.name)
+    return replace(artifact, value=value, recoding=artifact.recoding.joined(recoding))
 
 
 def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
@@ -103,7 +126,7 @@ def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
             raise BadUsage(f"has no further column '{name}'", where=where, hint=hint)
 
 
-def _read(source: Source, input_format: str | None, options: _Options) -> Artifact:
+def _read(source: Source, input_format: str | None, options: Asked) -> Artifact:
     form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
     if form == "hdf5":
         return _read_hdf5(source, options)
@@ -113,14 +136,14 @@ def _read(source: Source, input_format: str | None, options: _Options) -> Artifa
     return Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
 
 
-def _read_hdf5(source: Source, options: _Options) -> Artifact:
+def _read_hdf5(source: Source, options: Asked) -> Artifact:
     name, stated = source.name, header.parse(source.head, where=source.name)
     with source.file() as path:
         if stated is None:
             sniff.refuse_lost_seal(source.head, name)
             with guard.opened(path, where=name) as file:
                 source.forget_file()
-                value: Any = people.read(file, name, limit=options.limit, note=options.note, label=options.label, keep=options.keep)
+                value: Any = people.read(file, name, options)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
@@ -129,11 +152,12 @@ def _read_hdf5(source: Source, options: _Options) -> Artifact:
         _label_ignored(name, options)
         with guard.opened(path, where=name) as file:
             source.forget_file()
-            value, history = hdf5.read(file, stated.kind, limit=options.limit, where=name)
-    return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True)
+            value, history, recoding = hdf5.read(file, stated.kind, limit=options.limit, where=name)
+    known = Recoding() if recoding is None else Recoding.from_json(str(recoding), where=name)
+    return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known)
 
 
-def _label_ignored(name: str, options: _Options) -> None:
+def _label_ignored(name: str, options: Asked) -> None:
     if options.label is not None:
         options.note(f"{name}: --label has no effect on a sealed data set")
 
@@ -150,54 +174,36 @@ def verified(source: Source, stated: header.Seal, *, limit: int) -> str:
                 hdf5.root_attributes(file, CHECKPOINT, where=source.name)
                 guard.check_readable(guard.walk(file, where=source.name), limit=limit, where=source.name)
         return CHECKPOINT
-    found = _read_hdf5(source, _Options(limit, lambda line: None, None, (), True, ()))
+    found = _read_hdf5(source, Asked(limit, missing=True))
     if isinstance(found.value, Dataset):
         validate(found.value, where=found.name, missing=True)
     return found.kind
 
 
-def _read_parquet(source: Source, options: _Options) -> Artifact:
+def _read_parquet(source: Source, options: Asked) -> Artifact:
     from herdcli.artifacts import tables
 
     with source.file() as path:
         digest = tables.verify(path, where=source.name)
         if digest is not None:
             _label_ignored(source.name, options)
-        kind, value, history = tables.read(
-            path,
-            digest is not None,
-            where=source.name,
-            limit=options.limit,
-            note=options.note,
-            label=options.label,
-            keep=options.keep,
-            missing=options.missing,
-        )
-        return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None)
+        kind, value, history, known = tables.read(path, digest is not None, where=source.name, asked=options)
+        return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
 
 
-def _read_export(source: Source, form: str, options: _Options) -> Dataset:
+def _read_export(source: Source, form: str, options: Asked) -> Dataset:
     """A data set of a format without seals."""
     if form in ("npz", "npy"):
         from herdcli.artifacts import npz
 
         with source.file() as path:
             read: Callable[..., Dataset] = npz.read if form == "npz" else npz.read_array
-            keep = options.keep if form == "npz" else options.required  # a single array has no columns
-            return read(path, where=source.name, limit=options.limit, note=options.note, label=options.label, keep=keep)
+            return read(path, where=source.name, asked=options)
     if form == "arrow":
         from herdcli.artifacts import tables
 
         with source.file() as path:
-            return tables.read_arrow(
-                path,
-                where=source.name,
-                limit=options.limit,
-                note=options.note,
-                label=options.label,
-                keep=options.keep,
-                missing=options.missing,
-            )
+            return tables.read_arrow(path, where=source.name, asked=options)
     with source.reader() as stream:
         if form == "svmlight":
             from herdcli.artifacts import svmlight
@@ -205,15 +211,7 @@ def _read_export(source: Source, form: str, options: _Options) -> Dataset:
             return svmlight.read_dataset(stream, where=source.name, note=options.note)
         from herdcli.artifacts import delimited
 
-        return delimited.read(
-            stream,
-            source.head,
-            where=source.name,
-            note=options.note,
-            label=options.label,
-            keep=options.keep,
-            missing=options.missing,
-        )
+        return delimited.read(stream, source.head, where=source.name, asked=options)
 
 
 def output_format(path: str, format: str | None, kind: str) -> str:
@@ -231,11 +229,19 @@ def check_output(path: str, kind: str, *, format: str | None = None, clobber: bo
     check_destination(path, clobber=clobber, binary=output_format(path, format, kind) not in TEXT)
 
 
-def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | None = None, clobber: bool = True) -> Written:
+def save(
+    path: str,
+    value: Any,
+    history: list[dict[str, Any]],
+    *,
+    format: str | None = None,
+    clobber: bool = True,
+    recoding: Recoding | None = None,
+) -> Written:
     """Write a value as an artifact; "-" is stdout.
 
     format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
-    `path` if not given, else hdf5.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
+    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)
     form = output_format(path, format, kind.name)
@@ -243,20 +249,20 @@ def save(path: str, value: Any, history: list[dict[str, Any]], *, format: str | 
         validate(value)
     packed = sniff.packing(path) if form == "csv" else None
     with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:
-        _write(temporary, form, kind, value, history)
+        _write(temporary, form, kind, value, history, {"recoding": recoding.to_json()} if recoding else {})
         if packed:
             pack(temporary, packed)
         size = os.stat(temporary).st_size
     return Written(kind.name, size)
 
 
-def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]]) -> None:
+def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: list[dict[str, Any]], more: dict[str, str]) -> None:
     if form == "hdf5":
-        hdf5.write(path, kind.name, kind.version, value, history)
+        hdf5.write(path, kind.name, kind.version, value, history, **more)
     elif form == "parquet":
         from herdcli.artifacts import tables
 
-        tables.write(path, kind, value, history)
+        tables.write(path, kind, value, history, **more)
     elif form == "csv":
         from herdcli.artifacts import delimited
 

@@ -13,7 +13,7 @@ from herdcli.artifacts.patient import created
 from herdcli.errors import DataError
 from herdcli.schema import check
 
-RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "generated-by", "provenance", "configuration"})
+RESERVED = frozenset({"format", "format-version", "kind", "kind-version", "generated-by", "provenance", "configuration", "recoding"})
 FORMAT_VERSION = 1
 
 
@@ -39,8 +39,8 @@ def write(path: str | os.PathLike[str], kind: str, version: int, value: Any, his
     return header.seal_file(path, kind)
 
 
-def read(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]]]:
-    """The value and the history of a verified artifact, upgraded to the newest version of its kind."""
+def read(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]], str | None]:
+    """The value, the history and the recoding of columns (JSON) of a verified artifact, upgraded to the newest version of its kind."""
     attributes = root_attributes(file, sealed_kind, where=where)
     kind = kinds.lookup(sealed_kind, where=where)
     version = int(attributes["kind-version"])
@@ -48,7 +48,7 @@ def read(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, l
     guard.check_readable(guard.walk(file, where=where), limit=limit, where=where)
     value = codec.read(file, cls, where=where)
     check(value, where=where)
-    return kinds.upgrade(value, kind, version), attributes["history"]
+    return kinds.upgrade(value, kind, version), attributes["history"], attributes.get("recoding")
 
 
 def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.dataset import Dataset, taken
 from herdcli.artifacts.preparation import UNUSED, split_rows
 from herdcli.errors import BadUsage, DataError
 from herdcli.rng import Stream, generator
@@ -71,9 +71,7 @@ def used(data: Dataset) -> Dataset:
     kept = np.flatnonzero(np.asarray(data.split) != UNUSED)
     if len(kept) == data.X.shape[0]:
         return data
-    parts = {name: item[kept] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
-    columns = None if data.columns is None else {name: values[kept] for name, values in data.columns.items()}
-    return replace(data, **parts, columns=columns)
+    return taken(data, kept)
 
 
 def _dealt(data: Dataset, hold_outs: list[HoldOut], seed: int) -> list[tuple[Array, Array, str]]:

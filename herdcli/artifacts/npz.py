@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
 from herdcli.artifacts import memory
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.people import LABELS, kept_columns, label_among
@@ -21,9 +21,10 @@ NAMES = ("feature_names", "class_names")
 CSR = ("data", "indices", "indptr", "shape")
 
 
-def read(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
+def read(path: str, *, where: str, asked: Asked) -> Dataset:
     """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
-    arrays = load_arrays(path, where=where, limit=limit)
+    keep, label, note = asked.keep, asked.label, asked.note
+    arrays = load_arrays(path, where=where, limit=asked.limit)
     sparse = "X" not in arrays and set(CSR) <= set(arrays)
     if not sparse and "X" not in arrays:
         raise DataError(
@@ -45,22 +46,22 @@ def read(path: str, *, where: str, limit: int, note: Callable[[str], None], labe
     return assemble(X, roles, attributes, where=where, note=note, columns=further)
 
 
-def read_array(path: str, *, where: str, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
+def read_array(path: str, *, where: str, asked: Asked) -> Dataset:
     """The data set of a single array: rows (n, d), of a vector one column, of pictures (n, h, w) their pixels."""
-    if label is not None or keep:
+    if asked.label is not None or asked.required:
         raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
     with open(path, "rb") as file:
         shape, _, dtype = _header(file, "X", where)
         if dtype.hasobject:
             raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never read: save numbers")
-        memory.require(int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, limit, where=where)
+        memory.require(int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, asked.limit, where=where)
         file.seek(0)
         try:
             X = npy.read_array(file, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
             raise DataError(f"the array cannot be read ({error})", where=where, hint="it may be cut short or damaged") from error
     X, pictures = flattened(X)
-    return assemble(X, {}, pictures, where=where, note=note)
+    return assemble(X, {}, pictures, where=where, note=asked.note)
 
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from herdcli.artifacts import codec, guard
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, flattened, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.libhdf5 import h5py
@@ -17,11 +18,12 @@ DECLARED = ("value_range", "image_shape", "units", "source", "licence")
 CSR = {"data", "indices", "indptr"}
 
 
-def read(file: Any, name: str, *, limit: int, note: Callable[[str], None], label: str | None, keep: Collection[str] = ()) -> Dataset:
-    """The data set of a guarded file.  Datasets that are no part of one, nor in `keep`, are ignored with one note.
+def read(file: Any, name: str, asked: Asked) -> Dataset:
+    """The data set of a guarded file.  Datasets that are no part of one, nor to be kept, are ignored with one note.
 
-    keep  columns to read besides; indices into a dataset NAME_names are replaced by those names.
+    Of columns that are kept, indices into a dataset NAME_names are replaced by those names.
     """
+    limit, note, label, keep = asked.limit, asked.note, asked.label, asked.keep
     datasets = guard.walk(file, where=name)
     matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})
     sparse = _is_csr(file)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from herdcli import kinds
 from herdcli.artifacts import files, guard, header, memory, sniff, tables
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.streams import publish
@@ -69,7 +70,7 @@ def _table_kind(source: Source, limit: int | None) -> str | None:
         sealed = tables.verify(path, where=source.name) is not None
         if not sealed or limit is None:
             return "table" if sealed else None
-        kind, value, _ = tables.read(path, True, where=source.name, limit=limit, note=lambda line: None, label=None, missing=True)
+        kind, value, *_ = tables.read(path, True, where=source.name, asked=Asked(limit, missing=True))
         if isinstance(value, Dataset):
             validate(value, where=source.name, missing=True)
         return kind

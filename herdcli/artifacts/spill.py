@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.artifacts import columns, header, memory, sniff, tables
+from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import open_source
@@ -59,7 +60,9 @@ def _batches(file: Any, pa: Any, where: str, note: Callable[[str], None], label:
         else 1
     )
     for batch in file.iter_batches(batch_size=size, use_threads=False):
-        part = columns.from_table(pa.Table.from_batches([batch]), {}, where=where, note=note if first is None else _silent, label=label)
+        part = columns.from_table(
+            pa.Table.from_batches([batch]), {}, where=where, asked=Asked(note=note if first is None else silent, label=label)
+        )
         if first is None:
             first = part
             with tempfile.TemporaryFile() as file_of_rows:  # the mapping keeps it
@@ -72,7 +75,3 @@ def _batches(file: Any, pa: Any, where: str, note: Callable[[str], None], label:
         raise DataError("has no rows", where=where)
     weight = np.concatenate(weights) if weights else None
     return replace(first, X=np.asarray(X), y=None, class_names=None, split=None, weight=weight)
-
-
-def _silent(line: str) -> None:
-    return None

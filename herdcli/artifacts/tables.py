@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection
 from typing import Any
 
 from herdcli import __version__
 from herdcli.artifacts import hdf5, header, memory, tabular
+from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.columns import from_table
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.recoding import Recoding
 from herdcli.errors import DataError, HerdError
 from herdcli.kinds import Kind, lookup, upgrade
 from herdcli.schema import check
@@ -27,8 +28,8 @@ FORMAT_MARK = b'"format": "herd"'
 ROW_GROUP_BYTES = 1 << 26
 
 
-def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]]) -> None:
-    """Write an artifact whose arrays share their rows as sealed Parquet."""
+def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], **extra: str) -> None:
+    """Write an artifact whose arrays share their rows as sealed Parquet.  extra: kept beside the value."""
     import pyarrow.parquet as pq
 
     check(value)
@@ -41,6 +42,7 @@ def write(path: str | os.PathLike[str], kind: Kind, value: Any, history: list[di
         "generated-by": f"herdcli {__version__}",
         "provenance": history,
         "fields": fields,
+        **extra,
     }
     rows = max(1, ROW_GROUP_BYTES * max(1, table.num_rows) // max(1, table.nbytes))
     with pq.ParquetWriter(path, table.schema, compression="none", write_page_checksum=True, store_schema=True) as writer:
@@ -117,13 +119,9 @@ def read(
     sealed: bool,
     *,
     where: str,
-    limit: int,
-    note: Callable[[str], None],
-    label: str | None,
-    keep: Collection[str] = (),
-    missing: bool = False,
-) -> tuple[str, Any, list[dict[str, Any]]]:
-    """Kind, value and history of a Parquet file that `verify` has passed."""
+    asked: Asked,
+) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
+    """Kind, value, history and recoding of columns of a Parquet file that `verify` has passed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -132,7 +130,7 @@ def read(
             metadata = dict(file.metadata.metadata or {})
             if (KEY in metadata) != sealed:
                 raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
-            _require_memory(file, limit, where)
+            _require_memory(file, asked.limit, where)
             table = file.read(use_threads=False)
     except HerdError:
         raise
@@ -140,8 +138,8 @@ def read(
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
     if not sealed:
-        value = from_table(table, _declared(metadata), where=where, note=note, label=label, keep=keep, missing=missing)
-        return "dataset", value, []
+        value = from_table(table, _declared(metadata), where=where, asked=asked)
+        return "dataset", value, [], Recoding()
     return _decode(table, metadata[KEY], where)
 
 
@@ -149,24 +147,20 @@ def read_arrow(
     path: str,
     *,
     where: str,
-    limit: int,
-    note: Callable[[str], None],
-    label: str | None,
-    keep: Collection[str] = (),
-    missing: bool = False,
+    asked: Asked,
 ) -> Dataset:
     """The data set of an Arrow IPC (Feather 2) file."""
     import pyarrow as pa
 
     try:
-        memory.require(os.path.getsize(path), limit, where=where)
+        memory.require(os.path.getsize(path), asked.limit, where=where)
         with pa.OSFile(path) as file:
             table = pa.ipc.open_file(file).read_all()
             table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Arrow file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
-    return from_table(table, _declared(dict(table.schema.metadata or {})), where=where, note=note, label=label, keep=keep, missing=missing)
+    return from_table(table, _declared(dict(table.schema.metadata or {})), where=where, asked=asked)
 
 
 def _require_memory(file: Any, limit: int, where: str) -> None:
@@ -198,7 +192,7 @@ def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:
     return found
 
 
-def _decode(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]]]:
+def _decode(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     try:
         attributes = json.loads(text)
         hdf5.require_format(attributes["format-version"], where=where)
@@ -208,4 +202,5 @@ def _decode(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[st
         raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
     value = tabular.from_table(table, fields, kind.type_of(version, where=where), where=where)
     check(value, where=where)
-    return kind.name, upgrade(value, kind, version), history
+    recoding = Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
+    return kind.name, upgrade(value, kind, version), history, recoding

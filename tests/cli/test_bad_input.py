@@ -18,7 +18,7 @@ ARRAYS = {
     "nan": (
         lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.nan, rows["X"])},
         [],
-        "/X has 1 NaN row (first: row 17)\nhint: remove the rows or fill them in\n",
+        "/X has 1 NaN row (first: row 17)\nhint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
     "infinity": (
         lambda rows: {"X": np.where(np.arange(240).reshape(40, 6) == 103, np.inf, rows["X"])},
@@ -347,7 +347,8 @@ TEXTS = {
         "bad.csv",
         "a,b,y\n1,0,0\n1,,1\n",
         [],
-        "column 'b' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n",
+        "column 'b' has 1 missing value (first: row 1)\n"
+        "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
     "csv with a short row": (
         "bad.csv",
@@ -359,7 +360,8 @@ TEXTS = {
         "bad.csv",
         "a,b,y\n1,0,0\nnan,0,1\n",
         [],
-        "column 'a' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n",
+        "column 'a' has 1 missing value (first: row 1)\n"
+        "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
     "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header and no rows\n"),
     "csv without that label": (
@@ -448,8 +450,8 @@ def test_stdin_named_twice(herd, digits_bytes, tmp_path):
     assert "stdin" in ended.err
 
 
-def test_column_of_words_is_left_out_and_said(herd, quick, tmp_path):
+def test_column_of_words_is_told(herd, quick, tmp_path):
     (tmp_path / "words.csv").write_text("a,b,name,y\n" + "1,0,ann,0\n0,1,bob,1\n" * 6)
     ended = herd(*quick("words.csv", "-o", "out.h5"))
     assert ended.code == 0
-    assert ended.err.splitlines()[0] == "fit-rbm: words.csv: ignored name"
+    assert ended.err.splitlines()[0] == "fit-rbm: words.csv: one-hot: name (2 levels)"

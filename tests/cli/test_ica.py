@@ -202,7 +202,11 @@ EBM = ("mixed.h5", "--algorithm", "ebm")
 BAD = [
     (("few.h5",), 65, f"few.h5: /X has 4 training rows for 4 columns: {FEWER}{MORE}"),
     (("few.h5", "--components", 4), 65, f"few.h5: /X has 4 training rows for 4 components: {FEWER}{MORE}"),
-    (("nan.h5",), 65, "nan.h5: /X has 1 NaN row (first: row 3)\nhint: remove the rows or fill them in\n"),
+    (
+        ("nan.h5",),
+        65,
+        "nan.h5: /X has 1 NaN row (first: row 3)\nhint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
+    ),
     (("flat.h5", "--whiten", "centre"), 65, "flat.h5: rows vary in 3 of 5 directions\nhint: --whiten pca drops the others\n"),
     (
         ("mixed.h5", "--filters", 6),

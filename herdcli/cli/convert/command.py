@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
-from herdcli.cli.frame.options import input_argument, input_format_option, output_options, seed_option, stage
+from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, output_options, seed_option, stage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -20,7 +20,17 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
 @input_argument
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
 @click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
-@stage(Request, import_options, image_options, row_options, partition_options, seed_option, input_format_option, output_options)
+@stage(
+    Request,
+    import_options,
+    image_options,
+    row_options,
+    partition_options,
+    cleaning_options,
+    seed_option,
+    input_format_option,
+    output_options,
+)
 def command(session: Session, request: Request) -> None:
     """Change a data set's format; normalise its images, cut pictures and signals into pieces, draw its split.
 

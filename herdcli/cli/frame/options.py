@@ -121,9 +121,31 @@ _split_option = click.option(
 _label_option = click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
 
 
+def cleaning_options(command: Command) -> Command:
+    """--missing, --categorical and --layer: what becomes of gaps and text in columns, and which layer of an AnnData file is read."""
+    for option in (
+        click.option("--layer", default=None, metavar="NAME", help="AnnData: read this layer instead of X."),
+        click.option(
+            "--categorical",
+            type=click.Choice(["auto", "none"]),
+            default="auto",
+            show_default=True,
+            help="Columns of text: one column of 0 and 1 for each value (auto), or left out (none).",
+        ),
+        click.option(
+            "--missing",
+            type=click.Choice(["drop", "mean"]),
+            default=None,
+            help="Rows with missing values: leave them out, or fill in the means of the training rows' columns.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def table_options(command: Command) -> Command:
     """How rows of real numbers are read: their format, their labels, their split."""
-    for option in (_split_option, _label_option, input_format_option):
+    for option in (_split_option, _label_option, cleaning_options, input_format_option):
         command = option(command)
     return command
 
@@ -137,6 +159,7 @@ def data_options(command: Command) -> Command:
         ),
         click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
         _label_option,
+        cleaning_options,
         input_format_option,
     ):
         command = option(command)
@@ -236,6 +259,9 @@ def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
         "dry_run": options.pop("dry_run", False),
         "lock": options.pop("lock", None),
         "shard": options.pop("shard", None),
+        "missing": options.pop("missing", None),
+        "categorical": options.pop("categorical", None),
+        "layer": options.pop("layer", None),
     }
     asked = kind(**options)
     if hasattr(asked, "resolved"):

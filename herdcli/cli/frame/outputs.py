@@ -53,7 +53,8 @@ def check_beside(session: Session, path: str, *, binary: bool = True) -> None:
 def artifact(session: Session, value: object, summary: str, *, history: History = None, format: str | None = None) -> None:
     """Write the one artifact of a run to -o.  history: of the input that this stage follows."""
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
-    written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber)
+    recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
+    written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding)
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
 
 

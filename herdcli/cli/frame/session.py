@@ -19,6 +19,7 @@ from herdcli.algorithm import Algorithm
 from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
+from herdcli.cli.frame.cleaning import Cleaning
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
 from herdcli.errors import BadUsage, DataError, Interrupted
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from _typeshed import DataclassInstance
+
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.recoding import Recoding
+    from herdcli.schema import Array
 
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
@@ -53,6 +58,10 @@ class Session:
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
     shard: Place | None = None
+    missing: str | None = None  # what to do with rows that have gaps: drop, mean
+    categorical: str | None = None  # columns of text as one-hot numbers: auto, none; None: the command has no such option
+    layer: str | None = None  # of AnnData files
+    recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
@@ -118,18 +127,35 @@ class Session:
         keep: Collection[str] = (),
         also: Collection[str] = (),
         missing: bool = False,
+        training: Callable[[Dataset], Array] | None = None,
     ) -> Artifact:
         """Read an input and remember it for the record.
 
-        keep     further columns that it must have.      also  those that come along where they are there.
-        missing  NaN and empty cells are values that the command can do without.
+        keep      further columns that it must have.      also  those that come along where they are there.
+        missing   NaN and empty cells are values that the command can do without.
+        training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         """
         self.refuse_stdin_twice(path)
-        note = self.console.note
-        limit = self.max_memory
-        artifact = artifacts.load(
-            path, kinds=kinds, input_format=input_format, label=label, max_memory=limit, note=note, keep=keep, also=also, missing=missing
-        )
+        cleaning = Cleaning(self, missing, training)
+        try:
+            artifact = artifacts.load(
+                path,
+                kinds=kinds,
+                input_format=input_format,
+                label=label,
+                max_memory=self.max_memory,
+                note=self.console.note,
+                keep=keep,
+                also=also,
+                missing=missing,
+                fills=cleaning.fills,
+                layer=self.layer,
+                prepare=cleaning.prepare(role),
+            )
+        except DataError as error:
+            raise cleaning.hinted(error) from error
+        if artifact.kind != "dataset" or artifact.recoding:
+            self.recoding = artifact.recoding
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
@@ -146,7 +172,9 @@ class Session:
 
     def record(self) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters, input digests."""
-        return provenance.record(self.command, recorded(self.request), self.inputs)
+        typed = {"missing": self.missing, "layer": self.layer, "categorical": self.categorical if "categorical" in self.given else None}
+        further = {name: value for name, value in typed.items() if value is not None}
+        return provenance.record(self.command, recorded(self.request) | further, self.inputs)
 
     def forget_checkpoint(self) -> None:
         """The run has succeeded: its checkpoint goes away."""

@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.frame.options import (
     checkpoint_options,
+    cleaning_options,
     input_argument,
     input_format_option,
     output_options,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
 )
 @click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
-@stage(Request, learning_options, input_format_option, seed_option, threads_option, checkpoint_options, output_options)
+@stage(Request, learning_options, input_format_option, cleaning_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Independent components: linear filters whose outputs are sparse or independent.
 

@@ -10,6 +10,7 @@ from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import (
     Parsed,
     checkpoint_options,
+    cleaning_options,
     input_argument,
     input_format_option,
     output_options,
@@ -119,7 +120,7 @@ def _parse_norm(text: str) -> str:
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
 @click.option("--extend", metavar="ARTIFACT", default=None, help="Go on from these samples to --count atoms.")
 @click.option("--no-state", is_flag=True, help="Leave out what --extend goes on from.")
-@stage(Request, input_format_option, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+@stage(Request, input_format_option, cleaning_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Choose few weighted points that stand for a data set or a density: kernel herding and conditional gradients.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options import checkpoint_options, input_argument, output_options, seed_option, stage
+from herdcli.cli.frame.options import checkpoint_options, cleaning_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.nherd_train.request import Request
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
 )
 @click.option("--continue", "model", metavar="MODEL", default=None, help="Go on with this classifier where it stands.")
 @click.option("--verify", is_flag=True, help="Minimise the objective numerically, print how far the closed forms are, and stop.")
-@stage(Request, seed_option, checkpoint_options, output_options)
+@stage(Request, cleaning_options, seed_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Learn a classifier in one pass or more over a stream of examples.
 

@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.frame.options import (
     checkpoint_options,
+    cleaning_options,
     input_argument,
     input_format_option,
     output_options,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="What to do at the last pass."
 )
-@stage(Request, input_format_option, seed_option, threads_option, checkpoint_options, output_options)
+@stage(Request, input_format_option, cleaning_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Fit a generalised linear model: least squares, logistic, Poisson, gamma and softmax regression, ridge and lasso.
 

@@ -1,0 +1,38 @@
+"""What the caller of `load` asks of an input: one value that every reader is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from herdcli.artifacts import memory
+
+
+def silent(line: str) -> None:
+    """A note that nobody reads."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How an input is to be read.
+
+    limit    bytes that it may declare.             note     called with one line for what was ignored or assumed.
+    label    column or dataset of the labels.       keep     further columns to read, `required` of which it must have.
+    missing  empty cells and NaN are values that the caller can use; a row without a label has −1.
+    texts    columns of text come along, as further columns, for `recoding` to make numbers of; else they are told and left out.
+    layer    of an AnnData file: the layer that holds the rows instead of X.
+    """
+
+    limit: int = 0
+    note: Callable[[str], None] = silent
+    label: str | None = None
+    keep: Collection[str] = ()
+    missing: bool = False
+    texts: bool = False
+    layer: str | None = None
+    required: Collection[str] = ()
+
+    @staticmethod
+    def of(limit: int | None, note: Callable[[str], None] | None, **more: object) -> Asked:
+        """With the default limit, half of what is free, and no notes where none are given."""
+        return Asked(memory.default_limit() if limit is None else limit, note or silent, **more)  # type: ignore[arg-type]

@@ -1,0 +1,208 @@
+"""Columns of text as one-hot numbers, and missing values: what is learned from the training rows, kept with the model and used again.
+
+A column `colour` of text becomes the columns `colour=blue`, `colour=red` …, one for each level that the training rows have, after all
+columns of numbers; the names carry the levels wherever names go.  Under --missing mean an empty cell takes the mean of its column's
+training rows, under --missing drop its row goes.  An artifact that was learned from such columns keeps the `Recoding` beside its value,
+as JSON, so that `apply` and `eval --data` read other files alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset, taken
+from herdcli.artifacts.wording import grouped
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import Array
+
+MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
+MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
+MISSING = ("drop", "mean")
+CATEGORICAL = ("auto", "none")
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recoding:
+    """levels  text column -> the values that training rows have, sorted.  means  column -> the mean of its training rows."""
+
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.levels or self.means)
+
+    def joined(self, other: Recoding) -> Recoding:
+        """What is known of either, the other's where both know."""
+        return Recoding({**self.levels, **other.levels}, {**self.means, **other.means})
+
+    def to_json(self) -> str:
+        """As artifacts keep it; equal recodings give equal text."""
+        return json.dumps({"levels": {name: list(known) for name, known in self.levels.items()}, "means": dict(self.means)})
+
+    @staticmethod
+    def from_json(text: str, *, where: str) -> Recoding:
+        """Read back.  Raises DataError for anything else."""
+        try:
+            found = json.loads(text)
+            levels = {str(name): tuple(map(str, known)) for name, known in found["levels"].items()}
+            return Recoding(levels, {str(name): float(mean) for name, mean in found["means"].items()})
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise DataError("the recoding of columns cannot be read", where=where) from error
+
+
+def column_names(data: Dataset) -> list[str]:
+    """The names of the columns of X, x0, x1, … where they have none."""
+    return data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]
+
+
+def learned(data: Dataset, texts: list[str], training: Array, *, missing: str | None, where: str, note: Tell) -> Recoding:
+    """What the training rows (n,) bool say of columns of text and, under --missing mean, of columns with empty cells.
+
+    texts  names among `data.columns`.  Notes tell what becomes of each column of text.
+    """
+    levels: dict[str, tuple[str, ...]] = {}
+    for name in texts:
+        known = sorted(set((data.columns or {})[name][training].tolist()) - MARKS)
+        if 2 <= len(known) <= MOST_LEVELS and 2 * len(known) <= max(4, int(training.sum())):
+            levels[name] = tuple(known)
+        else:
+            note(f"{where}: ignored {name} (text, {len(known)} different {'value' if len(known) == 1 else 'values'})")
+    if levels:
+        note(f"{where}: one-hot: " + ", ".join(f"{name} ({len(known)} levels)" for name, known in levels.items()))
+    return Recoding(levels, _means(data, training, where) if missing == "mean" else {})
+
+
+def _means(data: Dataset, training: Array, where: str) -> dict[str, float]:
+    """Column -> mean of the training rows' values."""
+    if data.is_sparse or data.X.dtype.kind != "f":
+        return {}
+    found: dict[str, float] = {}
+    for name, values in zip(column_names(data), data.X[training].T, strict=True):
+        there = values[np.isfinite(values)]
+        if not len(there):
+            raise DataError(f"column '{name}' has no value in any training row", where=where, hint="remove the column")
+        found[name] = float(there.mean(dtype=np.float64))
+    return found
+
+
+def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell) -> Dataset:
+    """The data set in numbers without gaps: means filled in or rows dropped, one-hot columns after the others, further text left out.
+
+    Raises DataError for empty cells under neither.
+    """
+    if missing == "drop":
+        data = without_gaps(data, [name for name in texts if name in known.levels], where=where, note=note)
+    elif missing == "mean" or known.means:
+        data = _filled(data, known.means, where, note)
+    elif missing is None:
+        _refuse_empty(data, [name for name in texts if name in known.levels], where)
+    columns = dict(data.columns or {})
+    found = {name: columns.pop(name) for name in texts}
+    parts = [_one_hot(found[name], name, levels, where, warn) for name, levels in known.levels.items() if name in found]
+    if not parts:
+        return replace(data, columns=columns or None)
+    names = [
+        *(column_names(data) if data.X.shape[1] else []),
+        *(text for name in known.levels if name in found for text in titles(name, known)),
+    ]
+    whole = _beside(data.X, np.column_stack(parts))
+    return replace(data, X=whole, feature_names=names, columns=columns or None, image_shape=None, units="real")
+
+
+def titles(name: str, known: Recoding) -> list[str]:
+    """The names of the one-hot columns of a column of text."""
+    return [f"{name}={level}" for level in known.levels[name]]
+
+
+def _beside(X: Any, hot: Array) -> Any:
+    """One-hot columns after the others, in the type of those."""
+    if not X.shape[1]:
+        return hot
+    kind = hot.dtype if X.dtype.kind == "b" else X.dtype
+    if hasattr(X, "indptr"):
+        from scipy.sparse import csr_matrix, hstack
+
+        return hstack([X, csr_matrix(hot)], format="csr")
+    return np.column_stack([X.astype(kind, copy=False), hot.astype(kind)])
+
+
+def _one_hot(values: Array, name: str, levels: tuple[str, ...], where: str, warn: Tell) -> Array:
+    """(n, levels) 0 and 1; a row of zeros for an empty cell and for a value that the training rows do not have, which is told."""
+    place = {level: index for index, level in enumerate(levels)}
+    index = np.array([place.get(text, -1) for text in values.tolist()])
+    hot = np.zeros((len(values), len(levels)), dtype=np.uint8)
+    hot[index >= 0, index[index >= 0]] = 1
+    unseen = sorted({text for text, found in zip(values.tolist(), index.tolist(), strict=True) if found < 0} - MARKS)
+    if unseen:
+        rows = int(np.isin(values, unseen).sum())
+        listed = ", ".join(repr(text) for text in unseen[:5]) + (" …" if len(unseen) > 5 else "")
+        noun = "row" if rows == 1 else "rows"
+        warn(f"{where}: {listed} of column '{name}' ({grouped(rows)} {noun}) occurs in no training row: its one-hot columns are 0")
+    return hot
+
+
+def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:
+    """Empty cells as the means of their columns; rows without a label dropped."""
+    data = _labelled(data, where, note)
+    if data.is_sparse or data.X.dtype.kind != "f" or not np.isnan(data.X).any():
+        return data
+    X, filled = data.X.copy(), 0
+    for index, name in enumerate(column_names(data)):
+        gaps = np.isnan(X[:, index])
+        if gaps.any() and name in means:
+            X[gaps, index] = means[name]
+            filled += int(gaps.sum())
+        elif gaps.any() and means:
+            raise BadUsage(f"column '{name}' has missing values and the model knows no mean of it", where=where, hint="--missing drop")
+    note(f"{where}: {grouped(filled)} missing {'value' if filled == 1 else 'values'} filled with column means")
+    return replace(data, X=X)
+
+
+def _labelled(data: Dataset, where: str, note: Tell) -> Dataset:
+    if data.y is None or not (data.y < 0).any() or data.y.max() < 0 or (data.class_names is None and data.y.min() < -1):
+        return data
+    kept = np.flatnonzero(data.y >= 0)
+    note(f"{where}: dropped {grouped(len(data.y) - len(kept))} rows without a label")
+    return taken(data, kept)
+
+
+def without_gaps(data: Dataset, texts: list[str], *, where: str, note: Tell) -> Dataset:
+    """The rows that lack nothing, told how many go."""
+    gaps = np.zeros(data.X.shape[0], dtype=bool)
+    if data.is_sparse:
+        gaps[np.unique(np.searchsorted(data.X.indptr, np.flatnonzero(np.isnan(data.X.data)), side="right") - 1)] = True
+    elif data.X.dtype.kind == "f":
+        gaps |= np.isnan(data.X).any(axis=1)
+    for name in texts:
+        gaps |= np.isin((data.columns or {})[name], sorted(MARKS))
+    data = replace(data) if not gaps.any() else taken(_told(data, gaps, where, note), np.flatnonzero(~gaps))
+    return _labelled(data, where, note)
+
+
+def _told(data: Dataset, gaps: Array, where: str, note: Tell) -> Dataset:
+    if gaps.all():
+        raise DataError("every row has a missing value", where=where, hint="--missing mean fills them with the means of their columns")
+    noun = "row" if gaps.sum() == 1 else "rows"
+    note(f"{where}: dropped {grouped(int(gaps.sum()))} of {grouped(len(gaps))} {noun}, which have missing values")
+    return data
+
+
+def _refuse_empty(data: Dataset, texts: list[str], where: str) -> None:
+    """Text without a value is refused as numbers without one are."""
+    for name in texts:
+        empty = np.flatnonzero(np.isin((data.columns or {})[name], sorted(MARKS - {"None", "."})))
+        if len(empty):
+            noun = "value" if len(empty) == 1 else "values"
+            raise DataError(
+                f"column '{name}' has {grouped(len(empty))} missing {noun} (first: row {empty[0]})", where=where, hint=MISSING_HINT
+            )
+
+
+MISSING_HINT = "--missing drop leaves such rows out, --missing mean fills in the column's mean"

@@ -1,0 +1,85 @@
+"""Gaps and text in the columns of an input: learned once from the training rows, kept with the model, used again by whoever applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import preparation, recoding
+from herdcli.artifacts.dataset import GAPS_HINT, require_rows
+from herdcli.artifacts.recoding import Recoding
+from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.files import Prepare
+    from herdcli.cli.frame.session import Session
+    from herdcli.schema import Array
+
+LEARNED_FROM = "data"  # the role of the input whose training rows teach levels and means
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """How a session reads one input.
+
+    able  the command can do with gaps.  training  (n,) bool, the rows to learn from; None: those of --split and --seed.
+    """
+
+    session: Session
+    able: bool
+    training: Callable[[Dataset], Array] | None
+
+    @property
+    def fills(self) -> bool:
+        """Whether gaps are let in because something becomes of them."""
+        known = self.session.recoding
+        return self.session.missing is not None or bool(known and known.means)
+
+    def prepare(self, role: str) -> Prepare | None:
+        """The function that makes an input's columns numbers; None where they are left as they are."""
+        known = self.session.recoding
+        learns = known is None and role == LEARNED_FROM and self.session.categorical is not None
+        if not learns and not known:
+            return None
+        return lambda data, texts, where: self._prepared(data, texts, where, known or None)
+
+    def _prepared(self, data: Dataset, texts: list[str], where: str, known: Recoding | None) -> tuple[Dataset, Recoding]:
+        session, note = self.session, self.session.console.note
+        if not texts and session.missing is None and not (known and known.means):
+            return data, known or Recoding()
+        require_rows(data, where)
+        wanted = texts if known is None and session.categorical == "auto" else [name for name in texts if known and name in known.levels]
+        ignored = [name for name in texts if name not in wanted]
+        if ignored:
+            note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+        missing = session.missing
+        if known is None:
+            if missing == "drop":
+                data = recoding.without_gaps(data, wanted, where=where, note=note)
+            known = recoding.learned(data, wanted, self._training(data), missing=missing, where=where, note=note)
+        elif missing == "mean" and not known.means:
+            raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
+        gaps = missing or (None if not self.able else "kept")
+        return recoding.applied(data, known, texts, missing=gaps, where=where, note=note, warn=session.console.warn), known
+
+    def _training(self, data: Dataset) -> Array:
+        """Which rows are training rows (n,)."""
+        if self.training is not None:
+            return self.training(data)
+        session, request = self.session, self.session.request
+        whole = session.command == "convert" and data.split is None  # which draws no split of its own accord
+        if not hasattr(request, "split") or (whole and request.split is None):
+            return np.ones(data.X.shape[0], dtype=bool)
+        chosen: Array = preparation.split_rows(data, request.split, getattr(request, "seed", 0)) == TRAIN
+        return chosen if chosen.any() else np.ones(data.X.shape[0], dtype=bool)
+
+    def hinted(self, error: DataError) -> DataError:
+        """The error with the options that help against gaps, where the command has them."""
+        if error.hint and GAPS_HINT in error.hint and self.session.categorical is not None and "infinite" not in error.message:
+            error.hint = error.hint.replace(GAPS_HINT, recoding.MISSING_HINT)
+        return error

@@ -1,0 +1,126 @@
+"""Text and gaps in columns: levels and means are learned from training rows, kept with the model, and used again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli.artifacts import load
+
+ROWS = 40
+HEAD = "age,colour,y"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """40 rows: numbers with two gaps, two colours that decide the label, and a third one among the last rows alone."""
+    lines = [f"{row % 7}.5,{'red' if row % 2 else 'blue'},{'yes' if row % 2 else 'no'}" for row in range(ROWS)]
+    lines[3], lines[8] = ",red,yes", "NA,blue,no"
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([HEAD, *lines]) + "\n")
+    return path
+
+
+def _split(path: Path, train: int) -> Path:
+    """The same rows with a column split: so many training rows, the rest to test."""
+    head, *lines = path.read_text().splitlines()
+    parts = ["train"] * train + ["test"] * (len(lines) - train)
+    path.write_text("\n".join([f"{head},split", *(f"{line},{part}" for line, part in zip(lines, parts, strict=True))]) + "\n")
+    return path
+
+
+def test_gaps_are_refused_with_the_options_that_help(herd, table, tmp_path):
+    ended = herd("regress", str(table), "-o", "m.h5")
+    assert ended.code == 65
+    assert ended.err.endswith(
+        "column 'age' has 2 missing values (first: row 3)\n"
+        "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n"
+    )
+
+
+def test_means_are_of_training_rows_and_are_used_by_apply(herd, table, tmp_path):
+    _split(table, 30)
+    ended = herd("regress", str(table), "--missing", "mean", "--l2", "0.1", "-o", "m.h5")
+    assert ended.code == 0
+    assert "table.csv: one-hot: colour (2 levels)\n" in ended.err
+    assert "table.csv: 2 missing values filled with column means\n" in ended.err
+    ages = np.array([row % 7 + 0.5 for row in range(30) if row not in (3, 8)])
+    model = load(str(tmp_path / "m.h5"))
+    assert model.recoding.means == {"age": pytest.approx(ages.mean())}
+    assert model.recoding.levels == {"colour": ("blue", "red")}
+    assert model.value.feature_names == ["age", "colour=blue", "colour=red"]
+    (tmp_path / "gap.csv").write_text("colour,age\nred,\n")
+    (tmp_path / "full.csv").write_text(f"age,colour\n{float(ages.mean())!r},red\n")
+    told = [herd("apply", "m.h5", name, "-o", f"{name}.h5") for name in ("gap.csv", "full.csv")]
+    assert [ended.code for ended in told] == [0, 0]
+    assert "gap.csv: 1 missing value filled with column means" in told[0].err
+    filled, full = (load(str(tmp_path / f"{name}.h5")).value.X for name in ("gap.csv", "full.csv"))
+    np.testing.assert_allclose(filled, full, rtol=1e-6)
+
+
+def test_rows_with_gaps_are_dropped(herd, table, tmp_path):
+    ended = herd("convert", str(table), "--missing", "drop", "-o", "rows.h5")
+    assert (ended.code, "dropped 2 of 40 rows, which have missing values" in ended.err) == (0, True)
+    assert load(str(tmp_path / "rows.h5")).value.X.shape == (38, 3)
+
+
+def test_unseen_levels_are_told(herd, table, tmp_path):
+    assert herd("regress", str(table), "--missing", "mean", "--l2", "0.1", "-o", "m.h5").code == 0
+    (tmp_path / "new.csv").write_text("age,colour,shoe\n1,purple,9\n2,red,9\n")
+    ended = herd("apply", "m.h5", "new.csv", "-o", "p.h5")
+    assert ended.code == 0
+    assert "warning: new.csv: 'purple' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0\n" in ended.err
+    assert "new.csv: left out shoe, unknown to the model\n" in ended.err
+
+
+def test_levels_travel_with_a_data_set(herd, table, tmp_path):
+    """A sealed data set's levels and means go on into the model that is learned from it, HDF5 or Parquet."""
+    (tmp_path / "new.csv").write_text("colour,age\nred,\nblue,1\n")
+    for name in ("rows.h5", "rows.parquet"):
+        assert herd("convert", str(table), "--missing", "mean", "-o", name).code == 0
+        assert herd("regress", name, "--l2", "0.1", "-o", "m.h5").code == 0
+        assert herd("apply", "m.h5", "new.csv", "-o", "p.h5").code == 0
+        assert load(str(tmp_path / "p.h5")).value.X.shape[0] == 2
+
+
+@pytest.mark.parametrize("command", ["fit-rbm", "em", "ica", "nherd-train", "kernel-herd", "herd"])
+def test_every_learner_reads_text(herd, table, command, tmp_path):
+    more = {
+        "fit-rbm": ["--visible-units", "gaussian", "--standardize", "--hidden", "2"],
+        "kernel-herd": ["-m", "3", "--kernel", "gaussian"],
+    }
+    more["em"] = ["--components", "2"]
+    more["herd"] = ["--range", "0,7", "--iterations", "20", "--hidden", "2"]
+    more["ica"] = ["--components", "2"]
+    ended = herd(command, str(table), "--missing", "mean", *more.get(command, []), "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    assert "one-hot: colour (2 levels)" in ended.err
+    assert load(str(tmp_path / "m.h5")).recoding.levels == {"colour": ("blue", "red")}
+
+
+def test_text_can_be_left_out(herd, table, tmp_path):
+    ended = herd("convert", str(table), "--missing", "drop", "--categorical", "none", "-o", "rows.h5")
+    assert (ended.code, "table.csv: ignored colour\n" in ended.err) == (0, True)
+    assert load(str(tmp_path / "rows.h5")).value.X.shape == (38, 1)
+    assert json.loads(json.dumps(load(str(tmp_path / "rows.h5")).history[-1]["parameters"]))["missing"] == "drop"
+
+
+def test_dates_are_refused_with_a_hint(herd, tmp_path):
+    (tmp_path / "dates.csv").write_text("a,day\n1,2024-01-01\n2,2024-01-02\n")
+    ended = herd("convert", "dates.csv", "-o", "rows.h5")
+    assert ended.code == 65
+    assert ended.err == (
+        "herd convert: dates.csv: column 'day' holds dates or times\n"
+        "hint: make numbers of them (days since a start, the month, the hour), or remove the column\n"
+    )
+
+
+def test_the_names_of_rows_are_left_out(herd, tmp_path):
+    for head in (",a,b", "Unnamed: 0,a,b"):
+        (tmp_path / "index.csv").write_text(f"{head}\n0,1,2\n1,3,5\n")
+        ended = herd("convert", "index.csv", "-o", "rows.csv")
+        assert f"left out column '{head.split(',')[0]}', which holds the names of the rows" in ended.err
+        assert (tmp_path / "rows.csv").read_text() == '"a","b"\n1,2\n3,5\n'.replace('"', "")

@@ -17,7 +17,7 @@ from herdcli.splits import TRAIN
 if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.artifacts.files import Prepare
-    from herdcli.cli.frame.session import Session
+    from herdcli.cli.frame.console import Console
     from herdcli.schema import Array
 
 LEARNED_FROM = "data"  # the role of the input whose training rows teach levels and means
@@ -27,37 +27,44 @@ LEARNED_FROM = "data"  # the role of the input whose training rows teach levels 
 class Cleaning:
     """How a session reads one input.
 
-    able  the command can do with gaps.  training  (n,) bool, the rows to learn from; None: those of --split and --seed.
+    recoding     of the model that was read; None: to be learned.    missing, categorical  the options; None: not typed, not there.
+    able         the command can do with gaps.
+    training     (n,) bool, the rows to learn from; None: those of the request's --split and --seed.
     """
 
-    session: Session
+    console: Console
+    command: str
+    request: object
+    recoding: Recoding | None
+    missing: str | None
+    categorical: str | None
     able: bool
     training: Callable[[Dataset], Array] | None
 
     @property
     def fills(self) -> bool:
         """Whether gaps are let in because something becomes of them."""
-        known = self.session.recoding
-        return self.session.missing is not None or bool(known and known.means)
+        known = self.recoding
+        return self.missing is not None or bool(known and known.means)
 
     def prepare(self, role: str) -> Prepare | None:
         """The function that makes an input's columns numbers; None where they are left as they are."""
-        known = self.session.recoding
-        learns = known is None and role == LEARNED_FROM and self.session.categorical is not None
+        known = self.recoding
+        learns = known is None and role == LEARNED_FROM and self.categorical is not None
         if not learns and not known:
             return None
         return lambda data, texts, where: self._prepared(data, texts, where, known or None)
 
     def _prepared(self, data: Dataset, texts: list[str], where: str, known: Recoding | None) -> tuple[Dataset, Recoding]:
-        session, note = self.session, self.session.console.note
-        if not texts and session.missing is None and not (known and known.means):
+        note = self.console.note
+        if not texts and self.missing is None and not (known and known.means):
             return data, known or Recoding()
         require_rows(data, where)
-        wanted = texts if known is None and session.categorical == "auto" else [name for name in texts if known and name in known.levels]
+        wanted = texts if known is None and self.categorical == "auto" else [name for name in texts if known and name in known.levels]
         ignored = [name for name in texts if name not in wanted]
         if ignored:
             note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
-        missing = session.missing
+        missing = self.missing
         if known is None:
             if missing == "drop":
                 data = recoding.without_gaps(data, wanted, where=where, note=note)
@@ -65,21 +72,21 @@ class Cleaning:
         elif missing == "mean" and not known.means:
             raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
         gaps = missing or (None if not self.able else "kept")
-        return recoding.applied(data, known, texts, missing=gaps, where=where, note=note, warn=session.console.warn), known
+        return recoding.applied(data, known, texts, missing=gaps, where=where, note=note, warn=self.console.warn), known
 
     def _training(self, data: Dataset) -> Array:
         """Which rows are training rows (n,)."""
         if self.training is not None:
             return self.training(data)
-        session, request = self.session, self.session.request
-        whole = session.command == "convert" and data.split is None  # which draws no split of its own accord
-        if not hasattr(request, "split") or (whole and request.split is None):
+        spec, seed = getattr(self.request, "split", None), getattr(self.request, "seed", 0)
+        whole = self.command == "convert" and data.split is None  # which draws no split of its own accord
+        if not hasattr(self.request, "split") or (whole and spec is None):
             return np.ones(data.X.shape[0], dtype=bool)
-        chosen: Array = preparation.split_rows(data, request.split, getattr(request, "seed", 0)) == TRAIN
+        chosen: Array = preparation.split_rows(data, spec, seed) == TRAIN
         return chosen if chosen.any() else np.ones(data.X.shape[0], dtype=bool)
 
     def hinted(self, error: DataError) -> DataError:
         """The error with the options that help against gaps, where the command has them."""
-        if error.hint and GAPS_HINT in error.hint and self.session.categorical is not None and "infinite" not in error.message:
+        if error.hint and GAPS_HINT in error.hint and self.categorical is not None and "infinite" not in error.message:
             error.hint = error.hint.replace(GAPS_HINT, recoding.MISSING_HINT)
         return error

@@ -136,7 +136,9 @@ class Session:
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         """
         self.refuse_stdin_twice(path)
-        cleaning = Cleaning(self, missing, training)
+        cleaning = Cleaning(
+            self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
+        )
         try:
             artifact = artifacts.load(
                 path,

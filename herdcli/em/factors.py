@@ -18,15 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.em import closed_form
-from herdcli.em.closed_form import FLOOR, LEAST
+from herdcli.em.closed_form import FLOOR, LEAST, signed
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments
+from herdcli.numerics.factors import likeliest
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 MODELS = ("fa", "ppca", "pca")
+INITS = ("pca", "newton", "random")
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,21 @@ class Factors:
     floor: float
     found: Moments
     seed: int
-    init: str = "pca"  # of the first restart; the others are random
+    init: str = "pca"  # of the first restart, pca or newton; the others are random
     given: Parameters | None = None
 
     def start(self, restart: int) -> Parameters:
-        """Principal axes (init pca, the first restart), or loadings drawn."""
+        """Of the first restart principal axes (pca) or the likeliest factors (newton), else loadings drawn.
+
+        EM creeps where a noise goes to its floor: on the shipped digits 500 iterations are not enough, Newton's method takes some ten.
+        """
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
         variance, D = self.found.variance, len(self.found.mean)
-        if restart == 0 and self.init == "pca" and not self.found.missing:
+        if restart == 0 and self.init == "newton" and self.name == "fa" and not self.found.missing and self.floor > 0:
+            best, _ = likeliest(self.found.covariance, self.factors, np.full(D, self.floor))
+            return {"loading": signed(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
+        if restart == 0 and self.init != "random" and not self.found.missing:
             begun = closed_form.ppca(self.found, self.factors, self.floor)
             loading, noise = begun["loading"], begun["noise"]
             if self.name == "fa":
@@ -232,8 +240,8 @@ def factors(
     if not 1 <= count <= most:
         raise BadUsage(f"{count} factors of {D} columns cannot be learned by {name}", hint=f"--components from 1 to {most}")
     least = FLOOR * float(found.variance.mean()) or LEAST
-    if init not in ("pca", "random"):
-        raise BadUsage(f"unknown init '{init}', expected pca, random")
+    if init not in INITS:
+        raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
     model = Factors(name, count, least if floor is None else floor, found, seed, init, given)
     return model, (source if found.missing else MomentsBlock(found))
 

@@ -143,7 +143,7 @@ def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: 
     if asked.criterion == "icl":
         raise BadUsage("--criterion icl is of mixtures", hint="--criterion bic, aic or valid")
     given = asked.given if isinstance(asked.given, dict) else None
-    init, size = asked.init or "pca", asked.sizes[0]
+    init, size = asked.init or ("newton" if asked.model == "fa" else "pca"), asked.sizes[0]
     first, short = factors.factors(asked.model, source, size, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
     top = replace(first, factors=asked.sizes[-1])
     if top.factors > (most := len(first.found.mean) - (asked.model != "pca")):

@@ -270,3 +270,11 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     assert "em: warning: 6 variances were raised to the floor of " in ended.err
     assert ended.err.endswith(": rows repeat, or there are too many --components\n")
     assert figures(herd, "x.h5")[0]["floors"] == 6
+
+
+def test_more_factors_than_the_columns_determine_are_told(herd, rows):
+    made = herd("em", "rows.csv", "--model", "fa", "--components", 1, "-o", "a.h5")
+    assert "determine 0 factors at most" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
+    made = herd("em", "rows.csv", "--model", "fa", "--components", 2, "-o", "b.h5")
+    assert "em: warning: 3 columns determine 1 factor at most: these 2 are not unique" in made.err
+    assert herd("eval", "a.h5", "b.h5", "--require", "rise<1e-9", "--require", "iterations<10", "-q").code == 0

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from herdcli.artifacts import load
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factors, whitening
+
+DIGITS = Path(__file__).resolve().parents[2] / "data" / "digits.h5"
 
 
 def noisy(n=3000, seed=0):
@@ -25,6 +30,30 @@ def test_the_likelihood_equations_hold():
     score = np.linalg.solve(model, np.linalg.solve(model, model - S).T)
     assert np.abs(np.diag(score) * found.noise).max() < 1e-6
     assert np.abs(score @ found.loadings).max() < 1e-6
+
+
+def test_columns_without_noise_of_their_own_are_no_hindrance():
+    """Twenty factors of the digits leave two pixels at the least noise (Heywood cases); all others fulfil Σ_ii = S_ii."""
+    X = load(str(DIGITS)).value.X.astype(float)
+    X = X[:, X.var(axis=0) > 0]
+    S = np.cov(X.T, bias=True)
+    found = factors.fit(S, 20)
+    inside = found.noise > 1.001 * factors.LEAST * np.diag(S)
+    assert 1 <= np.count_nonzero(~inside) <= 5
+    model = np.square(found.loadings).sum(axis=1) + found.noise
+    np.testing.assert_allclose(model[inside], np.diag(S)[inside], rtol=1e-7)
+
+
+def test_slope_and_curvature_are_those_of_the_value():
+    """By central differences, with factors that reach above the noise and one that does not."""
+    S = np.cov(noisy(200)[0].T, bias=True)
+    for x in (np.log(0.3 * np.diag(S)), np.log(np.linspace(0.2, 2.0, 8) * np.diag(S))):
+        _, gradient, (whole, part) = factors._profile(S, x, 3)
+        for i, step in enumerate(1e-6 * np.eye(8)):
+            (high, up, _), (low, down, _) = factors._profile(S, x + step, 3), factors._profile(S, x - step, 3)
+            assert gradient[i] == pytest.approx((high - low) / 2e-6, abs=1e-7)
+            np.testing.assert_allclose(whole[i], (up - down) / 2e-6, atol=1e-6)
+        assert np.linalg.eigvalsh(part)[0] > -1e-12
 
 
 def test_the_noises_are_found():

@@ -71,7 +71,7 @@ def _parse_range(text: str) -> tuple[int, int]:
     "--init",
     metavar="FILE|METHOD",
     default=None,
-    help="random, kmeans++, pca, a model to go on from, or rows as starting centres.  [default: kmeans++; factors: pca]",
+    help="random, kmeans++, pca, newton, a model to go on from, or rows as starting centres.  [default: kmeans++; fa: newton; (p)pca: pca]",
 )
 @click.option(
     "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of the mean column's]"

@@ -47,6 +47,9 @@ def _summary(value: Made, found: Found, request: Request) -> str:
 
 def _warn(session: Session, value: Made, found: Found, request: Request) -> None:
     """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
+    from herdcli.em.artifacts import FactorModel
+    from herdcli.numerics.factors import determined
+
     floors = value.ledger.floors[-2:]
     if len(floors) and floors.max():
         many = int(floors.max())
@@ -55,6 +58,9 @@ def _warn(session: Session, value: Made, found: Found, request: Request) -> None
         session.console.warn(f"{many} {what} raised to the floor of {getattr(value, 'floor', 0.0):.3g}: {why}")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    if isinstance(value, FactorModel) and value.model == "fa" and found.size > (most := determined(len(value.mean))):
+        factors = f"{most} factor{'s' if most != 1 else ''}"
+        session.console.warn(f"{len(value.mean)} columns determine {factors} at most: these {found.size} are not unique")
     if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
         session.console.note("one component suffices by this criterion; --covariance diagonal spends fewer numbers on each")
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:

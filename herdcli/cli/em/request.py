@@ -21,7 +21,8 @@ OF = {
     "rotation": ("fa", "ppca", "pca"),
     "minibatch": ("kmeans",),
 }
-METHODS = ("random", "kmeans++", "pca")
+METHODS = ("random", "kmeans++", "pca", "newton")
+STARTS = {"fa": ("newton", "pca", "random"), "ppca": ("pca", "random"), "pca": ("pca", "random")}  # others: kmeans++, random
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class Request:
         for name, models in OF.items():
             if self.model not in models:
                 session.ignored(name, f"with --model {self.model}")
-        if self.init in METHODS and self.init not in (("pca", "random") if self.model in ("fa", "ppca", "pca") else ("kmeans++", "random")):
+        if self.init in METHODS and self.init not in STARTS.get(self.model, ("kmeans++", "random")):
             raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
         if self.per_class and self.components:
             raise BadUsage("--per-class has a component for each class", hint="leave out --components")

@@ -1,0 +1,243 @@
+"""Kalman filter and smoother in NumPy: the twin of `_kalman.pyx`, with the same sums in the same order.
+
+Outputs are given as K numbers z = T x + e, e ~ N(0, I), with T (K, K) of the row's pattern of missing values (rows of zeros where
+there is less to see).  Upper roots: S = root(S)' root(S).
+
+    root(P) = r,  F' = r T',  H = root(I + F F'),  v = H⁻ᵀ(z − T m),  G = root(I + F'F),  U = G⁻ᵀ r,  P⁺ = U'U,  next P = (U A')'(U A') + Q
+
+so that every covariance is a square, and nothing is subtracted.  Covariances do not depend on the values seen, only on the covariance
+before and the pattern: such pairs ("edges") are looked up by their bits and computed once.  A filter that has settled, to the bit or in
+a cycle, costs two or three products of a matrix and a vector a step, and gives the bits that it would have given step by step.
+Source: Kalman (1960); Kaminski, Bryson & Schmidt (1971) for the root; Rauch, Tung & Striebel (1965); Makin, sec. 2.2.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+__all__ = ["kalman_filter", "kalman_smoother"]
+
+EPS = 2.220446049250313e-16
+
+
+def root(S: Array) -> Array:
+    """Upper R (K, K) with S = R'R of a covariance; a direction without variance has a row of zeros."""
+    n = len(S)
+    R: Array = np.triu(S)
+    for j in range(n):
+        if not R[j, j] > n * EPS * S[j, j]:
+            R[j] = 0.0
+            continue
+        R[j, j] = np.sqrt(R[j, j])
+        R[j, j + 1 :] /= R[j, j]
+        R[j + 1 :, j + 1 :] -= np.triu(np.outer(R[j, j + 1 :], R[j, j + 1 :]))
+    return R
+
+
+def mul(A: Array, B: Array) -> Array:
+    """A B, the sums running along the inner index one after another."""
+    found = np.zeros((len(A), B.shape[1]))
+    for k in range(len(B)):
+        found += A[:, k, None] * B[k]
+    return found
+
+
+def tmul(A: Array, B: Array) -> Array:
+    """A'B, in the same order."""
+    found = np.zeros((A.shape[1], B.shape[1]))
+    for k in range(len(B)):
+        found += A[k][:, None] * B[k]
+    return found
+
+
+def vec(M: Array, x: Array) -> Array:
+    """M'x."""
+    found = np.zeros(M.shape[1])
+    for k in range(len(x)):
+        found += M[k] * x[k]
+    return found
+
+
+def forward(R: Array, B: Array) -> Array:
+    """R⁻ᵀ B of upper R; rows without a pivot are 0."""
+    X = B.copy()
+    for j in range(len(R)):
+        for k in range(j):
+            X[j] -= R[k, j] * X[k]
+        X[j] = X[j] / R[j, j] if R[j, j] > 0.0 else 0.0
+    return X
+
+
+def backward(R: Array, B: Array) -> Array:
+    """R⁻¹ B of upper R; rows without a pivot are 0."""
+    X = B.copy()
+    for j in reversed(range(len(R))):
+        for k in range(j + 1, len(R)):
+            X[j] -= R[j, k] * X[k]
+        X[j] = X[j] / R[j, j] if R[j, j] > 0.0 else 0.0
+    return X
+
+
+def mirrored(S: Array) -> Array:
+    """The upper triangle on both sides."""
+    return np.triu(S) + np.triu(S, 1).T
+
+
+def kalman_filter(
+    TT: Array,
+    AT: Array,
+    Q: Array,
+    start: Array,
+    first: Array,
+    offsets: Array,
+    pattern: Array,
+    z: Array,
+    drift: Array,
+    node: Array,
+    edge_node: Array,
+    edge_pattern: Array,
+    edge_next: Array,
+    covariance: Array,
+    factor: Array,
+    whiten: Array,
+    gain: Array,
+    pivots: Array,
+    edge: Array,
+    predicted: Array,
+    filtered: Array,
+    quadratic: Array,
+    slots: Array,
+) -> tuple[int, int]:
+    """Filter sequences of N rows in all.  Returns (nodes, edges), or (−1, −1) where there is no room for as many.
+
+    TT (p, K, K)  T' of each pattern.     AT (K, K)  A'.      Q (K, K).       start (K,), first (K, K)  mean and covariance of the first state.
+    offsets (s + 1,)  where sequences begin and end.   pattern (N,).   z (N, K).   drift (N, K)  what is added to the state after the row.
+    Outputs, with room for c edges and nodes: node (c, K, K) predicted covariances; edge_node, edge_pattern, edge_next (c,) int64;
+    covariance, factor (c, K, K) P⁺ and U; whiten, gain (c, K, K) transposed, v = whiten'(z − T m) and m⁺ = m + gain'v;
+    pivots (c, K) of G, Σ 2 log = log |I + F F'|; edge (N,) of each row; predicted, filtered (N, K) means; quadratic (N,) v'v.
+    slots  (2, 2^i) int64 scratch, at least twice c long.
+    """
+    count, K = len(edge_node), len(Q)
+    nodes: dict[bytes, int] = {}
+    edges: dict[tuple[int, int], int] = {}
+    one = np.eye(K)
+
+    def node_of(P: Array) -> int:
+        found = nodes.setdefault(P.tobytes(), len(nodes))
+        if found < count:
+            node[found] = P
+        return found
+
+    def make(at: int, which: int, place: int) -> bool:
+        R = root(node[at])
+        Ft = mul(R, TT[which])
+        F = np.ascontiguousarray(Ft.T)
+        H, G = root(tmul(Ft, Ft) + one), root(tmul(F, F) + one)
+        W = backward(H, one)
+        U = forward(G, R)
+        P = tmul(U, U)
+        step = mul(U, AT)
+        edge_node[place], edge_pattern[place] = at, which
+        covariance[place], factor[place], whiten[place] = P, U, W
+        gain[place], pivots[place] = tmul(mul(Ft, W), R), np.diag(G)
+        edge_next[place] = node_of(tmul(step, step) + Q)
+        return bool(edge_next[place] < count)
+
+    node_of(np.ascontiguousarray(first))
+    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+        at, mean = 0, start
+        for t in range(begin, end):
+            place = edges.get((at, int(pattern[t])), -1)
+            if place < 0:
+                place = edges[at, int(pattern[t])] = len(edges)
+                if place >= count or not make(at, int(pattern[t]), place):
+                    return -1, -1
+            predicted[t], edge[t] = mean, place
+            v = vec(whiten[place], z[t] - vec(TT[pattern[t]], mean))
+            filtered[t] = mean + vec(gain[place], v)
+            total = 0.0
+            for item in v:
+                total += item * item
+            quadratic[t] = total
+            mean = vec(AT, filtered[t]) + drift[t]
+            at = int(edge_next[place])
+    return len(nodes), len(edges)
+
+
+def kalman_smoother(
+    A: Array,
+    Q: Array,
+    offsets: Array,
+    node: Array,
+    edge_next: Array,
+    covariance: Array,
+    factor: Array,
+    edges: int,
+    edge: Array,
+    drift: Array,
+    filtered: Array,
+    AT: Array,
+    back: Array,
+    rest: Array,
+    after: Array,
+    pair_edge: Array,
+    pair_after: Array,
+    pair_result: Array,
+    lagged: Array,
+    which: Array,
+    pair: Array,
+    smoothed: Array,
+    slots: Array,
+) -> tuple[int, int]:
+    """Smooth what `kalman_filter` filtered.  Returns (covariances, pairs), or (−1, −1) where there is no room for as many.
+
+        J = P⁺A' (next P)⁻¹,   rest = (I − JA) P⁺ (I − JA)' + J Q J',   m = m⁺ + J (m_next − predicted),   P = rest + J P_next J'
+
+    a sum of squares again.  A pair is an edge and a covariance after it.
+    Outputs: back (c, K, K) J' and rest of each edge; after (c, K, K) smoothed covariances; pair_edge, pair_after, pair_result (c,) int64;
+    lagged (c, K, K) Cov(x_{t+1}, x_t) of each pair; which (N,) the covariance of each row; pair (N,), −1 for the last row of a sequence;
+    smoothed (N, K) means.  slots  as before.
+    """
+    count, K = len(pair_edge), len(Q)
+    one = np.eye(K)
+    found: dict[bytes, int] = {}
+    pairs: dict[tuple[int, int], int] = {}
+    for place in range(edges):
+        R, U, P = root(node[edge_next[place]]), factor[place], covariance[place]
+        X = backward(R, forward(R, tmul(mul(U, AT), U)))
+        D = one - tmul(A, X)
+        back[place] = X
+        rest[place] = mirrored(tmul(D, mul(P, D)) + tmul(X, mul(Q, X)))
+
+    def number(P: Array) -> int:
+        place = found.setdefault(P.tobytes(), len(found))
+        if place < count:
+            after[place] = P
+        return place
+
+    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+        last = end - 1
+        smoothed[last], pair[last] = filtered[last], -1
+        now = number(covariance[edge[last]])
+        if now >= count:
+            return -1, -1
+        which[last] = now
+        for t in range(last - 1, begin - 1, -1):
+            own = int(edge[t])
+            place = pairs.get((own, now), -1)
+            if place < 0:
+                place = pairs[own, now] = len(pairs)
+                if place >= count:
+                    return -1, -1
+                lagged[place] = mul(after[now], back[own])
+                pair_edge[place], pair_after[place] = own, now
+                pair_result[place] = number(mirrored(tmul(back[own], lagged[place]) + rest[own]))
+                if pair_result[place] >= count:
+                    return -1, -1
+            now = int(pair_result[place])
+            which[t], pair[t] = now, place
+            ahead = vec(AT, filtered[t]) + drift[t]
+            smoothed[t] = filtered[t] + vec(back[own], smoothed[t + 1] - ahead)
+    return len(found), len(pairs)

@@ -66,7 +66,7 @@ cdef extern from "_kalman.h" nogil:
 
 cdef _same(Py_ssize_t K, tuple matrices):
     for matrix in matrices:
-        if matrix.shape[-1] != K or matrix.shape[-2] != K:
+        if tuple(matrix.shape)[matrix.ndim - 2 :] != (K, K):
             raise ValueError("arrays of different shapes")
 
 

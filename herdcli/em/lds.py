@@ -1,0 +1,290 @@
+"""Linear dynamical systems by EM: all of A, B, a, Q, C, c, R and the first state, from sequences with missing values.
+
+    x_1 ~ N(μ, P),   x_{t+1} = A x_t + B u_t + a + N(0, Q),   y_t = C x_t + c + N(0, R)
+
+    E   the smoother's means, covariances P_t and Cov(x_{t+1}, x_t); a missing value is latent as the states are
+    M   [A B a] = ⟨x_{t+1} z_t'⟩ ⟨z_t z_t'⟩⁻¹ with z = (x, u, 1) and Q = ⟨(x_{t+1} − [A B a] z_t)(…)'⟩, both over T − 1 steps a sequence;
+        [C c] and R in the same way over all T rows; μ and P over first rows
+
+The normaliser of Q is T − 1 because a sequence has so many steps: with T the likelihood falls, by 0.2 nats on sequences of length 4.
+A single sequence has one first state, which says nothing of how first states vary: P stays as it began.
+Source: Shumway & Stoffer (1982); Ghahramani & Hinton (1996); Makin, sec. 6.4.4.  Controls in the M step: ADDED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.em import lds_start
+from herdcli.em.closed_form import FLOOR
+from herdcli.em.densities import LOG_TAU
+from herdcli.em.driver import Parameters
+from herdcli.em.kalman import Filtered, Gaps, Smoothed, gaps, kalman, noise_root, smooth
+from herdcli.em.lds_start import Opening
+from herdcli.em.sequences import SequenceBlock
+from herdcli.errors import Diverged
+from herdcli.numerics.blocks import Sums
+from herdcli.schema import Array
+
+STATE_FLOOR = 1e-6  # least variance of a state's noise, where states begin with variance 1
+SINGULAR = 1e-13  # of the largest eigenvalue: a direction below it is not there
+
+
+@dataclass(frozen=True)
+class LDS:
+    """The model for `driver.EM`; `lds` makes one.  Parameters: transition, control, drift, process, loading, mean, noise, start_mean,
+    start_covariance.
+
+    controls  (n, m) of the table that the sequences are places in, or None.   scale  (D,) what `floor` is relative to.
+    """
+
+    states: int
+    diagonal: bool
+    floor: float
+    scale: Array
+    opening: Opening
+    controls: Array | None
+    seed: int
+    several: bool  # sequences
+    given: Parameters | None = None
+
+    def start(self, restart: int) -> Parameters:
+        """Principal axes of short windows and regressions on them; later restarts take random directions."""
+        if self.given is not None:
+            return {name: item.copy() for name, item in self.given.items()}
+        found = lds_start.begin(self.opening, self.states, self.seed, restart, diagonal=self.diagonal)
+        return found | {"noise": floored(found["noise"], self.floor, self.scale, self.diagonal)[0]}
+
+    def _controls(self, block: SequenceBlock) -> Array | None:
+        return None if self.controls is None else self.controls[block.chosen]
+
+    def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
+        """Statistics of a block of sequences, by its smoother."""
+
+        def statistics(block: SequenceBlock) -> Sums:
+            U, missing = self._controls(block), gaps(block.X)
+            found = kalman(parameters, block.X, block.offsets, U, missing)
+            after = smooth(parameters, found, block.offsets)
+            w = None if block.weight is None else np.repeat(block.weight, block.lengths)
+            sums = of_states(block, after, U, w) | self._of_rows(parameters, block, missing, after, w)
+            total = found.log_likelihood.sum() if w is None else w @ found.log_likelihood
+            return sums | {"mass": np.array([block.mass]), "log_likelihood": np.array([float(total)])}
+
+        return statistics
+
+    def _of_rows(self, parameters: Parameters, block: SequenceBlock, missing: Gaps, after: Smoothed, w: Array | None) -> Sums:
+        """Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
+        m, centre = after.mean, self.opening.centre
+        one = np.ones((len(m), 1))
+        X = np.concatenate([m, one], axis=1)
+        weighted = X if w is None else X * w[:, None]
+        K = self.states
+        xx = weighted.T @ X
+        xx[:K, :K] += _covariances(after.covariances, after.which, w)
+        Y = block.X - centre
+        if missing.whole:
+            yy = (Y if w is None else Y * w[:, None]).T @ Y
+            return {"xx": xx, "yx": Y.T @ weighted, "yy": yy}
+        Y, gain, spread = completed(parameters, Y + centre, missing, after, w)
+        Y -= centre
+        yx = Y.T @ weighted
+        yx[:, :K] += gain
+        return {"xx": xx, "yx": yx, "yy": (Y if w is None else Y * w[:, None]).T @ Y + spread}
+
+    def settle(self, parameters: Parameters, sums: Sums) -> Sums:
+        """As they are."""
+        return sums
+
+    def _residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
+        """Σ E[ee'] of first states, of steps and of rows."""
+        F = np.concatenate([p["transition"], p["control"], p["drift"][:, None]], axis=1)
+        G = np.concatenate([p["loading"], (p["mean"] - self.opening.centre)[:, None]], axis=1)
+        one = p["start_mean"][:, None]
+        first = quadratic(s["firsts"], s["first"][:, None], s["counts"][:1][:, None], one)
+        return first, quadratic(s["nn"], s["nz"], s["zz"], F), quadratic(s["yy"], s["yx"], s["xx"], G)
+
+    def expected(self, parameters: Parameters, sums: Sums) -> float:
+        """Σ E log p(x, y), values that are missing included."""
+        first, steps, rows = self._residuals(parameters, sums)
+        sequences, transitions = sums["counts"]
+        return (
+            _gaussian(sequences, parameters["start_covariance"], first)
+            + _gaussian(transitions, parameters["process"], steps)
+            + _gaussian(float(sums["xx"][-1, -1]), parameters["noise"], rows)
+        )
+
+    def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
+        """Regressions on the states, noise from what is left, no variance below its floor."""
+        K, after = self.states, dict(parameters)
+        sequences, transitions = sums["counts"]
+        G = regressed(sums["xx"], sums["yx"])
+        after |= {"loading": G[:, :K].copy(), "mean": self.opening.centre + G[:, K], "start_mean": sums["first"] / sequences}
+        if transitions:
+            F = regressed(sums["zz"], sums["nz"])
+            after |= {"transition": F[:, :K].copy(), "control": F[:, K:-1].copy(), "drift": F[:, -1].copy()}
+        first, steps, rows = self._residuals(after, sums)
+        after["noise"], low = floored(rows / sums["xx"][-1, -1], self.floor, self.scale, self.diagonal)
+        unit = np.ones(K)
+        if transitions:
+            after["process"], more = floored(steps / transitions, STATE_FLOOR, unit, diagonal=False)
+            low += more
+        if self.several:
+            after["start_covariance"], more = floored(first / sequences, STATE_FLOOR, unit, diagonal=False)
+            low += more
+        return after, low
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Nothing: the greatest likelihood is sought."""
+        return 0.0
+
+    def memory(self) -> int:
+        """Bytes of the moments of a block, were every covariance different."""
+        return 8 * self.opening.longest * (6 * self.states**2 + 2 * len(self.scale))
+
+
+def of_states(block: SequenceBlock, after: Smoothed, U: Array | None, w: Array | None) -> Sums:
+    """Sums over steps of z = (x, u, 1) and the state after it, and over first states.
+
+    E[x_t x_t'] = P_t + m m' and E[x_{t+1} x_t'] = Cov(x_{t+1}, x_t) + m_{t+1} m_t'; three different sums of ⟨xx'⟩ are needed, over rows
+    that have one after them, that have one before them, and over all.  Source: Makin, sec. 6.4.4.
+    """
+    m, K, n = after.mean, after.mean.shape[1], len(after.mean)
+    has_next = np.ones(n, dtype=bool)
+    has_next[block.offsets[1:] - 1] = False
+    now = np.flatnonzero(has_next)
+    controls = np.zeros((n, 0)) if U is None else U
+    z = np.concatenate([m[now], controls[now], np.ones((len(now), 1))], axis=1)
+    share = None if w is None else w[now]
+    weighted = z if share is None else z * share[:, None]
+    zz, nz = weighted.T @ z, m[now + 1].T @ weighted
+    zz[:K, :K] += _covariances(after.covariances, after.which[now], share)
+    nz[:, :K] += _covariances(after.lags, after.pair[now], share)
+    x = m[now + 1]
+    nn = (x if share is None else x * share[:, None]).T @ x + _covariances(after.covariances, after.which[now + 1], share)
+    start = block.offsets[:-1]
+    each = block.weights
+    firsts = (m[start] * each[:, None]).T @ m[start] + _covariances(after.covariances, after.which[start], each)
+    steps = float(len(now)) if share is None else float(share.sum())
+    counts = np.array([each.sum(), steps])
+    return {"zz": zz, "nz": nz, "nn": nn, "first": each @ m[start], "firsts": firsts, "counts": counts}
+
+
+def _covariances(table: Array, which: Array, w: Array | None) -> Array:
+    """Σ of the matrices of a table (f, K, K) that rows point to."""
+    counts = np.bincount(which, w, minlength=len(table)).astype(np.float64)
+    return np.asarray(np.tensordot(counts, table, axes=1))
+
+
+def completed(p: Parameters, Y: Array, missing: Gaps, after: Smoothed, w: Array | None) -> tuple[Array, Array, Array]:
+    """Rows with E[y | seen] in their gaps, Σ Cov(y, x) (D, K), and Σ Cov(y, y) (D, D).
+
+    Of a missing part u and a seen part o,  y_u = C_u x + c_u + S (y_o − C_o x − c_o) + N(0, R_uu − S R_ou)  with  S = R_uo R_oo⁻¹,
+    so that y = G x + h with G_u = C_u − S C_o and G_o = 0.
+    """
+    C, c, R = p["loading"], p["mean"], p["noise"]
+    (D, K), found = C.shape, Y.copy()
+    cross, spread = np.zeros((D, K)), np.zeros((D, D))
+    order = np.argsort(missing.which, kind="stable")
+    bounds = np.searchsorted(missing.which[order], np.arange(len(missing.masks) + 1))
+    for number, mask in enumerate(missing.masks):
+        if mask.all():
+            continue
+        rows = order[bounds[number] : bounds[number + 1]]
+        S, u = slope(R, mask), ~mask
+        G = np.where(u[:, None], C - S @ C, 0.0)
+        e = np.where(mask, Y[rows] - c, 0.0)
+        found[rows] = np.where(u, after.mean[rows] @ G.T + (c + e @ S.T), Y[rows])
+        share = None if w is None else w[rows]
+        P = _few(after, rows, share)
+        cross += G @ P
+        count = float(len(rows)) if share is None else float(share.sum())
+        spread += G @ P @ G.T + count * np.where(u[:, None] & u, R - S @ R, 0.0)
+    return found, cross, spread
+
+
+def _few(after: Smoothed, rows: Array, w: Array | None) -> Array:
+    """Σ of the covariances of some rows."""
+    if len(rows) > len(after.covariances):
+        return _covariances(after.covariances, after.which[rows], w)
+    P = after.covariances[after.which[rows]]
+    return np.asarray(P.sum(axis=0) if w is None else np.tensordot(w, P, axes=1))
+
+
+def slope(R: Array, mask: Array) -> Array:
+    """S (D, D): R_uo R_oo⁻¹ in the rows of missing values and the columns of those seen, 0 elsewhere."""
+    L = noise_root(R, mask)
+    cross = np.where(~mask[:, None] & mask, R, 0.0)
+    if not cross.any():
+        return cross
+    return np.where(~mask[:, None] & mask, np.linalg.solve(L.T, np.linalg.solve(L, cross.T)).T, 0.0)
+
+
+def quadratic(yy: Array, yx: Array, xx: Array, F: Array) -> Array:
+    """Σ E(y − F x)(y − F x)' of sums."""
+    cross = F @ yx.T
+    found: Array = yy - cross - cross.T + F @ xx @ F.T
+    return 0.5 * (found + found.T)
+
+
+def regressed(xx: Array, yx: Array) -> Array:
+    """F = ⟨yx'⟩⟨xx'⟩⁻¹; where regressors depend on each other, the smallest such F in their own scales."""
+    scale = np.sqrt(np.diag(xx))
+    scale[scale == 0] = 1.0
+    values, vectors = np.linalg.eigh(xx / np.outer(scale, scale))
+    inverse = np.where(values > SINGULAR * values[-1], 1.0 / np.where(values > 0, values, 1.0), 0.0)
+    return np.asarray(((yx / scale) @ vectors * inverse) @ vectors.T / scale)
+
+
+def floored(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
+    """The likeliest covariance for S with no variance below `least` of scale² in any direction, and how many were.
+
+    The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so the bound cuts off eigenvalues.
+    """
+    if diagonal:
+        values = np.diag(S)
+        bound = least * scale**2
+        return np.diag(np.maximum(values, bound)), int((values < bound).sum())
+    both = np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(S / both)
+    low = int((values < least).sum())
+    if not low:
+        return S, 0
+    found = (vectors * np.maximum(values, least)) @ vectors.T * both
+    return 0.5 * (found + found.T), low
+
+
+def _gaussian(count: float, covariance: Array, residual: Array) -> float:
+    """Σ log N(e; 0, S) of `count` vectors with Σ ee' = residual."""
+    if not count:
+        return 0.0
+    try:
+        L = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise Diverged("a covariance of the noise is singular", hint="a --floor above 0") from None
+    white = np.linalg.solve(L, np.linalg.solve(L, residual).T)
+    return -0.5 * float(count * (len(L) * LOG_TAU + 2.0 * np.log(np.diag(L)).sum()) + np.trace(white))
+
+
+def parameters_count(states: int, columns: int, controls: int, *, diagonal: bool, several: bool) -> int:
+    """Free parameters: those of all matrices less the K² + K that any change of the states' basis and origin takes up."""
+    K, D = states, columns
+    noise = D if diagonal else D * (D + 1) // 2
+    dynamics = K * K + K * controls + K + K * (K + 1) // 2
+    first = K + (K * (K + 1) // 2 if several else 0)
+    return dynamics + D * K + D + noise + first - K * K - K
+
+
+def free_floor(variance: Array, floor: float | None) -> tuple[float, Array]:
+    """The floor and what it is relative to: a share of each column's variance, or what was asked for in every direction."""
+    if floor is not None:
+        return floor, np.ones(len(variance))
+    return FLOOR, np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))
+
+
+def filtered(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = None) -> tuple[Filtered, Smoothed]:
+    """Both passes over sequences."""
+    found = kalman(parameters, Y, offsets, U)
+    return found, smooth(parameters, found, offsets)

@@ -24,6 +24,7 @@ from herdcli.schema import Array
 
 ROOM = 512  # different covariances that are expected; more room is made where there are more
 PATTERNS = 1 << 18  # numbers in the matrices of patterns that are made at one time
+MANY = 16  # patterns of missing values, with which covariances hardly ever repeat
 FEW = 4  # rows a pattern, below which rows are taken together
 
 
@@ -78,34 +79,36 @@ def see(parameters: Parameters, Y: Array, missing: Gaps) -> Seen:
     for first in range(0, count, at_once):
         mask = missing.masks[first : first + at_once]
         L = noise_root(R, mask)
-        O, T = np.linalg.qr(np.linalg.solve(L, C * mask[:, :, None]))
+        basis, T = np.linalg.qr(np.linalg.solve(L, C * mask[:, :, None]))
         found.TT[first : first + len(mask), :, :size] = T.transpose(0, 2, 1)
         constant = -0.5 * mask.sum(axis=1) * LOG_TAU - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
         inverse = np.linalg.inv(L)
         rows = order[bounds[first] : bounds[first + len(mask)]]
         local = missing.which[rows] - first
         if len(rows) < FEW * len(mask) or len(mask) == 1:
-            _collapse(E, mask, inverse, O, constant, rows, local, found)
+            _collapse(E, mask, inverse, basis, constant, rows, local, found)
             continue
         for k in range(len(mask)):
             own = order[bounds[first + k] : bounds[first + k + 1]]
-            _collapse(E, mask[k : k + 1], inverse[k : k + 1], O[k : k + 1], constant[k : k + 1], own, np.zeros(len(own), np.int64), found)
+            _collapse(
+                E, mask[k : k + 1], inverse[k : k + 1], basis[k : k + 1], constant[k : k + 1], own, np.zeros(len(own), np.int64), found
+            )
     return found
 
 
-def _collapse(E: Array, mask: Array, inverse: Array, O: Array, constant: Array, rows: Array, local: Array, found: Seen) -> None:
+def _collapse(E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, found: Seen) -> None:
     """z and the log density of some rows, of one pattern or of as many patterns as there are."""
-    size = O.shape[2]
+    size = basis.shape[2]
     if len(mask) == 1:
         e = E if len(rows) == len(E) and mask.all() else np.where(mask[0], E[rows], 0.0)
         white = e @ inverse[0].T
-        z = white @ O[0]
-        rest = white - z @ O[0].T
+        z = white @ basis[0]
+        rest = white - z @ basis[0].T
     else:
         e = np.where(mask[local], E[rows], 0.0)
         white = np.einsum("nij,nj->ni", inverse[local], e)
-        z = np.einsum("nij,ni->nj", O[local], white)
-        rest = white - np.einsum("nij,nj->ni", O[local], z)
+        z = np.einsum("nij,ni->nj", basis[local], white)
+        rest = white - np.einsum("nij,nj->ni", basis[local], z)
     found.z[rows, :size] = z
     found.log[rows] = constant[local] - 0.5 * np.einsum("ni,ni->n", rest, rest)
 
@@ -185,14 +188,16 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
     K = len(parameters["process"])
     AT, Q = np.ascontiguousarray(parameters["transition"].T), np.ascontiguousarray(parameters["process"])
     edge, predicted, mean, quadratic = np.empty(n, np.int64), np.empty((n, K)), np.empty((n, K)), np.empty(n)
-    room, most = min(ROOM, n + 1), n + 1
+    most = n + 1
+    room = most if len(missing.masks) > MANY else min(ROOM, most)
     while True:
         node, covariance, factor, whiten, gain = (np.empty((room, K, K)) for _ in range(5))
         places = [np.empty(room, np.int64) for _ in range(3)]
         pivots = np.empty((room, K))
         problem = (seen.TT, AT, Q, parameters["start_mean"], parameters["start_covariance"], offsets, missing.which, seen.z, drift)
         tables = (node, *places, covariance, factor, whiten, gain, pivots, edge, predicted, mean, quadratic, _slots(room))
-        nodes, edges = fast.kalman_filter(*problem, *tables)
+        with np.errstate(over="ignore", invalid="ignore"):
+            nodes, edges = fast.kalman_filter(*problem, *tables)
         if nodes >= 0 or room == most:
             break
         room = min(8 * room, most)
@@ -201,7 +206,9 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
         likelihood = seen.log - spread[edge] - 0.5 * quadratic
     if not np.isfinite(likelihood).all():
         row = int(np.argmin(np.isfinite(likelihood)))
-        raise Diverged(f"the states overflow at row {row}: the model is unstable, and nothing is seen for too long", hint="fewer --components")
+        raise Diverged(
+            f"the states overflow at row {row}: the model is unstable, and nothing is seen for too long", hint="fewer --components"
+        )
     return Filtered(predicted, mean, likelihood, edge, node[:nodes], places[0][:edges], places[2][:edges], covariance, factor, edges, drift)
 
 

@@ -143,10 +143,8 @@ def _regressions(found: Opening, T: Array, D: int, diagonal: bool) -> Parameters
     G = _least(xx[np.ix_(both, both)], (found.here[:D] @ lift)[:, both])
     yy = found.here[:D, :D] / n
     rest = yy - G @ (found.here[:D] @ lift)[:, both].T / n
-    own = np.diag(yy)
-    noise = np.maximum(np.diag(rest), NOISE * np.where(own > 0, own, 0.0))
-    R = np.diag(noise) if diagonal else rest * np.sqrt(np.outer(noise, noise) / np.maximum(np.outer(np.diag(rest), np.diag(rest)), TINY))
-    R = 0.9 * (R + R.T) / 2 + 0.1 * np.diag(noise)
+    noise = np.maximum(np.diag(rest), NOISE * np.diag(yy))
+    R = np.diag(noise) if diagonal else _correlated(rest, noise)
     A, B, a, Q = np.zeros((K, K)), np.zeros((K, F - W - 1)), np.zeros(K), np.eye(K)
     if found.before[-1, -1] > 0:
         zz, nz = lift.T @ found.before @ lift, T.T @ found.step @ lift
@@ -171,11 +169,19 @@ def _regressions(found: Opening, T: Array, D: int, diagonal: bool) -> Parameters
     }
 
 
+def _correlated(rest: Array, noise: Array) -> Array:
+    """Variances `noise` with nine tenths of the correlations of `rest`; columns that leave next to nothing have none."""
+    left = np.diag(rest)
+    some = left > 1e-3 * noise
+    deviation = np.sqrt(np.where(some, left, 1.0))
+    correlation = np.where(some[:, None] & some, 0.9 * rest / np.outer(deviation, deviation), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation * np.sqrt(np.outer(noise, noise)))
+
+
 def _least(xx: Array, yx: Array) -> Array:
     """⟨yx'⟩(⟨xx'⟩ + a little of it)⁻¹."""
     scale = np.sqrt(np.diag(xx))
     scale[scale == 0] = 1.0
     normal = xx / np.outer(scale, scale) + 1e-8 * np.eye(len(xx))
     return np.asarray(np.linalg.solve(normal, (yx / scale).T).T / scale)
-
-

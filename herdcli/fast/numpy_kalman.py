@@ -13,6 +13,8 @@ Source: Kalman (1960); Kaminski, Bryson & Schmidt (1971) for the root; Rauch, Tu
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from herdcli.schema import Array
@@ -112,7 +114,7 @@ def kalman_filter(
 ) -> tuple[int, int]:
     """Filter sequences of N rows in all.  Returns (nodes, edges), or (−1, −1) where there is no room for as many.
 
-    TT (p, K, K)  T' of each pattern.     AT (K, K)  A'.      Q (K, K).       start (K,), first (K, K)  mean and covariance of the first state.
+    TT (p, K, K)  T' of each pattern.   AT (K, K)  A'.   Q (K, K).   start (K,), first (K, K)  moments of the first state.
     offsets (s + 1,)  where sequences begin and end.   pattern (N,).   z (N, K).   drift (N, K)  what is added to the state after the row.
     Outputs, with room for c edges and nodes: node (c, K, K) predicted covariances; edge_node, edge_pattern, edge_next (c,) int64;
     covariance, factor (c, K, K) P⁺ and U; whiten, gain (c, K, K) transposed, v = whiten'(z − T m) and m⁺ = m + gain'v;
@@ -146,7 +148,7 @@ def kalman_filter(
         return bool(edge_next[place] < count)
 
     node_of(np.ascontiguousarray(first))
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in pairwise(offsets.tolist()):
         at, mean = 0, start
         for t in range(begin, end):
             place = edges.get((at, int(pattern[t])), -1)
@@ -217,7 +219,7 @@ def kalman_smoother(
             after[place] = P
         return place
 
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in pairwise(offsets.tolist()):
         last = end - 1
         smoothed[last], pair[last] = filtered[last], -1
         now = number(covariance[edge[last]])

@@ -1,0 +1,67 @@
+"""The Kalman loops against each other, bit for bit, in every way their covariances can repeat."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dynamics import system
+
+from herdcli import fast
+from herdcli.em.kalman import kalman, smooth
+
+
+def rows(count: int, columns: int, missing: float, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    Y = random.standard_normal((count, columns))
+    return np.where(random.random(Y.shape) < missing, np.nan, Y)
+
+
+@pytest.mark.parametrize(("states", "columns", "missing"), [(1, 1, 0.0), (2, 3, 0.3), (5, 2, 0.0), (8, 16, 0.2), (3, 4, 1.0)])
+def test_both_loops_give_the_same_bits(states, columns, missing):
+    p, Y, offsets = system(states, columns), rows(40, columns, missing), np.array([0, 1, 9, 40])
+    if fast.kernels() != "cython":
+        pytest.skip("there are no compiled loops to compare with")
+    found = []
+    try:
+        for name in ("cython", "python"):
+            fast.use(name)
+            filtered = kalman(p, Y, offsets)
+            found.append((filtered, smooth(p, filtered, offsets)))
+    finally:
+        fast.use("cython")
+    for here, twin in zip(*found, strict=True):
+        names = [name for name in here.__dataclass_fields__ if name not in ("edge_covariance", "edge_factor")]  # rooms with more in them
+        for name in names:
+            assert np.asarray(getattr(here, name)).tobytes() == np.asarray(getattr(twin, name)).tobytes(), name
+        assert here.covariance.tobytes() == twin.covariance.tobytes()
+
+
+def test_covariances_that_settled_are_those_of_single_steps(monkeypatch):
+    """A long sequence makes few covariances; with nothing looked up (a pattern of its own for every row) the same bits come out."""
+    from herdcli.em import kalman as module
+
+    p, Y, offsets = system(3, 2), rows(1000, 2, 0.0), np.array([0, 1000])
+    settled = kalman(p, Y, offsets)
+    alone = module.Gaps(np.ones((1000, 2), dtype=bool), np.arange(1000))
+    single = module.see(p, Y, module.gaps(Y))
+    monkeypatch.setattr(module, "see", lambda *_: module.Seen(np.repeat(single.TT, 1000, axis=0), single.z, single.log))
+    apart = kalman(p, Y, offsets, None, alone)
+    assert settled.edges < 200
+    assert apart.edges == 1000
+    assert settled.mean.tobytes() == apart.mean.tobytes()
+    assert settled.covariance.tobytes() == apart.covariance.tobytes()
+    here, there = smooth(p, settled, offsets), smooth(p, apart, offsets)
+    assert here.mean.tobytes() == there.mean.tobytes()
+    assert here.covariance.tobytes() == there.covariance.tobytes()
+    assert here.lagged.tobytes() == there.lagged.tobytes()
+
+
+def test_more_covariances_than_there_is_room_for_make_more_room(monkeypatch):
+    from herdcli.em import kalman as module
+
+    p, Y, offsets = system(2, 3), rows(200, 3, 0.4), np.array([0, 120, 200])
+    wide = kalman(p, Y, offsets)
+    monkeypatch.setattr(module, "ROOM", 2)
+    narrow = kalman(p, Y, offsets)
+    assert narrow.mean.tobytes() == wide.mean.tobytes()
+    assert smooth(p, narrow, offsets).covariance.tobytes() == smooth(p, wide, offsets).covariance.tobytes()

@@ -83,13 +83,22 @@ def _sizes(parts: tuple[float, ...], available: int, label: str | None) -> list[
 
 
 def binarise(
-    data: Dataset, threshold: float | None, default: float, value_range: tuple[float, float] | None = None
-) -> tuple[Array, float | None]:
+    data: Dataset,
+    threshold: float | None,
+    default: float,
+    value_range: tuple[float, float] | None = None,
+    *,
+    in_place: bool = False,
+    sparse: bool = False,
+) -> tuple[Any, float | None]:
     """Which entries are on, (n, d) bool, and the threshold used (None where the data decide by themselves).
+
+    in_place  write them over X where X has one byte an entry.  sparse  give a CSR matrix for one whose zeros are off.
 
     threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
     values need none: the larger one is on (a lone value is on iff it is the upper end of the range, or, no end of
-    one, positive).  Others take `default`.  value_range  replaces the data set's declared range.
+    one, positive); nor do counts in a CSR matrix, which are on above 0.  Others take `default`.
+    value_range  replaces the data set's declared range.
     Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
     """
     if threshold is not None and not 0 <= threshold <= 1:
@@ -97,12 +106,14 @@ def binarise(
     levels = _two_levels(data)
     declared = value_range if value_range is not None else data.value_range
     if threshold is None and levels:
-        return _at_least(data.X, _two_level_cut(levels, declared)), None
+        return _at_least(data.X, _two_level_cut(levels, declared), in_place, sparse), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
+    if declared is None and threshold is None and are_counts(data):
+        return _at_least(data.X, 1.0, in_place, sparse), None
     low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     used = default if threshold is None else threshold
-    return _at_least(data.X, low + used * (high - low)), used
+    return _at_least(data.X, low + used * (high - low), in_place, sparse), used
 
 
 def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are no proportions") -> tuple[float, float]:
@@ -150,6 +161,14 @@ def _two_level_cut(levels: tuple[float, float], declared: Any) -> float:
     return high if on else math.nextafter(high, math.inf)
 
 
+def are_counts(data: Dataset) -> bool:
+    """Is X a CSR matrix of whole numbers from 0 upwards, of no declared range?"""
+    if not data.is_sparse or data.value_range is not None:
+        return False
+    entries = data.X.data
+    return bool((entries >= 0).all()) and (entries.dtype.kind in "iub" or bool((entries == np.rint(entries)).all()))
+
+
 def coding(data: Dataset) -> tuple[float, float] | None:
     """The lowest and the highest value if their signs do not tell on from off, as those of 0, 1 and of −1, 1 do."""
     low, high = _extremes(data)
@@ -166,6 +185,9 @@ def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
 
 def _extremes(data: Dataset) -> tuple[float, float]:
     """The lowest and the highest value."""
+    if data.is_sparse:
+        ends = _stored_values(data.X)
+        return float(ends.min()), float(ends.max())
     low = min(block.min() for _, block in _row_blocks(data.X))
     high = max(block.max() for _, block in _row_blocks(data.X))
     return float(low), float(high)
@@ -174,14 +196,29 @@ def _extremes(data: Dataset) -> tuple[float, float]:
 def _two_levels(data: Dataset) -> tuple[float, float] | None:
     """The lowest and the highest value if there are no others."""
     low, high = _extremes(data)
+    if data.is_sparse:
+        entries = _stored_values(data.X)
+        return (low, high) if ((entries == low) | (entries == high)).all() else None
     if all(((block == low) | (block == high)).all() for _, block in _row_blocks(data.X)):
         return low, high
     return None
 
 
-def _at_least(X: Any, cut: float) -> Array:
+def _stored_values(X: Any) -> Array:
+    """The entries of a CSR matrix, with a 0 for those that it leaves out."""
+    left_out: Array = np.zeros(min(1, X.shape[0] * X.shape[1] - X.nnz), dtype=X.dtype)
+    return np.concatenate([X.data, left_out])
+
+
+def _at_least(X: Any, cut: float, in_place: bool, sparse: bool) -> Any:
     """X ≥ cut as bool, compared in double precision."""
-    on = np.empty(X.shape, dtype=bool)
+    if sparse and cut > 0 and hasattr(X, "indptr"):
+        on = X.astype(bool)
+        on.data = X.data >= np.float64(cut)
+        on.eliminate_zeros()
+        return on
+    overwritten = in_place and not hasattr(X, "indptr") and X.itemsize == 1 and X.flags.writeable and X.flags.c_contiguous
+    on = X.view(bool) if overwritten else np.empty(X.shape, dtype=bool)
     for rows, block in _row_blocks(X):
         np.greater_equal(block, np.float64(cut), out=on[rows])
     return on

@@ -10,6 +10,7 @@ from herdcli.evaluation import plots, rbm_plots
 from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.plots import Figure
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.numerics.rows import dense
 from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
@@ -33,9 +34,9 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     first, models = value.layers[0], value.harmoniums()
     if first.holdout is None or not (first.holdout.split == TEST).any():
         return result
-    rows = np.asarray(first.holdout.X[first.holdout.split == TEST], dtype=np.float64)
+    rows = np.asarray(dense(first.holdout.X[first.holdout.split == TEST]), dtype=np.float64)
     values = models[0].visible.discrete(rows)
-    valid = first.holdout.X[first.holdout.split == VALID]
+    valid = dense(first.holdout.X[first.holdout.split == VALID])
 
     def estimates(h: Harmonium, known: Array) -> dict[str, Estimate]:
         base = h.visible.base_rate(known) if len(known) else h.b

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from herdcli.algorithm import Watch, solve
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.numerics.rows import dense
 from herdcli.rbm import annealing, modes, populations
 from herdcli.rbm.annealing import Annealing, Estimate
 from herdcli.rbm.likelihood import Map, enumerable, log_partition_exact
@@ -55,8 +57,14 @@ def log_partitions(
         most = settings.temperatures or MOST_TEMPERATURES
         found[""] = annealed(each, own, rows, settings.chains, most, settings.seed, map, progress)
     if settings.reverse:
-        found["_reverse"] = solve(Annealing(replace(problem, known=tuple(rows)), map), watch=progress)
+        starts = tuple(_spread(part, settings.chains) for part in rows)
+        found["_reverse"] = solve(Annealing(replace(problem, known=starts), map), watch=progress)
     return {way: dict(zip(models, estimates, strict=True)) for way, estimates in found.items()}
+
+
+def _spread(rows: Any, count: int) -> Array:
+    """So many rows that annealing back begins at, evenly spread, as an array; rows where there are none."""
+    return dense(rows[np.linspace(0, rows.shape[0] - 1, count).astype(int)] if rows.shape[0] else rows)
 
 
 def trusted(found: Estimate) -> Estimate:
@@ -93,11 +101,11 @@ def annealed(
     return [_judged(bases[m], [run[m] for run in runs]) for m in places]
 
 
-def _some(h: Harmonium, rows: Array) -> Array:
+def _some(h: Harmonium, rows: Any) -> Array:
     """At most KNOWN_ROWS rows, evenly spread, in the values that units can take."""
-    if not len(rows):
+    if not rows.shape[0]:
         return np.empty((0, h.W.shape[0]))
-    return h.visible.discrete(np.asarray(rows[:: -(-len(rows) // KNOWN_ROWS)], dtype=np.float64))
+    return h.visible.discrete(np.asarray(dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
 
 
 def _agree(one: Estimate, other: Estimate) -> bool:

@@ -18,13 +18,14 @@ from herdcli.evaluation.classes import errors
 from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
+from herdcli.numerics.rows import blocks
 from herdcli.rbm import annealing
 from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.likelihood import Map, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error, states_of
-from herdcli.rbm.model import RBM, Rows
+from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.transform import energies
-from herdcli.rbm.units import family
+from herdcli.rbm.units import discrete, family, log_base
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -45,6 +46,7 @@ COLUMNS = (
     "error_majority",
     "verdict",
 )
+MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
 QUICK_STATES, QUICK_TEMPERATURES, QUICK_ROWS = 14, 200, 1000  # of the judgement at the end of training
 
 
@@ -80,21 +82,19 @@ def _test_rows(value: RBM) -> dict[int, Array]:
     return _by_model(value.holdout, value.holdout.split == TEST, value.count)
 
 
-def _by_model(rows: Rows, chosen: Array, count: int) -> dict[int, Array]:
-    if count == 1:
-        groups = {0: rows.X[chosen]}
-    elif rows.y is None:
+def _by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
+    """The chosen rows (n_m, D) of each model that has any, at most the first so many, as they are stored."""
+    if count > 1 and rows.y is None:
         raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
-    else:
-        groups = {m: rows.X[chosen & (rows.y == m)] for m in range(count)}
-    return {m: part for m, part in groups.items() if len(part)}
+    groups = {m: np.flatnonzero(chosen if count == 1 else chosen & (rows.y == m))[:most] for m in range(count)}
+    return {m: rows.X[index] for m, index in groups.items() if len(index)}
 
 
-def _likelihoods(value: RBM, groups: dict[int, Array], settings: EvaluationSettings, map: Map, progress: Watch | None) -> dict[str, Value]:
+def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
     bases = {m: h.b for m, h in models.items()} | base_rates(value, groups)
     ways = log_partitions(models, bases, groups | _validation(value), settings, map, progress)
-    total = sum(len(rows) for rows in groups.values())
+    total = sum(rows.shape[0] for rows in groups.values())
     sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
     finite = family(value.visible_units).support is not None
     if finite:
@@ -102,22 +102,30 @@ def _likelihoods(value: RBM, groups: dict[int, Array], settings: EvaluationSetti
     if value.training_energy is not None:
         sums["free_energy_gap"] = 0.0
     for m, rows in groups.items():
-        values = models[m].visible.discrete(rows)
+        values = discrete(models[m].visible, rows)
         sums["log_likelihood"] += log_likelihood(models[m], values, ways[""][m].log_partition, map=map).sum()
         sums["reconstruction"] += reconstruction_error(models[m], rows, map=map).sum()
         if finite:
-            sums["pseudo_likelihood"] += pseudo_likelihood(models[m], values, map=map).sum()
+            sums["pseudo_likelihood"] += _pseudo_likelihood(models[m], values, map)
         if value.training_energy is not None:
             sums["free_energy_gap"] += (energies([models[m]], rows, map) - value.training_energy[m]).sum()
     sums["log_likelihood"] -= total * _scale(value)
     result: dict[str, Value] = {name: float(figure / total) for name, figure in sums.items()}
     result["independent"] = independent(value, groups)
     for suffix, found in ways.items():
-        shift = sum(len(rows) * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
-        error = np.sqrt(sum((len(rows) * found[m].standard_error) ** 2 for m, rows in groups.items())) / total
+        shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
+        error = np.sqrt(sum((rows.shape[0] * found[m].standard_error) ** 2 for m, rows in groups.items())) / total
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
     return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
+
+
+def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
+    """The sum over rows (n, D); where all of them would take too many operations it is scaled up from evenly spread ones."""
+    count = int(rows.shape[0])
+    every = -(-count // max(LEAST_ROWS, MOST_OPERATIONS // h.W.size))
+    chosen = rows[::every]
+    return float(pseudo_likelihood(h, chosen, map=map).sum()) * count / int(chosen.shape[0])
 
 
 def _trust(found: Mapping[int, Estimate], likelihood: float, error: float) -> dict[str, Value]:
@@ -146,10 +154,11 @@ def independent(value: RBM, groups: dict[int, Array]) -> float | None:
     for m, rows in groups.items():
         if m not in bases:
             return None
-        values = units.discrete(np.asarray(rows, dtype=np.float64))
         fixed = units.log_partition(bases[m]).sum()
-        total += float((values @ bases[m] - fixed + units.log_base(values)).sum())
-    return total / sum(len(part) for part in groups.values()) - _scale(value)
+        for block in blocks(rows):
+            values = discrete(units, rows[block].astype(np.float64))
+            total += float((values @ bases[m] - fixed + log_base(units, values)).sum())
+    return total / sum(int(part.shape[0]) for part in groups.values()) - _scale(value)
 
 
 def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
@@ -195,8 +204,7 @@ def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
     rows = value.holdout
     if rows is None or family(value.visible_units).range is None or value.base_rates is None:
         return None
-    groups = _by_model(rows, rows.split == (TEST if (rows.split == TEST).any() else VALID), value.count)
-    groups = {m: part[:QUICK_ROWS] for m, part in groups.items()}
+    groups = _by_model(rows, rows.split == (TEST if (rows.split == TEST).any() else VALID), value.count, QUICK_ROWS)
     baseline = independent(value, groups) if groups else None
     if baseline is None:
         return None
@@ -210,10 +218,10 @@ def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
             problem = annealing.Problem((h,), (value.base_rates[m],), 20, QUICK_TEMPERATURES, value.seed)
             (estimate,) = solve(annealing.Annealing(problem))
             log_z, error = estimate.log_partition, estimate.standard_error
-        values = h.visible.discrete(part)
+        values = discrete(h.visible, part)
         total += float(log_likelihood(h, values, log_z, map=map).sum())
-        spread += 3.0 * error * len(part)
-    count = sum(len(part) for part in groups.values())
+        spread += 3.0 * error * part.shape[0]
+    count = sum(part.shape[0] for part in groups.values())
     return ((total / count), baseline) if (total + spread) / count < baseline else None
 
 

@@ -10,6 +10,7 @@ from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.evaluation import plots
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.numerics.rows import dense
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.sampling import Problem, Sampling
@@ -43,7 +44,7 @@ def beside(value: RBM, reconstruct: Callable[[Array, Array], Array]) -> plots.Fi
         raise DataError("there are no test rows to reconstruct")
     chosen = np.flatnonzero(value.holdout.split == TEST)
     chosen = chosen[np.linspace(0, len(chosen) - 1, min(PAIRS, len(chosen))).astype(int)]
-    rows = np.asarray(value.holdout.X[chosen], dtype=np.float64)
+    rows = np.asarray(dense(value.holdout.X[chosen]), dtype=np.float64)
     owner = np.zeros(len(rows), dtype=int) if value.holdout.y is None or value.count == 1 else value.holdout.y[chosen]
     pairs = value.restored(np.stack([rows, reconstruct(rows, owner)], axis=1).reshape(len(rows) * 2, -1))
     title = "test rows and their reconstructions"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from herdcli.numerics.rows import Selected
 from herdcli.schema import Array
 
 BLOCK = 1 << 21  # distances in one block: 8 MB
@@ -14,7 +16,7 @@ REFERENCES = 1 << 12  # reference rows that are in float32 at one time
 PART = 512  # rows of one thread at one time
 
 
-def nearest(rows: Array, references: Array) -> Array:
+def nearest(rows: Array, references: Array | Selected) -> Array:
     """Index of the reference nearest to each row under Manhattan distance; the lowest index wins ties.
 
     rows (n, D) and references (m, D), both of two-state units: 0/1, bool or ±1 (any value > 0 is "on").
@@ -41,19 +43,28 @@ def nearest(rows: Array, references: Array) -> Array:
     return found
 
 
-def nearest_in_parts(rows: Array, references: Array, map: Callable[..., Iterable[Any]] = map) -> Array:
+def nearest_in_parts(rows: Array | Selected, references: Array | Selected, map: Callable[..., Iterable[Any]] = map) -> Array:
     """The same as `nearest`, of parts of the rows that `map` may give to threads."""
-    parts = np.array_split(rows, max(1, len(rows) // PART))
-    found: Array = np.concatenate(list(map(lambda part: nearest(part, references), parts)))
+    ends = np.linspace(0, len(rows), max(1, len(rows) // PART) + 1).astype(int)
+    parts = [slice(*pair) for pair in pairwise(ends.tolist())]
+    found: Array = np.concatenate(list(map(lambda part: nearest(rows[part], references), parts)))
     return found
 
 
-def nearest_euclidean(rows: Array, references: Array) -> Array:
+def nearest_euclidean(rows: Array | Selected, references: Array | Selected) -> Array:
     """Index of the reference nearest to each row under Euclidean distance; rows (n, D), references (m, D), returns (n,) int64."""
     if not len(references):
         raise ValueError("there are no reference rows")
-    q = np.asarray(references, dtype=np.float64)
-    size, squares = max(1, BLOCK // len(q)), np.einsum("md,md->m", q, q)
-    blocks = (np.asarray(rows[start : start + size], dtype=np.float64) for start in range(0, len(rows), size))
-    found: Array = np.concatenate([np.empty(0, dtype=np.int64), *((squares - 2.0 * (block @ q.T)).argmin(axis=1) for block in blocks)])
+    found, least = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), np.inf)
+    for first in range(0, len(references), REFERENCES):
+        q = np.asarray(references[first : first + REFERENCES], dtype=np.float64)
+        size, squares = max(1, BLOCK // len(q)), np.einsum("md,md->m", q, q)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            distance = squares - 2.0 * (np.asarray(rows[part], dtype=np.float64) @ q.T)
+            index = distance.argmin(axis=1)
+            here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]
+            closer = here < least[part]
+            found[part][closer] = first + index[closer]
+            least[part][closer] = here[closer]
     return found

@@ -16,9 +16,10 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.logistic import folds as assign_folds
 from herdcli.numerics.neighbours import nearest_euclidean, nearest_in_parts
+from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
 from herdcli.rbm import transform
-from herdcli.rbm.learning import Selected, Settings, State
+from herdcli.rbm.learning import Settings, State
 from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
 from herdcli.rbm.units import family
 from herdcli.schema import Array, array
@@ -26,13 +27,14 @@ from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
 Map = Callable[..., Any]
+MOVED = 1 << 20  # entries that are moved at one time
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows X (n, D) in unit values, class y (n,) in 0…C−1, split (n,), and the fold (n,) of training rows, −1 elsewhere."""
+    """Rows X (n, D) in unit values, dense or CSR, class y (n,) in 0…C−1, split (n,), and the fold (n,) of training rows, −1 elsewhere."""
 
-    X: Array
+    X: Any
     y: Array
     split: Array
     fold: Array
@@ -44,7 +46,7 @@ class Groups:
         training = self.split == TRAIN
         inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
         chosen = [np.flatnonzero(part & (self.y == label)) for part in inside for label in range(len(self.names))]
-        return [Selected(self.X, rows.astype(np.int32) if len(self.X) <= 2**31 else rows) for rows in chosen]
+        return [Selected(self.X, rows.astype(np.int32) if len(self.y) <= 2**31 else rows) for rows in chosen]
 
     @property
     def held(self) -> Array:
@@ -62,7 +64,7 @@ def largest(y: Array, split: Array) -> int:
     return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
 
 
-def group(X: Array, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
+def group(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
     """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
     training = np.flatnonzero(split == TRAIN)
     for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
@@ -145,7 +147,7 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
             energy=found,
             reference=energy(Selected(groups.X, groups.valid)) if scored and groups.folds else None,
             training_energy=float(energy(rows[unit]).mean()) if fold < 0 else None,
-            base_rates=layers[0].base_rate(rows[unit][:]) if fold < 0 else None,
+            base_rates=layers[0].base_rate(rows[unit]) if fold < 0 else None,
             nearest=near,
         )
 
@@ -153,11 +155,25 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
 
 
 def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> Frame:
-    """What belongs to no model of a fit.  seen  how rows became unit values."""
+    """What belongs to no model of a fit.  seen  how rows became unit values.
+
+    The held-out rows take the place of all rows in memory: `groups` is of no use after it.
+    """
     held = groups.held
-    rows = Rows(groups.X[held], groups.split[held], groups.y[held] if scored else None)
     labels, names = (_labels(groups), groups.names) if scored else (None, None)
+    rows = Rows(_first_rows(groups.X, held), groups.split[held], groups.y[held] if scored else None)
     return Frame(settings, rows, groups.folds, labels, names, **seen)
+
+
+def _first_rows(X: Any, chosen: Array) -> Any:
+    """X[chosen], of rows in ascending order; those of an array that may be written to stand where its first rows stood."""
+    if is_sparse(X) or not X.flags.writeable:
+        return X[chosen]
+    step = max(1, MOVED // max(1, X.shape[1]))
+    for start in range(0, len(chosen), step):  # row i comes from row chosen[i] ≥ i, which nothing has been written to
+        part = chosen[start : start + step]
+        X[start : start + len(part)] = X[part]
+    return X[: len(chosen)]
 
 
 def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
@@ -219,11 +235,11 @@ def _nearest(groups: Groups, rows: Array, fold: int, map: Map) -> Array:
     """Class of the training row nearest to each of these rows, among those that the models of the fold (−1: none) learned from."""
     seen = np.flatnonzero((groups.split == TRAIN) & ((groups.fold != fold) | (fold < 0)))
     near = partial(nearest_in_parts, map=map) if groups.X.dtype.kind in "iub" else nearest_euclidean
-    found: Array = groups.y[seen[near(groups.X[rows], groups.X[seen])]]
+    found: Array = groups.y[seen[near(Selected(groups.X, rows), Selected(groups.X, seen))]]
     return found
 
 
-def judged_on(model: RBM, X: Array, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
+def judged_on(model: RBM, X: Any, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
     """The model with other rows X (n, D) to be judged by; y (n,) their classes if there are several models.
 
     Figures that need the rows it was learned from go: scores, and without training rows the energy of those.
@@ -232,8 +248,8 @@ def judged_on(model: RBM, X: Array, split: Array, y: Array | None, map: Callable
     energy = None
     if training.any():
         models = model.harmoniums()
-        owners = np.zeros(len(X), dtype=np.int64) if y is None else y
-        own = [X[training & (owners == m)] for m in range(len(models))]
+        owners = np.zeros(X.shape[0], dtype=np.int64) if y is None else y
+        own = [Selected(X, np.flatnonzero(training & (owners == m))) for m in range(len(models))]
         if all(len(rows) for rows in own):
             energy = np.array([transform.energies([h], rows, map).mean() for h, rows in zip(models, own, strict=True)])
     rows = Rows(X[held], split[held], None if y is None else y[held])

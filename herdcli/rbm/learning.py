@@ -27,12 +27,13 @@ import numpy as np
 from herdcli import fast
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import Diverged
+from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES, Sums, centre, make_sparse
 from herdcli.rbm.likelihood import row_blocks
 from herdcli.rbm.phases import contrastive, persistent
-from herdcli.rbm.problem import BLOCK, Problem, Selected
+from herdcli.rbm.problem import BLOCK, Problem
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import TwoState
@@ -129,7 +130,7 @@ def _begun(problem: Problem) -> State:
     for m, rows in enumerate(problem.rows):
         first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
         W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(scale)
-        b[m] = problem.visible.base_rate(rows[:])
+        b[m] = problem.visible.base_rate(rows)
         chain[m] = hidden.fair_states(chain[m].shape, first)
         if problem.start is not None:
             W[m], b[m], c[m] = problem.start

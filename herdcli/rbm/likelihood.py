@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.numerics.rows import dense, is_sparse
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family, Rate, TwoState
@@ -28,6 +29,7 @@ BY_PRODUCTS = 25  # and one of 2^25 where the other layer's units are two-state 
 NEAR = 4096  # states of a block whose work arrays stay in the first cache
 LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
 BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
+FEWEST, WIDEST = 32, 1 << 22  # rows of a block, as long as they have fewer numbers than that
 
 
 def states_of(units: Family, columns: int) -> float:
@@ -234,19 +236,22 @@ def _gaussian_log_partition(h: Harmonium) -> float:
 
 
 def row_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Slices of `rows` rows, each with about BLOCK numbers of `width` per row."""
-    size = max(1, BLOCK // max(1, width))
+    """Slices of `rows` rows, each with about BLOCK numbers of `width` per row; of wide rows FEWEST, which weights are read for."""
+    size = max(BLOCK // max(1, width), min(FEWEST, WIDEST // max(1, width)), 1)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
-def _by_rows(function: Callable[[Array], Array], v: Array, width: int, map: Map) -> Array:
+def _by_rows(function: Callable[[Array], Array], v: Any, width: int, map: Map) -> Array:
     """`function` of blocks of rows of v, joined: (n,) float64."""
-    parts = list(map(lambda block: function(np.asarray(v[block], dtype=np.float64)), row_blocks(len(v), width)))
+    parts = list(map(lambda block: function(np.asarray(dense(v[block]), dtype=np.float64)), row_blocks(v.shape[0], width)))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def log_likelihood(h: Harmonium, v: Array, log_partition: float, *, map: Map = map) -> Array:
-    """log p(v) = −F(v) − log Z of rows v (n, D) in unit values; (n,) float64, nats."""
+def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map) -> Array:
+    """log p(v) = −F(v) − log Z of rows v (n, D) in unit values, dense or CSR; (n,) float64, nats."""
+    if is_sparse(v):
+        parts = map(lambda rows: -h.free_energy(v[rows]) - log_partition, row_blocks(v.shape[0], h.W.shape[1]))
+        return np.concatenate([np.empty(0), *parts])
 
     def block(rows: Array) -> Array:
         result: Array = rows @ h.b + h.hidden.summed_log_partition(rows @ h.W + h.c) - log_partition
@@ -255,7 +260,7 @@ def log_likelihood(h: Harmonium, v: Array, log_partition: float, *, map: Map = m
     return _by_rows(block, v, sum(h.W.shape), map)
 
 
-def pseudo_likelihood(h: Harmonium, v: Array, *, map: Map = map) -> Array:
+def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     """Σ_j log p(v_j | all other units of v), every unit j in its turn; rows v (n, D), returns (n,) float64, nats.
 
     Exact, S·n·D·K operations for units of S values; nothing is sampled.  Raises BadUsage for units of infinitely many values.
@@ -311,7 +316,7 @@ def alternatives(h: Harmonium, v: Array) -> Iterator[Alternatives]:
         yield Alternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 
 
-def reconstruction_error(h: Harmonium, v: Array, *, map: Map = map) -> Array:
+def reconstruction_error(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     """Mean over columns of (v − E[v | E[h | v]])², units with a range scaled to 0..1: the mean-field step there and back.
 
     Rows v (n, D); returns (n,) float64.

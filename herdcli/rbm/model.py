@@ -7,12 +7,14 @@ families' base measures h and log-partitions A of `units`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.rows import dense, is_sparse
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.units import Family, TwoState, family
+from herdcli.rbm.units import Family, family, log_base, require_rows
 from herdcli.schema import Array, array, require_picture, require_place
 
 
@@ -26,15 +28,15 @@ class Harmonium:
     visible: Family
     hidden: Family
 
-    def free_energy(self, v: Array) -> Array:
-        """F(v) in nats for rows v (n, D); returns (n,) float64."""
-        v = np.asarray(v, dtype=np.float64)
+    def free_energy(self, v: Any) -> Array:
+        """F(v) in nats for rows v (n, D), dense or CSR; returns (n,) float64."""
+        v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
         result: Array = -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
-        return result if isinstance(self.visible, TwoState) else result - self.visible.log_base(v)
+        return result - log_base(self.visible, v)
 
-    def hidden_means(self, v: Array) -> Array:
-        """E[h | v] (n, K) for rows v (n, D)."""
-        return self.hidden.mean(np.asarray(v, dtype=np.float64) @ self.W + self.c)
+    def hidden_means(self, v: Any) -> Array:
+        """E[h | v] (n, K) for rows v (n, D), dense or CSR."""
+        return self.hidden.mean((v if is_sparse(v) else np.asarray(v, dtype=np.float64)) @ self.W + self.c)
 
     def visible_means(self, h: Array) -> Array:
         """E[v | h] (n, D) for rows h (n, K)."""
@@ -49,7 +51,7 @@ class Harmonium:
 class Rows:
     """Rows kept for evaluation, as the model sees them (units' values); split 1 valid, 2 test."""
 
-    X: Array = array("n D", "rows in the visible units' values", kind="iuf")
+    X: Any = array("n D", "rows in the visible units' values", kind="iuf", sparse=True)
     split: Array = array("n", "1 valid, 2 test", kind="iu", low=0, high=2)
     y: Array | None = array("n", "index of the row's class in `classes`", kind="iu", optional=True)
 
@@ -151,7 +153,7 @@ class RBM(RBM1):
         if rows.X.shape[1] != self.W.shape[1]:
             raise DataError(f"/holdout/X has {rows.X.shape[1]} columns, the models have {self.W.shape[1]} visible units")
         try:
-            family(self.visible_units).require(rows.X)
+            require_rows(family(self.visible_units), rows.X)
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
         if rows.y is not None:
@@ -162,9 +164,9 @@ class RBM(RBM1):
         """C, the number of models."""
         return len(self.W)
 
-    def restored(self, rows: Array) -> Array:
+    def restored(self, rows: Any) -> Array:
         """Rows in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
-        shown: Array = rows / np.float32(family(self.visible_units).scale)
+        shown: Array = dense(rows) / np.float32(family(self.visible_units).scale)
         return shown if self.column_mean is None or self.column_scale is None else shown * self.column_scale + self.column_mean
 
     def harmonium(self, index: int = 0) -> Harmonium:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm.learning import Learning, Problem, Selected, State
+from herdcli.numerics.rows import Selected
+from herdcli.rbm.learning import Learning, Problem, State
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
@@ -43,7 +44,8 @@ class Pairs(Selected):
         """(n, 2D)."""
         return len(self.index), 2 * self.base.shape[1]
 
-    def __getitem__(self, chosen: Array | slice) -> Array:
+    def stored(self, chosen: Array | slice) -> Array:
+        """Some of the rows."""
         index = self.index[chosen]
         rows: Array = self.base[index].reshape(len(index), self.shape[1])
         return rows

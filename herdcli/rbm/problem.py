@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.rows import Selected, blocks, column_sums
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.units import Family, family
+from herdcli.rbm.units import Family, family, require_rows
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -19,23 +20,11 @@ BLOCK = 512  # rows that are in float32 at one time
 
 
 @dataclass(frozen=True)
-class Selected:
-    """Rows (n, D) of a matrix that models share, gathered when they are asked for: base[index]."""
+class Columns:
+    """What is known of the columns of a model's rows (n, D): their means (D,) float32, and which have one value in all rows, (D,) bool."""
 
-    base: Array
-    index: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, D)."""
-        return len(self.index), self.base.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, chosen: Array | slice) -> Array:
-        rows: Array = self.base[self.index[chosen]]
-        return rows
+    mean: Array
+    constant: Array
 
 
 @dataclass(frozen=True)
@@ -56,8 +45,7 @@ class Problem:
     units: Sequence[int] | None = None
     most: int = 0
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _means: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _constant: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _columns: dict[int, Columns] = field(default_factory=dict, init=False, repr=False, compare=False)
     _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,13 +53,13 @@ class Problem:
         if not self.rows:
             raise DataError("no models to learn")
         for index, selected in enumerate(self.rows):
-            where, rows = f"rows of model {index}", selected[:]
-            if rows.ndim != 2 or rows.shape[1] != self.rows[0].shape[1] or rows.shape[1] == 0:
-                raise DataError(f"shape {rows.shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
-            if len(rows) == 0:
+            where, shape = f"rows of model {index}", selected.shape
+            if len(shape) != 2 or shape[1] != self.rows[0].shape[1] or shape[1] == 0:
+                raise DataError(f"shape {shape}, expected (n, {self.rows[0].shape[-1]})", where=where)
+            if shape[0] == 0:
                 raise DataError("there are none", where=where)
             try:
-                visible.require(rows)
+                require_rows(visible, selected)
             except DataError as error:
                 raise DataError(error.message, where=where) from error
         for name, units, columns in (("visible", visible, self.rows[0].shape[1]), ("hidden", self.hidden, self.settings.hidden)):
@@ -104,16 +92,22 @@ class Problem:
 
     def visible_mean(self, model: int) -> Array:
         """The mean of a model's rows, (D,) float32."""
-        if model not in self._means:
-            self._means[model] = self.rows[model][:].mean(axis=0, dtype=np.float64).astype(np.float32)
-        return self._means[model]
+        return self._seen(model).mean
 
     def constant(self, model: int) -> Array:
         """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool."""
-        if model not in self._constant:
-            rows = self.rows[model][:]
-            self._constant[model] = rows.min(axis=0) == rows.max(axis=0)
-        return self._constant[model]
+        return self._seen(model).constant
+
+    def _seen(self, model: int) -> Columns:
+        """What the columns of a model's rows are like, from one pass over them."""
+        if model not in self._columns:
+            rows = self.rows[model]
+            first, constant = rows[:1][0], np.ones(rows.shape[1], dtype=bool)
+            for block in blocks(rows):
+                constant &= (rows[block] == first).all(axis=0)
+            mean = column_sums(rows) / len(rows)
+            self._columns[model] = Columns(mean.astype(np.float32), constant)
+        return self._columns[model]
 
     def batches(self, model: int) -> int:
         """Minibatches in an epoch of one model."""

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.rows import blocks, column_sums, dense, is_sparse
 from herdcli.schema import Array
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float64
@@ -83,14 +84,17 @@ class Family(Protocol):
     def natural(self, mean: Array) -> Array:
         """The natural parameters that have this mean; infinite at the ends of the range."""
 
-    def base_rate(self, rows: Array) -> Array:
-        """Natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite."""
+    def base_rate(self, rows: Any) -> Array:
+        """Natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
+
+        rows  an array, a CSR matrix or rows selected from one.
+        """
 
     def discrete(self, values: Array) -> Array:
         """The nearest values that a unit can take."""
 
-    def require(self, rows: Array) -> None:
-        """Raise DataError unless rows (n, D) hold values that learning can use."""
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError unless rows (n, D) hold values that learning can use.  first  the number of the first of them."""
 
 
 class TwoState:
@@ -138,18 +142,18 @@ class TwoState:
         odds: Array = (mean - low) / (high - mean)
         return np.log(odds) / (high - low)
 
-    def base_rate(self, rows: Array) -> Array:
+    def base_rate(self, rows: Any) -> Array:
         """One row in either state is added.  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.values
-        total = rows.sum(axis=0, dtype=np.int64 if rows.dtype.kind in "iu" else np.float64)
-        on = ((total - len(rows) * low) / (high - low) + 1.0) / (len(rows) + 2.0)
+        count = rows.shape[0]
+        on = ((column_sums(rows) - count * low) / (high - low) + 1.0) / (count + 2.0)
         biases: Array = np.log(on / (1.0 - on)) / (high - low)
         return biases
 
     def discrete(self, values: Array) -> Array:
         return values
 
-    def require(self, rows: Array) -> None:
+    def require(self, rows: Array, first: int = 0) -> None:
         low, high = self.values
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
             raise DataError(f"values other than {low} and {high}")
@@ -184,14 +188,14 @@ class Rate:
     def natural(self, mean: Array) -> Array:
         return _BINARY.natural(np.asarray(mean, dtype=np.float64) / self.scale)
 
-    def base_rate(self, rows: Array) -> Array:
+    def base_rate(self, rows: Any) -> Array:
         """One row of 0 and one of n are added."""
-        return self.natural((rows.sum(axis=0, dtype=np.float64) + self.scale) / (len(rows) + 2.0))
+        return self.natural((column_sums(rows) + self.scale) / (rows.shape[0] + 2.0))
 
     def discrete(self, values: Array) -> Array:
         return np.rint(values)
 
-    def require(self, rows: Array) -> None:
+    def require(self, rows: Array, first: int = 0) -> None:
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
 
@@ -223,14 +227,14 @@ class Gaussian:
     def natural(self, mean: Array) -> Array:
         return np.asarray(mean, dtype=np.float64)
 
-    def base_rate(self, rows: Array) -> Array:
-        means: Array = rows.mean(axis=0, dtype=np.float64)
+    def base_rate(self, rows: Any) -> Array:
+        means: Array = column_sums(rows) / rows.shape[0]
         return means
 
     def discrete(self, values: Array) -> Array:
         return values
 
-    def require(self, rows: Array) -> None:
+    def require(self, rows: Array, first: int = 0) -> None:
         if not np.isfinite(rows).all():
             raise DataError("values that are not finite")
 
@@ -263,18 +267,18 @@ class Poisson:
         result: Array = np.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate(self, rows: Array) -> Array:
+    def base_rate(self, rows: Any) -> Array:
         """Half a count in one more row is added."""
-        return self.natural((rows.sum(axis=0, dtype=np.float64) + 0.5) / (len(rows) + 1.0))
+        return self.natural((column_sums(rows) + 0.5) / (rows.shape[0] + 1.0))
 
     def discrete(self, values: Array) -> Array:
         return np.rint(values)
 
-    def require(self, rows: Array) -> None:
+    def require(self, rows: Array, first: int = 0) -> None:
         wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            raise DataError(f"{rows[row, column]:g} in row {row}, column {column}: poisson units hold whole numbers from 0 upwards")
+            raise DataError(f"{rows[row, column]:g} in row {first + row}, column {column}: poisson units hold whole numbers from 0 upwards")
 
 
 class Softmax:
@@ -311,24 +315,24 @@ class Softmax:
         result: Array = np.log(np.asarray(mean, dtype=np.float64))
         return result
 
-    def base_rate(self, rows: Array) -> Array:
+    def base_rate(self, rows: Any) -> Array:
         """One row of each value is added."""
-        return self.natural((rows.sum(axis=0, dtype=np.float64) + 1.0) / (len(rows) + self.group))
+        return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + self.group))
 
     def discrete(self, values: Array) -> Array:
         chosen: Array = np.eye(self.group)[self._units(values).argmax(axis=-1)]
         return chosen.reshape(values.shape)
 
-    def require(self, rows: Array) -> None:
+    def require(self, rows: Array, first: int = 0) -> None:
         if rows.shape[1] % self.group:
             raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self.group} each")
         units = self._units(rows)
         wrong = (np.abs(units.sum(axis=-1) - 1.0) > 1e-4) | (units < 0).any(axis=-1)
         if wrong.any():
             row, unit = np.argwhere(wrong)[0]
-            first = unit * self.group
+            column = unit * self.group
             raise DataError(
-                f"columns {first} to {first + self.group - 1} of row {row} sum to {units[row, unit].sum():g}: "
+                f"columns {column} to {column + self.group - 1} of row {first + row} sum to {units[row, unit].sum():g}: "
                 f"each {self.group} columns of {self.name} units must be at least 0 and sum to 1"
             )
 
@@ -359,3 +363,31 @@ def family(name: str) -> Family:
     if not least <= number <= MOST:
         raise BadUsage(f"{match[1]} units take a number from {least} to {MOST}, not {number}")
     return _PARAMETERISED[match[1]](number)
+
+
+def require_rows(units: Family, rows: Any) -> None:
+    """Raise DataError unless rows (n, D), dense, CSR or selected, hold values of a unit family; block by block."""
+    if isinstance(units, TwoState) and is_sparse(rows):
+        units.require(rows.data[:, None])  # every other entry is 0, which `require` is to allow
+        if units.values[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
+            raise DataError(f"values other than {units.values[0]} and {units.values[1]}")
+        return
+    for block in blocks(rows):
+        units.require(dense(rows[block]), block.start)
+
+
+def discrete(units: Family, rows: Any) -> Any:
+    """The nearest values that units can take; rows (n, D), of a CSR matrix as they are: learning takes no others."""
+    return rows if is_sparse(rows) else units.discrete(rows)
+
+
+def log_base(units: Family, rows: Any) -> Array | float:
+    """Σ log h(v) of each row, (n,) float64 in nats, for rows (n, D), dense or CSR; what a CSR matrix leaves out is 0, where h is 1."""
+    if isinstance(units, TwoState):
+        return 0.0
+    if not is_sparse(rows):
+        return units.log_base(rows)
+    entries = np.asarray(units.log_base(np.asarray(rows.data, dtype=np.float64)[:, None]))
+    before = np.concatenate([[0.0], np.cumsum(entries)])
+    total: Array = before[rows.indptr[1:]] - before[rows.indptr[:-1]]
+    return total

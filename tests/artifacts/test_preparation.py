@@ -108,3 +108,27 @@ def test_grey_values_without_a_range_name_the_option() -> None:
     for threshold in (-0.1, 1.1, float("nan")):
         with pytest.raises(BadUsage, match="no fraction"):
             binarise(Dataset(X=np.arange(6.0).reshape(2, 3)), threshold, 0.4)
+
+
+def test_sparse_counts_are_on_above_zero_and_stay_sparse() -> None:
+    from scipy.sparse import csr_matrix
+
+    counts = np.array([[0, 3, 1], [2, 0, 0]], dtype=np.uint16)
+    data = Dataset(X=csr_matrix(counts))
+    dense, used = binarise(data, None, 0.4)
+    kept, _ = binarise(data, None, 0.4, sparse=True)
+    assert used is None
+    np.testing.assert_array_equal(dense, counts > 0)
+    np.testing.assert_array_equal(kept.toarray(), counts > 0)
+    assert kept.nnz == 3
+    shown, used = binarise(data, 0.5, 0.4, value_range=(0, 4), sparse=True)
+    np.testing.assert_array_equal(shown.toarray(), counts >= 2)
+    assert used == 0.5
+
+
+def test_sparse_values_whose_zeros_are_on_become_dense() -> None:
+    from scipy.sparse import csr_matrix
+
+    data = Dataset(X=csr_matrix(np.array([[0, -1], [-1, 0]], dtype=np.int8)))
+    on, _ = binarise(data, None, 0.4, sparse=True)
+    np.testing.assert_array_equal(on, [[True, False], [False, True]])

@@ -30,7 +30,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     want = request.want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
         raise BadUsage("--want classes needs a model of classes", hint="fit-rbm --per-class makes one")
-    rows = rows_of(session, model, data, request, default=0.5)
+    rows = rows_of(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
     names, y = None, data.value.y
     if want == "states" or len(layers) > 1:
         models = [part.harmonium() for part in layers]

@@ -55,7 +55,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     data = session.load(request.data, "data", kinds={"dataset"})
     if data.value.split is None:
         data = replace(data, value=replace(data.value, split=np.full(data.value.X.shape[0], TEST, dtype=np.uint8)))
-    rows = rows_of(session, model, data, {})
+    rows = rows_of(session, model, data, {}, sparse=len(layers) == 1)
     found = judged_on(model, rows.X, rows.split, _classes(model, rows, request.data), map=session.map)
     return replace(artifact, value=with_lowest(artifact.value, found))
 

@@ -26,7 +26,8 @@ def fit_models(session: Session, request: Request, settings: Settings) -> None:
 
     outputs.check(session, "rbm")
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    rows = in_units(session, data, family(settings.visible_units), Reading.asked(request, default=OF_MODELS))
+    reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=True)
+    rows = in_units(session, data, family(settings.visible_units), reading)
     data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     settings = request.fitted(settings, classes.largest(y, rows.split))

@@ -22,10 +22,10 @@ OF_MODELS = 0.4  # the threshold of fit-rbm, and of models that do not say their
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows X (n, D) in unit values, int8 of two-state units and float32 of others, split (n,), labels y (n,) as indices into
-    `names`, and how values became those of units."""
+    """Rows X (n, D) in unit values, int8 of two-state units and float32 of others, dense or CSR, split (n,), labels y (n,) as indices
+    into `names`, and how values became those of units."""
 
-    X: Array
+    X: Any
     split: Array
     y: Array | None
     names: list[str] | None
@@ -49,7 +49,7 @@ class Prepared:
 
     def unlabelled(self) -> tuple[Array, list[str]]:
         """All rows as one class."""
-        return np.zeros(len(self.X), dtype=np.int64), ["all rows"]
+        return np.zeros(len(self.split), dtype=np.int64), ["all rows"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Reading:
 
     default  the threshold used, and told, where the data set declares its value range and none is given.
     column_mean, column_scale  (D,) of the model that the rows are for; None: of these rows, where they are standardised.
+    in_place  the data set's own memory may be taken.  sparse  rows of a CSR matrix may stay one, where a 0 is a unit's 0.
     """
 
     default: float
@@ -68,6 +69,8 @@ class Reading:
     standardize: bool = False
     column_mean: Array | None = None
     column_scale: Array | None = None
+    in_place: bool = False
+    sparse: bool = False
 
     @classmethod
     def asked(cls, request: object, *, default: float) -> Reading:
@@ -79,7 +82,7 @@ class Reading:
 
 def in_units(session: Session, artifact: Artifact, units: Family, reading: Reading) -> Prepared:
     """Rows of a data set in the values of a unit family: `two_state`, counts of a range's proportions, or the values as they are."""
-    from herdcli.rbm.units import TwoState
+    from herdcli.rbm.units import TwoState, require_rows
 
     if reading.standardize and units.name != "gaussian":
         session.console.warn(f"--standardize has no effect with visible units {units.name}")
@@ -90,16 +93,17 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
     if "value_range" in session.given and not is_rate:
         session.console.warn(f"--range has no effect with visible units {units.name}")
     rows, columns = data.X.shape
-    session.require_memory(4 * rows * columns, f"{rows} × {columns} {units.name} units")
+    stays = data.is_sparse and reading.sparse and units.name == "poisson"
+    session.require_memory(4 * (data.X.nnz if stays else rows * columns), f"{rows} × {columns} {units.name} units")
     try:
         split = preparation.split_rows(data, reading.split, reading.seed)
         declared = data.value_range if reading.value_range is None else reading.value_range
-        X = preparation.dense(data, np.float32)
+        X = data.X.astype(np.float32) if stays else preparation.dense(data, np.float32)
         if is_rate:
             declared = preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
             X = preparation.proportions(X, declared) * np.float32(units.scale)
         mean, scale = _standardized(session, X, split == 0, units, reading)
-        units.require(X)
+        require_rows(units, X)
     except HerdError as error:
         if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
             error.message = f"/X has {error.message}"
@@ -121,10 +125,12 @@ def _standardized(session: Session, X: Array, training: Array, units: Family, re
     return mean, scale
 
 
-def rows_of(session: Session, model: RBM, artifact: Artifact, asked: object, *, default: float = OF_MODELS) -> Prepared:
+def rows_of(
+    session: Session, model: RBM, artifact: Artifact, asked: object, *, default: float = OF_MODELS, sparse: bool = False
+) -> Prepared:
     """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
 
-    asked  a request, or a mapping of options; what it says goes before what the model says.
+    asked  a request, or a mapping of options; what it says goes before what the model says.  sparse  whether a CSR matrix may stay one.
     """
     from herdcli.cli.frame.columns import by_name
     from herdcli.rbm.units import family
@@ -137,6 +143,7 @@ def rows_of(session: Session, model: RBM, artifact: Artifact, asked: object, *, 
         value_range=limits if reading.value_range is None else reading.value_range,
         column_mean=model.column_mean,
         column_scale=model.column_scale,
+        sparse=sparse,
     )
     artifact = by_name(session, artifact, model.feature_names, model.W.shape[1])
     rows = in_units(session, artifact, family(model.visible_units), reading)
@@ -146,24 +153,30 @@ def rows_of(session: Session, model: RBM, artifact: Artifact, asked: object, *, 
 
 
 def two_state(session: Session, artifact: Artifact, values: tuple[int, int], reading: Reading) -> Prepared:
-    """Rows of a data set in the two values of a unit family, thresholded where the data are grey.
+    """Rows of a data set in the two values of a unit family, thresholded where the data are grey, above 0 where they are sparse counts.
 
     values   the unit's off and on value.
     """
     data = artifact.value
-    if data.is_sparse:
+    stays = data.is_sparse and reading.sparse and values[0] == 0
+    if data.is_sparse and not stays:
         session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
+    coding = preparation.coding(data)  # before the rows are written over
     try:
         split = preparation.split_rows(data, reading.split, reading.seed)
-        on, threshold = preparation.binarise(data, reading.threshold, reading.default, reading.value_range)
+        on, threshold = preparation.binarise(
+            data, reading.threshold, reading.default, reading.value_range, in_place=reading.in_place, sparse=stays
+        )
     except HerdError as error:
         error.where = error.where or artifact.name
         raise
     if threshold is not None and reading.threshold is None:
         session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")
     declared = data.value_range if reading.value_range is None else reading.value_range
+    if threshold is None and declared is None and preparation.are_counts(data) and (data.X.data > 1).any():
+        session.console.note("units are on where a count is above 0 (--threshold)")
     if threshold is None:
-        declared = preparation.coding(data)  # so that fewer rows are read alike
+        declared = coding  # so that fewer rows are read alike
     return Prepared(
         X=_in_values(on, values),
         split=split,
@@ -175,8 +188,11 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], rea
     )
 
 
-def _in_values(on: Array, values: tuple[int, int]) -> Array:
-    """Booleans as int8 unit values, in the same memory."""
+def _in_values(on: Any, values: tuple[int, int]) -> Any:
+    """Booleans as int8 unit values, in the same memory; a CSR matrix is one of units whose lower value is 0."""
+    if hasattr(on, "indptr"):
+        on.data = on.data.view(np.int8)
+        return on
     X: Array = on.view(np.int8)
     X *= values[1] - values[0]
     X += values[0]

@@ -1,0 +1,72 @@
+"""Rows that several computations share: taken from one matrix, dense or CSR, when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.schema import Array
+
+BLOCK = 1 << 18  # entries that are looked at together
+
+
+def is_sparse(rows: Any) -> bool:
+    """Is it a CSR matrix?"""
+    return hasattr(rows, "indptr")
+
+
+def dense(rows: Any) -> Array:
+    """Rows as an array; those of a CSR matrix are copied."""
+    found: Array = rows.toarray() if is_sparse(rows) else rows
+    return found
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Rows (n, D) of a matrix (N, D), dense or CSR, gathered when they are asked for: base[index] as an array."""
+
+    base: Any
+    index: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return len(self.index), self.base.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the entries."""
+        found: np.dtype[Any] = self.base.dtype
+        return found
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def stored(self, chosen: Array | slice) -> Any:
+        """Some of the rows as they are stored, dense or CSR."""
+        return self.base[self.index[chosen]]
+
+    def __getitem__(self, chosen: Array | slice) -> Array:
+        return dense(self.stored(chosen))
+
+
+def stored(rows: Any, chosen: Array | slice) -> Any:
+    """Some rows of a matrix, dense or CSR, or of rows selected from one, as they are stored."""
+    return rows.stored(chosen) if isinstance(rows, Selected) else rows[chosen]
+
+
+def blocks(rows: Any, width: int = 0) -> Iterator[slice]:
+    """Slices of rows (n, D), each of about BLOCK entries.  width  entries that are made of each row besides."""
+    step = max(1, BLOCK // max(1, rows.shape[1] + width))
+    return (slice(start, min(start + step, rows.shape[0])) for start in range(0, rows.shape[0], step))
+
+
+def column_sums(rows: Any) -> Array:
+    """Σ over rows (n, D) of each column, (D,): int64 of integers, which is exact, float64 of others."""
+    total = np.zeros(rows.shape[1], dtype=np.int64 if rows.dtype.kind in "iub" else np.float64)
+    for block in blocks(rows):
+        total += np.asarray(stored(rows, block).sum(axis=0, dtype=total.dtype)).reshape(-1)
+    return total

@@ -1,56 +1,108 @@
 """Do the tests bite?  Changes one operator, constant or comparison of the topics at a time and runs the nearest tests.
 
-    python scripts/mutants.py --count 60 --seed 0
-    python scripts/mutants.py --minutes 10 --jobs 2      # as many of the 60 as that allows
+    python scripts/mutants.py --count 400 --seed 0
+    python scripts/mutants.py --only em/gmm.py --count 40      # of one file or folder of herdcli
+    python scripts/mutants.py --minutes 10                     # as many as that allows
+    python scripts/mutants.py --by-hand                        # the faults of tests/mutants.toml
 
-Everything happens in copies, so the source is never altered, however the script ends.  The tests must pass in a copy before anything
-is changed there.  A mutant is killed when a test fails.  One whose tests do not end in --seconds is killed too where the unchanged
-tests took less than a tenth of that (it loops without end); where they are slow by themselves it is counted apart.
+Everything happens in a copy of the sources, and each mutant in a process forked from one that has imported the libraries: the changed
+module is compiled in memory, so no file is ever altered.  First every test (but the slow ones and the manual's examples) is run once
+without a mutant, and which functions of the topics it calls is noted; `build/mutants.json` keeps that, for the test files that stay as
+they are.  A mutant's nearest tests are those that call its function, or for what stands outside of functions, that call any function of
+its class or module: first those of its topic, then all, the quickest first, for --seconds of their usual time.  A mutant is killed when
+one of them fails, or does not end (twenty times their usual time and 20 seconds more); a survivor is thus one of these tests, and the share
+is a lower bound for the whole suite.
 
-The nearest tests of herdcli/TOPIC/…/NAME.py are tests/TOPIC/test_NAME.py where that is, the tests of other topics that import it, then
-all of tests/TOPIC but the slow ones; tests of commands are not run, so the share is a lower bound for the whole suite.  Not changed:
-annotations, texts, and herdcli/fast (compiled loops and NumPy twins, which are held to each other bit by bit).  A printed survivor is
-to be tested or explained.
+Not changed, since no result shows it:
+  - annotations, texts, and what is said in `raise` statements and warnings (whether they are reached is decided elsewhere);
+  - numbers that stand for a name in capitals at the head of a module: sizes of blocks, tolerances, limits, each with its meaning beside
+    it; and numbers of at most 10⁻⁶ anywhere, which are guards of divisions and tolerances;
+  - estimates of memory (functions named `memory`, `…_bytes`, `bytes_…`, `memory_…`), which tests/test_memory.py holds to a factor only;
+  - arguments `maxsize`, `stacklevel`, `chunksize`;
+  - herdcli/fast (compiled loops and NumPy twins, which are held to each other bit by bit).
+Survivors that come to the same as the original are explained one by one in tests/mutants.toml: they count neither way, and an explanation
+whose mutant is killed is told of.  Every other survivor is printed, and counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import fnmatch
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
 import math
 import os
 import random
-import re
+import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
+import threading
 import time
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from queue import SimpleQueue
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
+RECORD = Path("build", "mutants.json")
+EXPLAINED = Path("tests", "mutants.toml")
 TOPICS = ("rbm", "herding", "quadrature", "markov", "online", "ica", "numerics", "em", "regression")
+LIBRARIES = (
+    "numpy.testing",
+    "scipy.special",
+    "scipy.optimize",
+    "scipy.stats",
+    "scipy.integrate",
+    "h5py",
+    "pyarrow.feather",
+    "click.testing",
+)
+LIBRARIES += (
+    "hypothesis",
+    "rich.progress",
+    "rich.table",
+    "threadpoolctl",
+    "matplotlib.figure",
+    "scipy.linalg",
+    "scipy.sparse",
+    "scipy.spatial",
+)
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Pow: "*"}
 COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
-QUICK = 10.0  # tests that take less than this part of the limit without a mutant do not run over it by chance
+ESTIMATES = ("memory", "*_bytes", "bytes_*", "memory_*")
+UNSEEN = ("maxsize", "stacklevel", "chunksize")
+GUARD = 1e-6
+MEMORY = 8 << 30  # bytes that a mutant may ask for
+BROKEN = (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED, 70)
+PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist", "--hypothesis-seed=0", "--tb=no", "--no-header")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What stands at the bytes begin … end of a file, and what is to stand there."""
+    """What stands at the bytes begin … end of a file, within a function ("" outside of all), and what is to stand there."""
 
-    path: Path
+    path: str
+    function: str
     line: int
     begin: int
     end: int
     old: str
     new: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.function or 'module'}: {self.old}  →  {self.new}"
 
 
 def changed(node: ast.AST) -> str | None:
@@ -61,179 +113,369 @@ def changed(node: ast.AST) -> str | None:
         return f"(({ast.unparse(node.left)}) {COMPARISONS[type(node.ops[0])]} ({ast.unparse(node.comparators[0])}))"
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return f"({node.value} + 1)"
-    if isinstance(node, ast.Constant) and type(node.value) is float:
+    if isinstance(node, ast.Constant) and type(node.value) is float and not 0 < abs(node.value) <= GUARD:
         return f"({node.value!r} + 1)" if node.value in (0, 1) else f"({node.value!r} / 2)"
     return None
 
 
-def expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """Every expression below a node except annotations and what stands in a text."""
+def unchanged(node: ast.AST, function: str) -> bool:
+    """Whether nothing below a node is changed, by the rules above."""
+    match node:
+        case ast.JoinedStr() | ast.Raise():
+            return True
+        case ast.Call(func=ast.Attribute(attr="warn") | ast.Name(id="warn")):
+            return True
+        case ast.keyword(arg=str(name)):
+            return name in UNSEEN
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return not function and name.strip("_").isupper()
+        case ast.FunctionDef(name=name):
+            return any(fnmatch.fnmatch(name.strip("_"), estimate) for estimate in ESTIMATES)
+    return False
+
+
+def expressions(node: ast.AST, function: str = "", within: str = "") -> Iterator[tuple[ast.expr, str]]:
+    """Every expression below a node that may be changed, with the qualified name of its class or function.
+
+    function  the name so far;  within  what stands between it and the name of a definition inside: "." or ".<locals>."
+    """
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and name not in ("annotation", "returns") and not isinstance(child, ast.JoinedStr):
-                if isinstance(child, ast.expr):
-                    yield child
-                yield from expressions(child)
+            if not isinstance(child, ast.AST) or name in ("annotation", "returns") or unchanged(child, function):
+                continue
+            if isinstance(child, ast.expr):
+                yield child, function
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inner = "." if isinstance(child, ast.ClassDef) else ".<locals>."
+                yield from expressions(child, function + within + child.name, inner)
+            else:
+                yield from expressions(child, function, within)
 
 
-def candidates() -> list[Mutant]:
+def candidates(folder: Path, only: str = "") -> list[Mutant]:
     """Every mutant of the topics."""
     found = []
-    for topic in TOPICS:
-        for path in sorted((SOURCE / "herdcli" / topic).rglob("*.py")):
-            source = path.read_bytes()
-            starts = [0]
-            for line in source.splitlines(keepends=True):
-                starts.append(starts[-1] + len(line))
-            for node in expressions(ast.parse(source)):
-                new = changed(node)
-                if new is not None and node.end_lineno is not None and node.end_col_offset is not None:
-                    begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-                    found.append(Mutant(path.relative_to(SOURCE), node.lineno, begin, end, source[begin:end].decode(), new))
+    for path in sorted(each for topic in TOPICS for each in (folder / "herdcli" / topic).rglob("*.py")):
+        source, name = path.read_bytes(), path.relative_to(folder).as_posix()
+        starts = [0]
+        for line in source.splitlines(keepends=True):
+            starts.append(starts[-1] + len(line))
+        for node, function in expressions(ast.parse(source)) if only in name else ():
+            new = changed(node)
+            if new is not None and node.end_lineno is not None and node.end_col_offset is not None:
+                begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+                found.append(Mutant(name, function, node.lineno, begin, end, ast.unparse(node), new))
     return found
 
 
-def nearest(path: Path) -> list[Path]:
-    """Test files to run for a source file, the nearest first."""
-    topic, stem = path.parts[1], path.stem
-    folder = Path("tests", topic)
-    own = folder / f"test_{stem}.py"
-    module = ".".join(path.with_suffix("").parts)
-    names = re.compile(rf"{re.escape(module)}\b|from {re.escape(module.rpartition('.')[0])} import .*\b{stem}\b")
-    others = [each.relative_to(SOURCE) for each in sorted((SOURCE / "tests").glob("*/test_*.py")) if names.search(each.read_text())]
-    far = [each for each in others if each.parts[1] not in (topic, "cli")]
-    return ([own] if (SOURCE / own).exists() else []) + far + [folder]
+def by_hand(folder: Path) -> list[Mutant]:
+    """The faults of `by_hand` in tests/mutants.toml."""
+    found = []
+    for fault in tomllib.loads((folder / EXPLAINED).read_text())["by_hand"]:
+        source = (folder / fault["path"]).read_bytes()
+        begin, old = source.find(fault["old"].encode()), fault["old"].encode()
+        if source.count(old) != 1:
+            raise SystemExit(f"mutants: {fault['path']} has {source.count(old)} times: {fault['old']}")
+        line = source.count(b"\n", 0, begin) + 1
+        spans = [(node.lineno, function) for node, function in expressions(ast.parse(source)) if node.lineno <= line]
+        found.append(Mutant(fault["path"], max(spans)[1], line, begin, begin + len(old), fault["fault"], fault["new"]))
+    return found
 
 
-@dataclass
-class Copy:
-    """A copy of the package and its tests; `usual` are the seconds that tests take there without a mutant."""
+@dataclass(eq=False)
+class Recorder:
+    """A plug-in of pytest: the seconds of CPU of each test that passes, and the functions of the topics it calls."""
 
-    folder: Path
-    seconds: float
-    usual: dict[Path, float] = field(default_factory=dict)
-    running: subprocess.Popen[bytes] | None = None
-    stopped: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    calls: dict[str, set[str]] = field(default_factory=dict)
+    shared: dict[str, set[str]] = field(default_factory=dict)  # what is called to collect a file, or to set up a fixture
+    now: set[str] = field(default_factory=set)
 
-    def fill(self) -> None:
-        """Copy what the tests need, and see that Python imports the copy and not an installation."""
-        for name in ("herdcli", "tests", "data", "docs", "scripts"):
-            shutil.copytree(SOURCE / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile", "setup.py"):
-            shutil.copy(SOURCE / name, self.folder)
-        told = subprocess.check_output([sys.executable, "-c", "import herdcli; print(herdcli.__file__)"], cwd="/", env=self.environment)
-        if not Path(told.decode().strip()).is_relative_to(self.folder.resolve()):
-            raise SystemExit(f"mutants: the tests would import {told.decode().strip()}, not the copy in {self.folder}")
+    def trace(self, frame: FrameType, event: str, argument: object) -> None:
+        """Note a call of a function of the topics; its lines are not followed."""
+        code = frame.f_code
+        _, package, rest = code.co_filename.rpartition("/herdcli/")
+        if package and rest.startswith(TOPICS):
+            self.now.add(f"herdcli/{rest}:{code.co_qualname.partition('.<locals>.<')[0]}")
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The copy is found before any installation; no compiled Python is kept, since a change within a second would not renew it."""
-        return os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-
-    def run(self, tests: Path, seconds: float | None) -> int | None:
-        """The exit code of pytest, None if it did not end in time; its children end with it."""
-        if self.stopped:
-            return -1
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-n", "0", str(tests)]
-        where = {"cwd": self.folder, "env": self.environment}
-        self.running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, **where)
+    def kept(self, name: str) -> Generator[None, Any, Any]:
+        """Note apart what is called now, and count it among what is going on besides."""
+        outer, self.now = self.now, set()
         try:
-            return self.running.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+            return (yield)
         finally:
-            self.stop()
+            self.shared.setdefault(name, set()).update(self.now)
+            self.now |= outer
 
-    def stop(self) -> None:
-        """End the tests that run, and what they have started."""
-        if self.running is not None and self.running.poll() is None:
-            os.killpg(self.running.pid, signal.SIGKILL)
-            self.running.wait()
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        return (yield from self.kept(collector.nodeid))
 
-    def measure(self, path: Path) -> None:
-        """Run the tests of a file once without a mutant: they must pass."""
-        for tests in nearest(path):
-            if tests not in self.usual:
-                begun = time.monotonic()
-                if self.run(tests, None) != 0:
-                    raise SystemExit(f"mutants: {tests} fails without a mutant")
-                self.usual[tests] = time.monotonic() - begun
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Generator[None, Any, Any]:
+        return (yield from self.kept(fixturedef.argname))
 
-    def verdict(self, mutant: Mutant) -> str:
-        """'killed', 'survived', or 'too slow' to tell."""
-        self.measure(mutant.path)
-        whole = (self.folder / mutant.path).read_bytes()
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+        self.now, begun = set(), sum(os.times()[:4])
+        found = yield
+        self.seconds.setdefault(item.nodeid, sum(os.times()[:4]) - begun)
+        shared = (self.shared.get(name, set()) for name in (item.nodeid.partition("::")[0], *item.fixturenames))
+        self.calls[item.nodeid] = self.now.union(*shared)
+        return found
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.passed:
+            self.seconds[report.nodeid] = math.inf
+
+
+class Here:
+    """Stands in for the server of tests/support/forked.py: `herd` is forked from the process of the test, whose modules are changed."""
+
+    recorder: Recorder | None = None
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.told = Path(tempfile.mkdtemp()) / "calls.json"
+
+    def run(self, arguments: list[str], *, folder: Path, environment: dict[str, str], streams: tuple[int, ...], seconds: float) -> int:
+        """The exit code of `herd ARGUMENTS`, negative for a signal; what it calls is recorded."""
+        child = os.fork()
+        if not child:
+            os.setpgid(0, 0)
+            leave, own = os._exit, [os.dup(stream) for stream in streams]
+            for descriptor in set(range(3, max(own))) - set(own):
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)  # the other ends of the pipes
+
+            def tell(code: int) -> None:
+                if self.recorder is not None:
+                    self.told.write_text(json.dumps(list(self.recorder.now)))
+                leave(code)
+
+            os._exit = tell  # type: ignore[assignment]
+            forked = importlib.import_module("forked")
+            forked._become_herd((arguments, str(folder), environment), own)
+        code = waited(child, seconds)
+        if code is None:
+            raise TimeoutError
+        if self.recorder is not None and self.told.exists():
+            self.recorder.now.update(json.loads(self.told.read_text()))
+        return code
+
+    def close(self) -> None:
+        shutil.rmtree(self.told.parent)
+
+
+def waited(child: int, seconds: float) -> int | None:
+    """The exit code of a child that leads a group of processes, None if it does not end in time; then the group is killed."""
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            time.sleep(0.005)
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+def fork(work: Callable[[], int], seconds: float = math.inf, memory: int = 0) -> int | None:
+    """The exit code of work done in a process of its own without output, None if it does not end in time."""
+    child = os.fork()
+    if not child:
+        code = 70
         try:
-            (self.folder / mutant.path).write_bytes(whole[: mutant.begin] + mutant.new.encode() + whole[mutant.end :])
-            for tests in nearest(mutant.path):
-                code = self.run(tests, self.seconds)
-                if code is None and self.usual[tests] * QUICK > self.seconds:
-                    return "too slow"
-                if code != 0:
-                    return "killed"
-            return "survived"
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(nothing, descriptor)
+            if memory:
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            code = work()
         finally:
-            (self.folder / mutant.path).write_bytes(whole)
+            os._exit(code)
+    return waited(child, seconds)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of each test file, with what it shares with others."""
+    common = b"".join(path.read_bytes() for path in sorted([*folder.glob("tests/**/conftest.py"), *folder.glob("tests/support/*.py")]))
+    files = sorted(folder.glob("tests/**/test_*.py"))
+    return {str(path.relative_to(folder)): hashlib.sha256(common + path.read_bytes()).hexdigest() for path in files}
+
+
+def record(files: list[str], to: Path) -> int:
+    """Run test files once; what each test calls, and its seconds, are written as JSON."""
+    recorder = Here.recorder = Recorder()
+    threading.settrace(recorder.trace)
+    sys.settrace(recorder.trace)
+    try:
+        pytest.main([*PYTEST, "--maxfail=1000000", "-m", "not slow and not examples", *files], plugins=[recorder])
+    finally:
+        sys.settrace(None)
+    found = {test: [seconds, sorted(recorder.calls[test])] for test, seconds in recorder.seconds.items() if seconds < math.inf}
+    to.write_text(json.dumps(found))
+    return 0
+
+
+def recorded(folder: Path) -> dict[str, tuple[float, set[str]]]:
+    """Seconds of each test and what it calls: as kept where the file has not changed, else by running it."""
+    kept = json.loads((SOURCE / RECORD).read_text()) if (SOURCE / RECORD).exists() else {}
+    now = digests(folder)
+    tests = {file: of["tests"] for file, of in kept.items() if of["digest"] == now.get(file)}
+    for file in (missing := [file for file in now if file not in tests]):
+        tests[file] = {}
+    if missing:
+        print(f"running the tests of {len(missing)} files without a mutant", flush=True)
+        if fork(lambda: record(missing, folder / "record.json")) != 0:
+            raise SystemExit("mutants: the tests do not run")
+        for test, of in json.loads((folder / "record.json").read_text()).items():
+            tests[test.partition("::")[0]][test] = of
+        (SOURCE / RECORD).parent.mkdir(exist_ok=True)
+        (SOURCE / RECORD).write_text(json.dumps({file: {"digest": now[file], "tests": of} for file, of in tests.items()}))
+    return {test: (seconds, set(calls)) for of in tests.values() for test, (seconds, calls) in of.items()}
+
+
+def nearest(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], seconds: float) -> list[list[str]]:
+    """Tests to run for a mutant, those of its topic before others; of each group the quickest, for `seconds` in all."""
+    function = f"{mutant.path}:{mutant.function}"
+    where = [(function,), (function + ".",), (mutant.path + ":",)][0 if mutant.function else 2 :]
+    for names in where:
+        exact = names == (function,)
+        reached = [test for test, (_, calls) in tests.items() if (function in calls if exact else any(c.startswith(names) for c in calls))]
+        if reached:
+            break
+    folder = "/".join(("tests", *mutant.path.split("/")[1:2], ""))
+    groups: list[list[str]] = [[], []]
+    for test in sorted(reached, key=lambda test: (not test.startswith(folder), tests[test][0])):
+        seconds -= tests[test][0]
+        if seconds >= 0 or not any(groups):
+            groups[not test.startswith(folder)].append(test)
+    return [group for group in groups if group]
+
+
+class Changed(importlib.machinery.SourceFileLoader):
+    """Loads one module from a changed source, and finds no other."""
+
+    def __init__(self, mutant: Mutant, folder: Path) -> None:
+        module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        super().__init__(module, str(folder / mutant.path))
+        whole = (folder / mutant.path).read_bytes()
+        self.source = whole[: mutant.begin] + mutant.new.encode() + whole[mutant.end :]
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.source, self.path, "exec", dont_inherit=True)
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+
+
+def judge(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], seconds: float, folder: Path) -> str:
+    """'killed', 'survived', or 'unreached' by any test."""
+    groups = nearest(mutant, tests, seconds)
+    for group in groups:
+
+        def work(group: list[str] = group) -> int:
+            sys.meta_path.insert(0, Changed(mutant, folder))
+            return int(pytest.main([*PYTEST, *group], plugins=[Ordered(group)]))
+
+        limit = 20 + 20 * sum(tests[test][0] for test in group)
+        code = fork(work, limit, MEMORY)
+        if code in BROKEN:
+            raise SystemExit(f"mutants: the tests of {mutant} could not be run")
+        if code != 0:
+            return "killed"
+    return "survived" if groups else "unreached"
+
+
+@dataclass(eq=False)
+class Ordered:
+    """A plug-in of pytest: the tests in the order they are asked for."""
+
+    tests: list[str]
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        place = {test: at for at, test in enumerate(self.tests)}
+        items.sort(key=lambda item: place[item.nodeid])
+
+
+def explanations(folder: Path) -> list[dict[str, str]]:
+    """Of mutants that come to the same as the original: `path`, `function`, `old` (patterns with *) and `why`."""
+    return list(tomllib.loads((folder / EXPLAINED).read_text()).get("equivalent", []))
+
+
+def explained(mutant: Mutant, why: list[dict[str, str]]) -> dict[str, str] | None:
+    """The explanation of a mutant, if there is one."""
+    names = ("path", "function", "old", "new")
+    return next((each for each in why if all(fnmatch.fnmatchcase(getattr(mutant, name), each.get(name, "*")) for name in names)), None)
 
 
 def share(counts: Counter[str]) -> str:
     """The share killed with its standard error √(p (1 − p) / n), that of a simple random sample of n mutants."""
-    n = counts["killed"] + counts["survived"]
-    apart = f"; {counts['too slow']} too slow to tell" if counts["too slow"] else ""
+    n = counts["killed"] + counts["survived"] + counts["unreached"]
     if not n:
-        return f"none judged{apart}"
+        return "none judged"
     p = counts["killed"] / n
-    return f"{counts['killed']} of {n} killed, {100 * p:.1f} ± {100 * math.sqrt(p * (1 - p) / n):.1f} %{apart}"
+    told = f"{counts['killed']} of {n} killed, {100 * p:.1f} ± {100 * math.sqrt(p * (1 - p) / n):.1f} %"
+    return told + (f"; {counts['explained']} more are explained in {EXPLAINED}" if counts["explained"] else "")
+
+
+def copied(folder: Path) -> None:
+    """Copy what the tests need and import from there what mutants share: the libraries, pytest, and the loops."""
+    for name in ("herdcli", "tests", "data", "docs", "scripts", "results"):
+        shutil.copytree(SOURCE / name, folder / name)
+    for path in [each for each in SOURCE.iterdir() if each.is_file()]:
+        shutil.copy2(path, folder)
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    os.environ |= {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    fast = importlib.import_module("herdcli.fast")
+    sys.path.append(str(folder / "tests" / "support"))
+    importlib.import_module("forked").Forker = Here  # type: ignore[attr-defined]
+    if not Path(str(fast.__file__)).is_relative_to(folder):
+        raise SystemExit(f"mutants: the tests would import {fast.__file__}, not the copy in {folder}")
 
 
 def main() -> None:
     """Print each survivor as it is found, and the share killed, in all and by topic."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--count", type=int, default=60, help="mutants to make")
+    parser.add_argument("--count", type=int, default=400, help="mutants to make")
     parser.add_argument("--seed", type=int, default=0, help="which of all mutants they are")
-    parser.add_argument("--seconds", type=float, default=300.0, help="for one run of tests")
+    parser.add_argument("--only", default="", metavar="PART", help="mutants of files whose path has this part")
+    parser.add_argument("--seconds", type=float, default=30.0, help="usual time of the tests that are run for one mutant")
+    parser.add_argument("--by-hand", action="store_true", help="the faults of tests/mutants.toml instead")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant after these")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    begun, found = time.monotonic(), candidates()
-    chosen = random.Random(given.seed).sample(found, min(given.count, len(found)))
-    print(f"{len(chosen)} of {len(found)} mutants", flush=True)
-    counts: dict[str, Counter[str]] = {topic: Counter() for topic in ("all", *TOPICS)}
-    idle: SimpleQueue[Copy] = SimpleQueue()
-    copies = []
-
-    def judge(mutant: Mutant) -> None:
-        if time.monotonic() - begun > 60 * given.minutes:
-            return
-        copy = idle.get()
-        try:
-            verdict = copy.verdict(mutant)
-        finally:
-            idle.put(copy)
-        for group in ("all", mutant.path.parts[1]):
-            counts[group][verdict] += 1
-        if verdict != "killed":
-            print(f"{verdict}: {mutant.path}:{mutant.line}: {' '.join(mutant.old.split())}  →  {mutant.new}", flush=True)
-
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
-        try:
-            for job in range(given.jobs):
-                copies.append(Copy(Path(folder, str(job)), given.seconds))
-                copies[-1].fill()
-                idle.put(copies[-1])
-            for _ in pool.map(judge, chosen):
-                pass
-        except BaseException as error:  # Ctrl-C and SIGTERM too: no more mutants, and the copies go with their folder
-            pool.shutdown(wait=False, cancel_futures=True)
-            for copy in copies:
-                copy.stopped = True
-                copy.stop()
-            if not isinstance(error, KeyboardInterrupt):
-                raise
-            print("interrupted")
-    for topic, count in counts.items():
-        print(f"{topic}: {share(count)}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        copied(folder)
+        found, tests, why = candidates(folder, given.only), recorded(folder), explanations(folder)
+        chosen = by_hand(folder) if given.by_hand else random.Random(given.seed).sample(found, min(given.count, len(found)))
+        print(f"{len(chosen)} of {len(found)} mutants, {len(tests)} tests", flush=True)
+        counts: dict[str, Counter[str]] = {topic: Counter() for topic in ("all", *TOPICS)}
+        begun = time.monotonic()
+        with contextlib.suppress(KeyboardInterrupt):
+            for mutant in chosen:
+                if time.monotonic() - begun > 60 * given.minutes:
+                    break
+                verdict, reason = judge(mutant, tests, given.seconds, folder), explained(mutant, why)
+                if reason is not None:
+                    print(f"explained, but killed: {mutant}" if verdict == "killed" else f"explained: {mutant}", flush=True)
+                    verdict = verdict if verdict == "killed" else "explained"
+                elif verdict != "killed":
+                    print(f"{verdict}: {mutant}", flush=True)
+                for group in ("all", mutant.path.split("/")[1]):
+                    counts[group][verdict] += 1
+        for topic, count in counts.items():
+            print(f"{topic}: {share(count)}")
+        print(f"{time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,137 @@
+"""What an algorithm says it will need is what it takes: its estimate grows as the peak of its allocations does."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.rbm import annealing, modes, populations
+from herdcli.rbm.annealing import Annealing
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.populations import Populations
+from herdcli.rbm.units import family
+
+FACTOR = 2.5  # at most this between the growths of estimate and peak, either way
+TWICE = {  # a run whose arrays grow with N, at two sizes
+    "Learning": ("fit-rbm bitsN.csv --hidden 300 --epochs 1 -o OUT.h5", 100, 400),
+    "Learning fpcd": ("fit-rbm bitsN.csv --hidden 300 --epochs 1 --algorithm fpcd -o OUT.h5", 100, 400),
+    "Stacking": ("fit-rbm bitsN.csv --layers 300,50 --epochs 1 -o OUT.h5", 100, 400),
+    "Sampling": ("sample rbmN.h5 --count 3000 --chains 3000 --burn-in 1 -o OUT.h5", 100, 400),
+    "HiddenHerding": ("herd bitsN.csv --hidden 300 --iterations 4 -o OUT.h5", 100, 400),
+    "VisibleHerding": ("herd bitsN.csv --model mrf --iterations 4 -o OUT.h5", 100, 400),
+    "Selection": ("kernel-herd realN.csv -m 10 -o OUT.h5", 50, 200),
+    "MaximumLikelihood": ("ica realN.csv --algorithm ml --iterations 20 -o OUT.h5", 50, 100),
+    "StochasticGradient": ("ica realN.csv --algorithm infomax --rates 0.01x3 -o OUT.h5", 50, 200),
+    "StochasticGradient ebm": (
+        "ica realN.csv --algorithm ebm --filters 400 --gamma-rate 0.1 --leapfrog 3 --rates 0.01x3 -o OUT.h5",
+        50,
+        200,
+    ),
+    "Search": ("em realN.csv --model fa --components 5 --iterations 2 -o OUT.h5", 50, 100),
+    "SampledGradient": (
+        "fit-mrf bitsN.csv --algorithm gradient --expectations gibbs --chains 400 --iterations 2 --on-nonconvergence warn -o OUT.h5",
+        50,
+        200,
+    ),
+}
+AT_MOST = {  # a run that fills a small part of the blocks which the estimate counts whole
+    "Search mixture": "em real50.csv --components 2 --iterations 2 -o OUT.h5",
+    "Search k-means": "em real50.csv --model kmeans --components 3 -o OUT.h5",
+    "DictionaryLearning": "ica real50.csv --algorithm sparse-coding --filters 100 --rates 0.1x1 -o OUT.h5",
+    "JointDiagonalisation": "ica real50.csv --algorithm sobi --iterations 2 -o OUT.h5",
+    "Regression": "regress real100.csv --target c0 -o OUT.h5",
+}
+
+
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory):
+    """bitsN.csv (60 rows) and realN.csv (500 rows) of N columns."""
+    folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(0)
+    for N in (50, 100, 200, 400):
+        names = ",".join(f"c{i}" for i in range(N))
+        for name, X in (("bits", rng.integers(2, size=(60, N))), ("real", rng.laplace(size=(500, N)) @ rng.normal(size=(N, N)))):
+            np.savetxt(folder / f"{name}{N}.csv", X, delimiter=",", header=names, comments="", fmt="%.4g")
+    return folder
+
+
+def traced(algorithm, ended=lambda state: None) -> tuple[int, int, object]:
+    """Its estimate, the peak of what it allocates from its start to its result, and the result."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        estimate, state = algorithm.memory(), iterate.run(algorithm.step, algorithm.init(), until=algorithm.done)
+        ended(state)
+        result = algorithm.result(state)
+        return estimate, tracemalloc.get_traced_memory()[1] - before, result
+    finally:
+        tracemalloc.stop()
+
+
+def peaks(run, monkeypatch, line: str) -> list[tuple[str, int, int]]:
+    """Name, estimate and peak of each algorithm that a command runs."""
+    from herdcli.cli.frame.session import Session
+
+    told = []
+
+    def measured(self, algorithm, *, ended=lambda state: None, **others):
+        estimate, peak, result = traced(algorithm, ended)
+        told.append((type(algorithm).__name__, estimate, peak))
+        return result
+
+    monkeypatch.setattr(Session, "run", measured)
+    ended = run(*line.split(), "-q")
+    assert ended.code == 0, ended.err
+    return told
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_the_estimate_grows_as_the_peak_does(run, tables, monkeypatch, name):
+    line, *sizes = TWICE[name]
+    for path in tables.iterdir():
+        os.symlink(path, Path.cwd() / path.name)
+    if "rbmN" in line:
+        for N in sizes:
+            assert run("fit-rbm", f"bits{N}.csv", "--hidden", 40, "--epochs", 1, "-q", "-o", f"rbm{N}.h5").code == 0
+    grown = []
+    peaks(run, monkeypatch, line.replace("N", str(sizes[0])))  # what is imported and compiled at first counts for none
+    for N in sizes:
+        ((found, estimate, peak),) = peaks(run, monkeypatch, line.replace("N", str(N)))
+        assert found == name.split()[0]
+        grown.append((estimate, peak))
+    (estimate, peak), (more, higher) = grown
+    assert more > estimate
+    assert 1 / FACTOR < (higher - peak) / (more - estimate) < FACTOR
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_an_estimate_of_full_blocks_is_no_less_than_the_peak(run, tables, monkeypatch, name):
+    for path in tables.iterdir():
+        os.symlink(path, Path.cwd() / path.name)
+    peaks(run, monkeypatch, AT_MOST[name])
+    ((found, estimate, peak),) = peaks(run, monkeypatch, AT_MOST[name])
+    assert found == name.split()[0]
+    assert peak <= estimate
+
+
+@pytest.mark.parametrize("way", ["there", "back", "populations"])
+def test_the_estimate_of_annealing_grows_as_its_peak_does(monkeypatch, way):
+    monkeypatch.setattr(annealing, "LONG", 2)  # sweeps before the way back
+    grown = []
+    for D in (100, 100, 400):
+        h = Harmonium(np.zeros((D, 40)), np.zeros(D), np.zeros(40), family("binary"), family("binary"))
+        algorithm: Annealing | Populations
+        if way == "populations":
+            base = modes.Base.of(h, np.zeros((1, D)))
+            algorithm = Populations(populations.Problem((h,), (base,), (np.linspace(0.0, 1.0, 11),), chains=800))
+        else:
+            known = (np.zeros((9, D), dtype=np.float32),) if way == "back" else None
+            algorithm = Annealing(annealing.Problem((h,), (np.zeros(D),), chains=800, temperatures=10, known=known))
+        grown.append(traced(algorithm)[:2])
+    (estimate, peak), (more, higher) = grown[1:]
+    assert more > estimate
+    assert 1 / FACTOR < (higher - peak) / (more - estimate) < FACTOR

@@ -35,6 +35,7 @@ import importlib.machinery
 import importlib.util
 import json
 import math
+import multiprocessing
 import os
 import random
 import resource
@@ -48,6 +49,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, FrameType
@@ -268,12 +270,13 @@ class Here:
 
 def waited(child: int, seconds: float) -> int | None:
     """The exit code of a child that leads a group of processes, None if it does not end in time; then the group is killed."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.002
     try:
         while time.monotonic() < end:
             if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            time.sleep(0.005)
+            time.sleep(pause)
+            pause = min(0.25, 1.2 * pause)
         return None
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -302,10 +305,10 @@ def fork(work: Callable[[], int], seconds: float = math.inf, memory: int = 0) ->
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of each test file, with what it shares with others."""
-    common = b"".join(path.read_bytes() for path in sorted([*folder.glob("tests/**/conftest.py"), *folder.glob("tests/support/*.py")]))
-    files = sorted(folder.glob("tests/**/test_*.py"))
-    return {str(path.relative_to(folder)): hashlib.sha256(common + path.read_bytes()).hexdigest() for path in files}
+    """Of each test file."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("tests/**/test_*.py"))
+    }
 
 
 def record(files: list[str], to: Path) -> int:
@@ -374,8 +377,10 @@ class Changed(importlib.machinery.SourceFileLoader):
         return importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
 
 
-def judge(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], seconds: float, folder: Path) -> str:
-    """'killed', 'survived', or 'unreached' by any test."""
+def judge(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], seconds: float, folder: Path, until: float = math.inf) -> str:
+    """'killed', 'survived', 'unreached' by any test, or 'left' when the time is up."""
+    if time.monotonic() > until:
+        return "left"
     groups = nearest(mutant, tests, seconds)
     for group in groups:
 
@@ -448,8 +453,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=400, help="mutants to make")
     parser.add_argument("--seed", type=int, default=0, help="which of all mutants they are")
     parser.add_argument("--only", default="", metavar="PART", help="mutants of files whose path has this part")
-    parser.add_argument("--seconds", type=float, default=30.0, help="usual time of the tests that are run for one mutant")
+    parser.add_argument("--seconds", type=float, default=10.0, help="usual time of the tests that are run for one mutant")
     parser.add_argument("--by-hand", action="store_true", help="the faults of tests/mutants.toml instead")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant after these")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -461,18 +467,16 @@ def main() -> None:
         print(f"{len(chosen)} of {len(found)} mutants, {len(tests)} tests", flush=True)
         counts: dict[str, Counter[str]] = {topic: Counter() for topic in ("all", *TOPICS)}
         begun = time.monotonic()
-        with contextlib.suppress(KeyboardInterrupt):
-            for mutant in chosen:
-                if time.monotonic() - begun > 60 * given.minutes:
-                    break
-                verdict, reason = judge(mutant, tests, given.seconds, folder), explained(mutant, why)
-                if reason is not None:
-                    print(f"explained, but killed: {mutant}" if verdict == "killed" else f"explained: {mutant}", flush=True)
-                    verdict = verdict if verdict == "killed" else "explained"
-                elif verdict != "killed":
-                    print(f"{verdict}: {mutant}", flush=True)
+        with multiprocessing.get_context("fork").Pool(given.jobs) as pool, contextlib.suppress(KeyboardInterrupt):
+            work = partial(judge, tests=tests, seconds=given.seconds, folder=folder, until=begun + 60 * given.minutes)
+            for mutant, verdict in zip(chosen, pool.imap(work, chosen), strict=True):
+                told = verdict
+                if explained(mutant, why):
+                    told = "explained, but killed" if verdict == "killed" else "explained"
+                if told not in ("killed", "left"):
+                    print(f"{told}: {mutant}", flush=True)
                 for group in ("all", mutant.path.split("/")[1]):
-                    counts[group][verdict] += 1
+                    counts[group][verdict if verdict in ("killed", "left") else told] += 1
         for topic, count in counts.items():
             print(f"{topic}: {share(count)}")
         print(f"{time.monotonic() - begun:.0f} s")

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent
+
+# What the compiled loops and their twins have no part in, or only as what a command happens to run: files, signals, messages, pages,
+# mathematics in NumPy alone.  tests/fast holds the twins to the same bits; the topics' tests and those of the commands that are left
+# out here (each command that loops is among them) run on both.
+ONCE = (
+    *("test_architecture", "test_data", "test_docs", "test_kinds", "test_readme", "test_results", "test_shards"),
+    *("artifacts/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "em/test_artifacts", "em/test_factors*", "em/test_gmm"),
+    *("ica/test_convention", "ica/test_maximum_likelihood", "ica/test_metrics", "ica/test_sobi", "ica/test_sparse_coding"),
+    *("markov/test_beliefs", "markov/test_exact", "markov/test_formats", "markov/test_frontier"),
+    *(
+        f"cli/test_{name}"
+        for name in (
+            *("bad_input", "check", "columns", "completion", "console", "convert_images", "convert_rows", "em", "eval_ica", "file_names"),
+            *("full_disk", "help", "help_is_light", "hostile", "in_a_thread", "memory", "options", "output", "plot", "refused_early"),
+            *("regress", "report", "resume", "shards", "signals"),
+        )
+    ),
+)
 
 
 def pytest_report_header() -> str:
@@ -32,14 +53,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, so that no worker is left with them at the end; examples of the manual once, on the faster loops."""
+    """The longest tests first, so that no worker is left with them at the end; what needs no second kind of loops once."""
     from importlib.util import find_spec
 
     from herdcli import fast
 
     items.sort(key=lambda item: item.path.name not in ("test_readme.py", "test_docs.py"))
     if fast.kernels() == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS):
-        elsewhere = pytest.mark.skip(reason="examples run on the compiled loops, which are here too")
+        elsewhere = pytest.mark.skip(reason="runs on the compiled loops, which are here too")
         for item in items:
-            if item.get_closest_marker("examples"):
+            name = item.path.relative_to(SOURCE / "tests").with_suffix("").as_posix()
+            if item.get_closest_marker("examples") or any(fnmatchcase(name, pattern) for pattern in ONCE):
                 item.add_marker(elsewhere)
+
+
+@pytest.fixture(scope="session")
+def herd_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The caller's environment with this installation's `herd` first, which begins in milliseconds."""
+    from forked import Shim, first
+
+    programs = Path(sys.executable).parent
+    own = first(programs, dict(os.environ))
+    made = Shim(tmp_path_factory.mktemp("herd"), programs / "herd", own)
+    yield first(made.folder, own)
+    made.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -152,9 +153,21 @@ def module_name(path: Path) -> str:
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.AST:
+    """The syntax of a file."""
+    return ast.parse(content(path))
+
+
+@cache
+def content(path: Path) -> str:
+    """The text of a file."""
+    return path.read_text()
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_package_keeps_the_rule(rule):
-    broken = {module_name(path): rule(module_name(path), ast.parse(path.read_text())) for path in MODULES}
+    broken = {module_name(path): rule(module_name(path), parsed(path)) for path in MODULES}
     assert len(MODULES) > 20
     assert {name: lines for name, lines in broken.items() if lines} == {}
 
@@ -175,7 +188,7 @@ def test_only_commands_use_the_artifacts():
     users = {
         part_of(module_name(path))
         for path in MODULES
-        for _, name in imports(ast.parse(path.read_text()), module_name(path))
+        for _, name in imports(parsed(path), module_name(path))
         if within(name, "herdcli.artifacts")
     }
     assert users == {"artifacts", "cli"}
@@ -185,7 +198,7 @@ def test_no_file_is_longer_than_600_lines():
     long = {
         str(path.relative_to(ROOT)): lines
         for path in sources()
-        if path.suffix in {".py", ".pyx"} and (lines := len(path.read_text().splitlines())) > 600
+        if path.suffix in {".py", ".pyx"} and (lines := len(content(path).splitlines())) > 600
     }
     assert long == {}
 
@@ -194,7 +207,7 @@ def test_command_files_have_at_most_150_lines():
     from herdcli.cli.main import COMMANDS
 
     paths = [ROOT / Path(*module.split(".")).with_suffix(".py") for module, _ in COMMANDS.values()]
-    assert {path.name: lines for path in paths if (lines := len(path.read_text().splitlines())) > 150} == {}
+    assert {path.name: lines for path in paths if (lines := len(content(path).splitlines())) > 150} == {}
 
 
 def sources() -> list[Path]:
@@ -217,7 +230,7 @@ def test_no_machine_paths():
     found = {
         f"{path.relative_to(ROOT)}:{number}": line.strip()
         for path in sources()
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(content(path).splitlines(), 1)
         if MACHINE_PATH.search(line)
     }
     assert found == {}
@@ -226,13 +239,14 @@ def test_no_machine_paths():
 
 def test_unfinished_work_is_not_committed():
     marks = re.compile(r"\bTO" + r"DO\b|\bFIX" + r"ME\b|raise NotImpl" + r"emented|\bX{3}\b")
-    found = {f"{path.relative_to(ROOT)}: {match.group()}" for path in sources() if (match := marks.search(path.read_text()))}
+    found = {f"{path.relative_to(ROOT)}: {match.group()}" for path in sources() if (match := marks.search(content(path)))}
     assert found == set()
 
 
 # The house ----------------------------------------------------------------------------------------------------
 
 
+@cache
 def drawing() -> dict[str, set[str]]:
     """Who imports whom, file by file, imports inside functions and for types alone included."""
     names = {module_name(path).removesuffix(".__init__"): path for path in MODULES}
@@ -244,7 +258,7 @@ def drawing() -> dict[str, set[str]]:
 
     found = {}
     for module, path in names.items():
-        targets = (home(name) for _, name in imports(ast.parse(path.read_text()), module) if within(name, "herdcli"))
+        targets = (home(name) for _, name in imports(parsed(path), module) if within(name, "herdcli"))
         found[module] = {target for target in targets if target and target not in {module, "herdcli"}}
     return found
 
@@ -293,13 +307,13 @@ def test_options_are_parsed_once():
     loose = re.compile(r"\b(?:options|parameters): (?:dict|Mapping)\[str, Any\]")
     frame = {"herdcli/cli/frame/options.py", "herdcli/cli/frame/request.py"}
     found = {
-        str(path.relative_to(ROOT)): len(loose.findall(path.read_text()))
+        str(path.relative_to(ROOT)): len(loose.findall(content(path)))
         for path in MODULES
-        if loose.search(path.read_text()) and str(path.relative_to(ROOT)) not in frame
+        if loose.search(content(path)) and str(path.relative_to(ROOT)) not in frame
     }
     assert found == {}
 
 
 def test_commands_name_their_types():
-    count = sum(len(re.findall(r"\bAny\b", path.read_text())) for path in MODULES if within(module_name(path), "herdcli.cli"))
+    count = sum(len(re.findall(r"\bAny\b", content(path))) for path in MODULES if within(module_name(path), "herdcli.cli"))
     assert count < 60

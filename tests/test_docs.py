@@ -27,36 +27,40 @@ def test_the_generated_pages_are_what_the_commands_say():
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def bash(*arguments: object, folder: Path, **changes: str) -> subprocess.CompletedProcess[str]:
-    """A shell in a folder, with herd on its path and the examples of the manual in $EXAMPLES."""
-    path = os.pathsep.join([*filter(None, [changes.pop("programs", "")]), str(Path(sys.executable).parent), os.environ["PATH"]])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    environment = kept | {"PATH": path, "EXAMPLES": str(DOCS / "examples")} | changes
-    return subprocess.run(
-        ["bash", *map(str, arguments)], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+@pytest.fixture
+def bash(herd_environment, tmp_path):
+    """A shell in tmp_path, with herd on its path and the examples of the manual in $EXAMPLES."""
+
+    def run(*arguments: object, programs: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([*filter(None, [programs]), herd_environment["PATH"]])
+        kept = {name: value for name, value in herd_environment.items() if not name.startswith("SLURM_")}
+        environment = kept | {"PATH": path, "EXAMPLES": str(DOCS / "examples")} | changes
+        line = ["bash", *map(str, arguments)]
+        return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    return run
 
 
 @pytest.mark.examples
 @pytest.mark.parametrize("page", PAGES)
-def test_the_recipes_run(tmp_path, page):
+def test_the_recipes_run(bash, page):
     assert len(recipes(page)) == PAGES[page]
     for recipe in recipes(page):
-        ended = bash("-euo", "pipefail", "-c", recipe, folder=tmp_path)
+        ended = bash("-euo", "pipefail", "-c", recipe)
         assert ended.returncode == 0, f"{recipe}\n{ended.stderr}"
 
 
-def test_a_nightly_job_that_meets_the_last_one_does_nothing(tmp_path):
+def test_a_nightly_job_that_meets_the_last_one_does_nothing(bash, tmp_path):
     nightly, *_ = recipes("clusters.md")
-    assert bash("-euo", "pipefail", "-c", nightly, folder=tmp_path).returncode == 0
+    assert bash("-euo", "pipefail", "-c", nightly).returncode == 0
     (tmp_path / "nightly.h5").unlink()
     with locks.held(str(tmp_path / "nightly.lock"), "is held by this test"):
-        ended = bash("nightly.sh", folder=tmp_path)
+        ended = bash("nightly.sh")
     assert (ended.returncode, ended.stderr) == (0, "herd fit-rbm: nightly.lock: another run holds this lock\n")
     assert not (tmp_path / "nightly.h5").exists()
 
 
-def test_a_task_of_an_array_whose_time_is_up_is_queued_again(tmp_path):
+def test_a_task_of_an_array_whose_time_is_up_is_queued_again(bash, tmp_path):
     programs = tmp_path / "programs"
     for name, body in (("srun", 'exec "$@"'), ("scontrol", 'echo "$@" >> scontrol.log')):
         programs.mkdir(exist_ok=True)
@@ -64,12 +68,12 @@ def test_a_task_of_an_array_whose_time_is_up_is_queued_again(tmp_path):
         (programs / name).chmod(0o755)
     task = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_COUNT": "3"}
     (tmp_path / "classes").mkdir()
-    assert bash("-c", "herd data digits -q -o digits.h5", folder=tmp_path).returncode == 0
+    assert bash("-c", "herd data digits -q -o digits.h5").returncode == 0
     with locks.owned(str(tmp_path / "classes" / "shard-2.state"), "is held by this test"):
-        ended = bash(DOCS / "examples" / "slurm_array.sh", folder=tmp_path, programs=str(programs), **task)
+        ended = bash(DOCS / "examples" / "slurm_array.sh", programs=str(programs), **task)
     assert ended.returncode == 75, ended.stderr
     assert (tmp_path / "scontrol.log").read_text() == "requeue 7_2\n"
-    ended = bash(DOCS / "examples" / "slurm_array.sh", folder=tmp_path, programs=str(programs), **task)
+    ended = bash(DOCS / "examples" / "slurm_array.sh", programs=str(programs), **task)
     assert ended.returncode == 0, ended.stderr
     assert "shard 2 of 3: 3 of 10 models" in ended.stderr
     assert (tmp_path / "classes" / "shard-2.h5").exists()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,18 +20,13 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def environment() -> dict[str, str]:
-    """The caller's environment with this installation's `herd` first."""
-    return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-
-
 @pytest.mark.examples
-def test_examples_run_in_order(tmp_path):
+def test_examples_run_in_order(tmp_path, herd_environment):
     examples = blocks("sh")
     assert len(examples) >= 10
     for example in [*examples, *(f"python - <<'END'\n{block}\nEND" for block in blocks("python"))]:
         command = ["bash", "-euo", "pipefail", "-c", example]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+        ended = subprocess.run(command, cwd=tmp_path, env=herd_environment, capture_output=True, text=True, timeout=300, check=False)
         assert ended.returncode == 0, f"{example}\n{ended.stderr}"
 
 

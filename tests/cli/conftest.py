@@ -15,7 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from forked import Forker
+from forked import Forker, Shim, first
 
 HERD = Path(sys.executable).with_name("herd")
 SECONDS = 120
@@ -134,8 +134,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return invoke
 
 
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder whose `herd` begins in milliseconds."""
+    made = Shim(tmp_path_factory.mktemp("shim"), HERD, environment(Path("/nowhere")))
+    yield made.folder
+    made.close()
+
+
 @pytest.fixture
-def shell(tmp_path: Path, scratch: Path) -> Callable[..., Ended]:
+def shell(tmp_path: Path, scratch: Path, shim: Path) -> Callable[..., Ended]:
     """shell("herd … | herd …") runs in bash with pipefail, in tmp_path."""
 
     def run(line: str, **env: str) -> Ended:
@@ -145,7 +153,7 @@ def shell(tmp_path: Path, scratch: Path) -> Callable[..., Ended]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             cwd=tmp_path,
-            env=environment(scratch, **env),
+            env=first(shim, environment(scratch, **env)),
             timeout=SECONDS,
             check=False,
         )

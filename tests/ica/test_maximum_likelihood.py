@@ -120,3 +120,19 @@ def test_picard_without_signs_ends_where_the_likelihood_of_sech_has_its_maximum(
     Z, _ = mixed()
     J = libraries.picard(Z, np.eye(4), tolerance=1e-6, iterations=300, extended=False)[0]
     assert amari_distance(J @ np.linalg.inv(run(ml.Problem(Z, "laplace-smooth")).J)) < 1e-3
+
+
+def test_the_curvature_is_solved_block_by_block_with_its_smallest_eigenvalues_raised():
+    random = np.random.default_rng(2)
+    h, G = random.uniform(-1.0, 3.0, (6, 6)), random.standard_normal((6, 6))
+    expected, raised = np.empty((6, 6)), 0
+    for i in range(6):
+        expected[i, i] = G[i, i] / max(h[i, i] + 1, ml.LEAST_CURVATURE)
+        for j in range(i):
+            block = np.array([[h[i, j], 1.0], [1.0, h[j, i]]])
+            least = np.linalg.eigvalsh(block)[0]
+            raised += least < ml.LEAST_CURVATURE
+            block += max(ml.LEAST_CURVATURE - least, 0.0) * np.eye(2)
+            expected[i, j], expected[j, i] = np.linalg.solve(block, [G[i, j], G[j, i]])
+    assert 0 < raised < 15
+    np.testing.assert_allclose(ml._solve(h, G), expected, rtol=1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -317,3 +318,13 @@ def test_parameters_learned_from_chains_are_the_mean_of_the_second_half():
         thetas.append(state.theta.copy())
     np.testing.assert_allclose(state.mean, np.mean(thetas[3:], axis=0), rtol=1e-12)
     assert np.abs(state.mean - np.mean(thetas, axis=0)).max() > 1e-3
+
+
+def test_a_fit_knows_its_rows_and_its_last_residual():
+    given = cases.problem(rows=57)
+    _, learned = cases.fit(given)
+    found = fitted.record(given, learned, "ups-jt")
+    assert (found.rows, found.iterations, found.residual) == (57, learned.iterations, learned.residual[-1])
+    assert fitted.record(replace(given, rows=None), learned, "ups-jt").rows == 0
+    unstepped = fitted.record(given, replace(learned, residual=np.zeros(0)), "ups-jt")
+    assert unstepped.residual == 0.0

@@ -156,3 +156,14 @@ def test_merging_by_evidence_weighs_means_by_what_little_each_shard_learned():
     parts = [model(np.array([[1.0, 2.0]]), np.array([[0.8, 0.5]])), model(np.array([[4.0, -1.0]]), np.array([[0.9, 0.8]]))]
     by_hand = [(1.0 / 4 + 4.0 / 9) / (1 / 4 + 1 / 9), (2.0 * 1 - 1.0 / 4) / (1 + 1 / 4)]
     assert np.allclose(merge(parts, "evidence").mean, [by_hand])
+
+
+def test_margins_are_counted_against_the_best_other_class_with_both_variances():
+    score, variance = np.array([[1.0, 4.0, 2.5], [3.0, -1.0, 3.5]]), np.array([[0.5, 2.0, 0.25], [1.5, 1.0, 3.0]])
+    expected = np.empty((2, 3))
+    for n, k in np.ndindex(2, 3):
+        rival = max((other for other in range(3) if other != k), key=lambda other: score[n, other])
+        expected[n, k] = (score[n, k] - score[n, rival]) / np.sqrt(1 + variance[n, k] + variance[n, rival])
+    np.testing.assert_allclose(standard_margins(score, variance), expected, rtol=1e-14)
+    one = standard_margins(np.array([[3.0]]), np.array([[8.0]]))
+    np.testing.assert_allclose(one, [[-1.0, 1.0]])

@@ -227,3 +227,10 @@ def test_line_search_stops_at_the_atom_it_heads_for(space_of, run_rule):
     assert state.rate[1] == 1.0
     np.testing.assert_array_equal(rules.weights(state), [0.0, 1.0])
     assert state.mmd[1] == pytest.approx(0.5, abs=1e-12)
+
+
+def test_the_weights_of_open_loop_steps_grow_with_the_atom(rows, space_of, run_rule):
+    """ρ_t = 2/(t + 2), ρ_0 = 1: the u-th of m atoms has weight 2u/(m (m + 1))."""
+    target = Rows(rows, np.full(200, 1 / 200))
+    state = run_rule(space_of(Gaussian(1.0), target, rows), target, 7, rule="open-loop")
+    np.testing.assert_allclose(rules.weights(state), np.arange(1, 8) / 28, rtol=1e-12)

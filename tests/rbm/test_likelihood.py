@@ -259,3 +259,14 @@ def test_annealing_gives_the_same_bits_on_both_kernels():
         fast.use("cython")
     np.testing.assert_array_equal(plain.values, compiled.values)
     np.testing.assert_array_equal(plain.log_weights, compiled.log_weights)
+
+
+@pytest.mark.parametrize("known", [None, (np.zeros((1, 3)),)])
+def test_estimates_are_the_logarithms_of_mean_weights(known):
+    h, a, w = model("binary", "binary", (3, 2)), np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, 6.0])
+    problem = annealing.Problem((h,), (a,), chains=3, temperatures=7, known=known)
+    (found,) = annealing._estimates(problem, annealing.State(np.zeros((1, 3, 3)), np.log(w)[None] + 5.0))
+    start = np.log1p(np.exp(a)).sum() + 2 * np.log(2)
+    assert found.log_partition == pytest.approx(start + (np.log(3.0) + 5.0) * (-1 if known else 1), rel=1e-13)
+    assert found.standard_error == pytest.approx(np.sqrt(7.0) / 3.0 / np.sqrt(3.0), rel=1e-13)  # deviation of the weights √7, mean 3
+    assert (found.effective, found.temperatures) == (pytest.approx(81 / 41), 7)

@@ -113,3 +113,22 @@ def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
     below, above = np.mean(sides, axis=0)
     assert below < exact - 0.3
     assert above > exact + 0.3
+
+
+def test_thinned_rows_are_every_so_many_of_all() -> None:
+    h = model("binary", "binary")
+    every = run(sampling.Problem((h,), 10, chains=2, burn_in=4, thin=1)).rows
+    thinned = sampling.Problem((h,), 5, chains=2, burn_in=4, thin=2)
+    np.testing.assert_array_equal(run(thinned).rows, every[:, ::2])
+    algorithm = sampling.Sampling(thinned)
+    told = [algorithm.progress(run(thinned, until=step)) for step in range(9)]
+    assert [(now.step, now.bound) for now in told] == [(step, 8) for step in range(9)]
+    assert [int(now.figure.split()[0]) for now in told] == [0, 0, 0, 0, 2, 2, 4, 4, 5]
+
+
+def test_the_rows_of_a_stack_are_drawn_through_its_lower_layers() -> None:
+    top, low = model("binary", "binary", (3, 2)), model("binary", "binary", (4, 3))
+    given = {"burn_in": 3, "means": True, "seed": 5}
+    (upper,) = solve(sampling.Sampling(sampling.Problem((top,), 6, **{**given, "means": False})))
+    (rows,) = solve(sampling.Sampling(sampling.Problem((top,), 6, below=(low,), **given)))
+    np.testing.assert_allclose(rows, low.visible_means(upper), atol=1e-6)

@@ -1,6 +1,7 @@
 """Processes of `herd` forked from one that has imported everything: they begin in milliseconds.
 
     python forked.py DESCRIPTOR      serves one caller at the other end of a socket
+    python forked.py --listen PATH   serves the `herd` of shell scripts: any number of callers at a time
 
 Each request carries the arguments, folder and environment, and the three standard descriptors; the answer is the exit code.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +37,95 @@ class Forker:
     def close(self) -> None:
         self._ours.close()
         self._server.wait()
+
+
+CLIENT = """#!{python} -IS
+import json, os, resource, signal, socket, sys
+shared, names = json.loads({shared!r}), {names!r}
+own = {{name: value for name, value in os.environ.items() if name.startswith(names)}}
+limits = [list(resource.getrlimit(getattr(resource, name))) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
+limits.append(mask := os.umask(0))
+os.umask(mask)
+try:
+    for descriptor in (0, 1, 2):
+        os.fstat(descriptor)
+    names = os.listdir("/proc/self/fd")
+    if [own, limits] != shared or len(names) > 4:  # the three and that of the folder
+        raise OSError
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server.connect({path!r})
+    socket.send_fds(server, [json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()], [0, 1, 2])
+except OSError:  # other limits, another environment, more or fewer streams than three: a process from its start
+    os.execv({herd!r}, [{herd!r}, *sys.argv[1:]])
+child = int(server.recv(64))
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda number, frame: os.kill(child, number))
+code = int(server.recv(64))
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+SHARED = ("HERD_KERNELS", "HERD_SIMD", "HERD_REQUIRE", "PYTHON", "LC_", "LANG", "MALLOC_", "LD_")  # variables that a process begins with
+
+
+class Shim:
+    """A folder for $PATH whose `herd` is served by one process that has imported everything."""
+
+    def __init__(self, folder: Path, herd: Path, environment: dict[str, str]) -> None:
+        self.folder, path = folder, folder / "socket"
+        self._server = subprocess.Popen([sys.executable, __file__, "--listen", path], env=environment, cwd="/", stdout=subprocess.PIPE)
+        assert self._server.stdout is not None
+        self._server.stdout.readline()  # it listens
+        own = {name: value for name, value in environment.items() if name.startswith(SHARED)}
+        limits = [list(resource.getrlimit(getattr(resource, name))) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
+        limits.append(mask := os.umask(0))
+        os.umask(mask)
+        shared = json.dumps([own, limits])
+        client = CLIENT.format(python=sys.executable, shared=shared, names=SHARED, path=str(path), herd=str(herd))
+        (folder / "herd").write_text(client)
+        (folder / "herd").chmod(0o755)
+
+    def close(self) -> None:
+        self._server.kill()
+        self._server.communicate()
+
+
+def first(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """An environment with a folder first on its path."""
+    return environment | {"PATH": f"{folder}{os.pathsep}{environment['PATH']}"}
+
+
+def listen(path: str) -> None:
+    """Serve every caller in a process of its own."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(64)
+    sys.stdout.write("listening\n")
+    sys.stdout.flush()
+    while True:
+        connection, _ = listener.accept()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # those that have ended
+                pass
+        if os.fork() == 0:
+            listener.close()
+            answer(connection)
+            os._exit(0)
+        connection.close()
+
+
+def answer(connection: socket.socket) -> None:
+    """One request: the number of the process, then its exit code."""
+    message, descriptors, _, _ = socket.recv_fds(connection, 1 << 17, 3)
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        _become_herd(json.loads(message), descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    connection.send(str(child).encode())
+    connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
 
 
 def serve(connection: socket.socket) -> None:
@@ -98,4 +190,6 @@ if __name__ == "__main__":
 
     _boundary._limit_blas()
     _import_everything()
+    if sys.argv[1] == "--listen":
+        listen(sys.argv[2])
     serve(socket.socket(fileno=int(sys.argv[1])))

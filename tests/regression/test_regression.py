@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
@@ -214,3 +215,57 @@ def test_targets_outside_a_family_are_refused():
     for name, bad in (("bernoulli", 0.5), ("poisson", -1.0), ("poisson", 1.5), ("gamma", 0.0), ("gamma-shape", -2.0), ("gaussian", np.nan)):
         with pytest.raises(DataError, match="in row 1"):
             families.family(name).require(np.array([1.0, bad]))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "softmax"])
+def test_the_table_of_coefficients_has_the_tests_of_its_family(name):
+    K = 2 if name == "softmax" else 1
+    value, error = np.array([[1.5, -2.0, 0.3], [0.0, 4.0, 1.0]])[:K], np.array([[0.5, 1.0, 0.0], [2.0, 3.0, 4.0]])[:K]
+    found = model.GeneralisedLinear(
+        coefficients=value[:, :2],
+        intercept=value[:, 2],
+        standard_error=error,
+        robust_error=error + 1,
+        null_intercept=np.zeros(K),
+        aliased=np.zeros(2, dtype=bool),
+        trace=np.zeros(1),
+        family=name,
+        **dict.fromkeys(("l1", "l2", "dispersion", "null_dispersion", "log_likelihood", "deviance", "null_deviance", "mass"), 1.0),
+        scale=1.0,
+        rows=8,
+        converged=True,
+        separated=False,
+        seed=0,
+        target="y",
+        feature_names=["a", "b"],
+        classes=["x", "y", "z"] if name == "softmax" else None,
+    )
+    found.validate()
+    table = found.table()
+    law = stats.t(8 - 3) if name == "gaussian" else stats.norm()
+    assert [row["term"] for row in table] == ["a", "b", "intercept"] * K
+    assert [row.get("class") for row in table] == (["y"] * 3 + ["z"] * 3 if name == "softmax" else [None] * 3)
+    for row, one, its in zip(table, value.ravel(), error.ravel(), strict=True):
+        assert (row["estimate"], row["standard_error"], row["robust_error"]) == (one, its, its + 1)
+        if its == 0:
+            assert np.isnan(row["t" if name == "gaussian" else "z"])
+            continue
+        assert row["t" if name == "gaussian" else "z"] == pytest.approx(one / its)
+        assert row["p"] == pytest.approx(2 * law.sf(abs(one / its)))
+        assert (row["low"], row["high"]) == pytest.approx((one - its * law.ppf(0.975), one + its * law.ppf(0.975)))
+
+
+def test_fits_begin_at_the_intercept_of_the_mean_response():
+    X = np.zeros((10, 4))
+    counts = np.array([0.0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
+    weight = np.arange(1.0, 11.0)
+    mean = weight @ counts / weight.sum()
+    for name, expected in (("gaussian", mean), ("poisson", np.log(mean)), ("gamma", np.log(mean)), ("gamma-shape", np.log(mean / 1.5))):
+        begun = model.started(problem_of(X, counts, np.zeros(10), name, weight))
+        np.testing.assert_allclose(begun, [[0, 0, 0, 0, expected]], rtol=1e-12, err_msg=name)
+    on = counts > 0
+    share = (weight[on].sum() + 0.5) / (weight[~on].sum() + 0.5)
+    np.testing.assert_allclose(model.started(problem_of(X, on * 1.0, np.zeros(10), "bernoulli", weight))[0, -1], np.log(share))
+    logs = np.log([weight[counts == z].sum() for z in range(3)])
+    np.testing.assert_allclose(model.started(problem_of(X, counts, np.zeros(10), "softmax", weight))[:, -1], logs[1:] - logs[0])
+    np.testing.assert_allclose(model.started(problem_of(X, counts, np.zeros(10), "softmax", weight, l2=1.0))[:, -1], logs - logs.mean())

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import socket
 import subprocess
 import sys

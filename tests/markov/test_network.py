@@ -1,0 +1,57 @@
+"""Networks as they are stored, put in another order, and read from lists of variables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from herdcli.errors import DataError
+from herdcli.markov.exact import enumeration
+from herdcli.markov.model import network, structure
+
+
+def made() -> network.Network:
+    """Three variables of 2, 3 and 2 states with names, two factors, and x2's marginal given."""
+    random = np.random.default_rng(0)
+    found = network.build(np.array([2, 3, 2]), [((0, 1), random.random((2, 3)) + 0.1), ((1, 2), random.random((3, 2)) + 0.1)])
+    return replace(
+        found,
+        names=["a", "b", "c"],
+        states=["a0", "a1", "b0", "b1", "b2", "c0", "c1"],
+        observed=np.array([2]),
+        observed_marginal=np.array([0.25, 0.75]),
+        shape=np.array([1, 3]),
+    )
+
+
+def test_another_order_of_the_variables_is_the_same_distribution():
+    given, order = made(), [2, 0, 1]
+    found = network.reordered(given, order)
+    found.validate()
+    assert found.cardinality.tolist() == [2, 2, 3]
+    np.testing.assert_allclose(enumeration.init(replace(found, observed=None, observed_marginal=None)).joint,
+                               enumeration.init(replace(given, observed=None, observed_marginal=None)).joint.transpose(order))  # fmt: skip
+    assert (found.names, found.states) == (["c", "a", "b"], ["c0", "c1", "a0", "a1", "b0", "b1", "b2"])
+    assert (found.observed.tolist(), found.observed_marginal.tolist(), found.shape) == ([0], [0.25, 0.75], None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0 1\n\n2 3\n", "line 3: there is no variable 3, there are 3 (0 to 2)"),
+        ("# none\n0 1\nx2 z\n", "line 3: there is no variable 'z'"),
+        ("0 1\n1 1\n", "line 2 names a variable twice"),
+        ("0 1 2\n", "line 1 has 3 variables, an edge has 2"),
+        (" # nothing\n", "names no variables"),
+    ],
+)
+def test_wrong_lists_of_variables_are_told_by_their_line(text, message):
+    with pytest.raises(DataError) as error:
+        structure.read_scopes(text, ["a", "b", "c"], 3, 2)
+    assert str(error.value).splitlines()[0] == message
+
+
+def test_variables_are_read_by_name_number_and_x():
+    assert structure.read_scopes("a,c # one\n0 1\nx1 x2 a\n", ["a", "b", "c"], 3) == [(0, 2), (0, 1), (1, 2, 0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import signal
 
 from herdcli.ica import metrics, spectra
 
@@ -89,3 +90,11 @@ def test_gaps_shorter_than_the_limit_are_filled():
     wanted = {1: "010100100010", 2: "011100100010", 3: "011111100010", 4: "011111111110"}
     for gap, bits in wanted.items():
         assert "".join(str(int(place)) for place in spectra.above_half(row, gap)[0]) == bits
+
+
+@pytest.mark.parametrize("length", [8, 9])
+def test_envelopes_are_the_absolute_values_of_the_analytic_signal(length):
+    rows = np.random.default_rng(0).standard_normal((3, length)) + 1.0
+    np.testing.assert_allclose(spectra.envelopes(rows), np.abs(signal.hilbert(rows, axis=1)), rtol=1e-12)
+    plane = np.exp(-2j * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length)
+    np.testing.assert_allclose(spectra.power_spectra(rows), np.abs(rows @ plane.T) ** 2, rtol=1e-9)

@@ -133,3 +133,13 @@ def test_cube_counts_states_by_bits():
 def test_grid_leaves_out_the_upper_end():
     box = Uniform(np.zeros(2), np.array([1.0, 2.0]))
     np.testing.assert_array_equal(preparation.candidates("grid", 2, box, 0), [[0, 0], [0, 1], [0.5, 0], [0.5, 1]])
+
+
+def test_a_grid_has_its_number_of_points_a_column_and_a_most():
+    box = Uniform(np.array([0.0, -1.0]), np.array([1.0, 3.0]))
+    found = preparation.candidates("grid", 4, box, 0)
+    np.testing.assert_allclose(found, [[a / 4, -1 + b] for a in range(4) for b in range(4)])
+    with pytest.raises(BadUsage) as error:
+        preparation.candidates("grid", 8193, box, 0)
+    assert error.value.message == "grid:8193 in 2 columns is 6.71e+07 points"
+    np.testing.assert_allclose(preparation.candidates("sobol", 2, box, 0)[1], [0.5, 1.0])

@@ -219,3 +219,13 @@ def test_projected_trace_is_below_the_equal_weights(rows, space_of, run_rule):
     assert counts[-1] == 40
     assert (np.diff(found) <= 1e-12).all()
     assert (found <= state.mmd[counts - 1] + 1e-12).all()
+
+
+@pytest.mark.parametrize("rule", active_set.RULES)
+def test_the_first_atom_is_the_nearest_of_a_kernel_whose_diagonal_varies(space_of, mmd, rule):
+    rows = np.random.default_rng(3).standard_normal((30, 2))
+    kernel, target = Polynomial(2, 1.0), uniform(rows)
+    state = active_set.init(active_set.Problem(space_of(kernel, target, rows), rule, 4))
+    away = [mmd(kernel, rows, target.weights, rows[[i]], np.ones(1)) for i in range(30)]
+    assert state.index[0] == np.argmin(away)
+    assert (state.size, state.weight.tolist(), state.step) == (1, [1, 0, 0, 0], 0)

@@ -155,3 +155,21 @@ def test_populations_have_the_same_bits_on_both_kernels():
         fast.use("cython")
     np.testing.assert_array_equal(plain.values, compiled.values)
     np.testing.assert_array_equal(plain.log_weights, compiled.log_weights)
+
+
+def test_estimates_of_populations_are_the_logarithm_of_their_mean_weight():
+    h, P = model("binary", "binary", (3, 2)), populations.POPULATIONS
+    problem = populations.Problem((h,), (modes.Base.of(h, np.zeros((1, 3))),), (np.linspace(0, 1, 6),), chains=2 * P)
+    random = np.random.default_rng(0)
+    weights, means, ancestors = random.random((P, 2)) + 0.1, random.random(P) + 0.5, random.integers(2, size=(P, 2))
+    state = populations.State(np.zeros((1, P, 2, 3)), np.zeros((1, P, 2), int), np.log(weights)[None], np.log(means)[None], ancestors[None])
+    (found,) = populations._estimates(problem, state)
+    each = means * weights.mean(axis=1)
+    assert found.log_partition == pytest.approx(2 * np.log(2) + np.log(each.mean()), rel=1e-13)
+    assert found.standard_error == pytest.approx(populations.WIDER * each.std(ddof=1) / each.mean() / np.sqrt(P), rel=1e-13)
+    families = np.zeros((P, 2))
+    for p in range(P):
+        for n in range(2):
+            families[p, ancestors[p, n]] += means[p] * weights[p, n]
+    assert found.effective == pytest.approx(families.sum() ** 2 / (families**2).sum(), rel=1e-12)
+    assert found.temperatures == 5

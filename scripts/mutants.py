@@ -10,8 +10,8 @@ module is compiled in memory, so no file is ever altered.  First every test (but
 without a mutant, and which functions of the topics it calls is noted; `build/mutants.json` keeps that, for the test files that stay as
 they are.  A mutant's nearest tests are those that call its function, or for what stands outside of functions, that call any function of
 its class or module: first those of its topic, then all, the quickest first, for --seconds of their usual time.  A mutant is killed when
-one of them fails, or does not end (twenty times their usual time and 20 seconds more); a survivor is thus one of these tests, and the share
-is a lower bound for the whole suite.
+one of them fails that passes without it, or does not end (twenty times their usual time and 20 seconds more).  A survivor is one of these
+tests, so the share is a lower bound for the whole suite.
 
 Not changed, since no result shows it:
   - annotations, texts, and what is said in `raise` statements and warnings (whether they are reached is decided elsewhere);
@@ -94,6 +94,7 @@ ESTIMATES = ("block", "memory", "*_bytes", "bytes_*", "memory_*")
 UNSEEN = ("maxsize", "stacklevel", "chunksize")
 GUARD = 1e-6
 MEMORY = 8 << 30  # bytes that a mutant may ask for
+SOUND: set[str] = set()  # tests that have passed without a mutant in this run
 BROKEN = (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED, 70)
 PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist", "--hypothesis-seed=0", "--tb=no", "--no-header")
 
@@ -400,29 +401,60 @@ def judge(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], seconds: flo
         return "left"
     groups = nearest(mutant, tests, seconds)
     for group in groups:
-
-        def work(group: list[str] = group) -> int:
-            sys.meta_path.insert(0, Changed(mutant, folder))
-            return int(pytest.main([*PYTEST, *group], plugins=[Ordered(group)]))
-
         limit = 20 + 20 * sum(tests[test][0] for test in group)
-        code = fork(work, limit, MEMORY)
+        code = run(group, limit, folder, mutant)
         if code in BROKEN:
-            raise SystemExit(f"mutants: the tests of {mutant} could not be run")
+            raise RuntimeError(f"the tests of {mutant} could not be run")
         if code != 0:
+            require_sound(last_of(folder) or group[0], tests, folder)
             return "killed"
     return "survived" if groups else "unreached"
 
 
+def run(group: list[str], limit: float, folder: Path, mutant: Mutant | None = None) -> int | None:
+    """The exit code of pytest for some tests, None where they do not end."""
+
+    def work() -> int:
+        if mutant is not None:
+            sys.meta_path.insert(0, Changed(mutant, folder))
+        return int(pytest.main([*PYTEST, *group], plugins=[Ordered(group, told(folder, os.getppid()))]))
+
+    told(folder, os.getpid()).unlink(missing_ok=True)
+    return fork(work, limit, MEMORY)
+
+
+def told(folder: Path, judge: int) -> Path:
+    """Where the tests that a process runs for its judge write which of them is running."""
+    return folder / f"running-{judge}"
+
+
+def last_of(folder: Path) -> str:
+    """The test that ran last, "" for none."""
+    path = told(folder, os.getpid())
+    return path.read_text() if path.exists() else ""
+
+
+def require_sound(test: str, tests: dict[str, tuple[float, set[str]]], folder: Path) -> None:
+    """Run a test that has killed a mutant without one, once in all: it must pass."""
+    if test not in SOUND:
+        if run([test], 60 + 60 * tests[test][0], folder) != 0:
+            raise RuntimeError(f"{test} fails without a mutant")
+        SOUND.add(test)
+
+
 @dataclass(eq=False)
 class Ordered:
-    """A plug-in of pytest: the tests in the order they are asked for."""
+    """A plug-in of pytest: the tests in the order they are asked for, and which of them is running."""
 
     tests: list[str]
+    now: Path
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         place = {test: at for at, test in enumerate(self.tests)}
         items.sort(key=lambda item: place[item.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.now.write_text(nodeid)
 
 
 def explanations(folder: Path) -> list[dict[str, str]]:

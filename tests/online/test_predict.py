@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.online.full import widened
 from herdcli.online.merge import merge
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
 from herdcli.online.normal import log_normal_cdf, normal_cdf, normal_quantile
@@ -167,3 +168,17 @@ def test_margins_are_counted_against_the_best_other_class_with_both_variances():
     np.testing.assert_allclose(standard_margins(score, variance), expected, rtol=1e-14)
     one = standard_margins(np.array([[3.0]]), np.array([[8.0]]))
     np.testing.assert_allclose(one, [[-1.0, 1.0]])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_covariances_are_widened_by_independent_features_of_variance_one(groups):
+    random = np.random.default_rng(0)
+    sigma = random.normal(size=(2, groups * 2, groups * 2))
+    found = widened(sigma, 3, 2, 4)
+    assert found.shape == (2, groups * 4, groups * 4)
+    kept = [group * 4 + k for group in range(groups) for k in (0, 1)]
+    new = [k for k in range(groups * 4) if k not in kept]
+    np.testing.assert_array_equal(found[:, kept][:, :, kept], sigma)
+    np.testing.assert_array_equal(found[:, new][:, :, new], np.tile(np.eye(len(new)), (2, 1, 1)))
+    assert not found[:, kept][:, :, new].any()
+    assert not found[:, new][:, :, kept].any()

@@ -143,3 +143,24 @@ def test_a_grid_has_its_number_of_points_a_column_and_a_most():
         preparation.candidates("grid", 8193, box, 0)
     assert error.value.message == "grid:8193 in 2 columns is 6.71e+07 points"
     np.testing.assert_allclose(preparation.candidates("sobol", 2, box, 0)[1], [0.5, 1.0])
+
+
+def test_a_trigonometric_density_is_the_squared_sum_and_its_quantiles_are_drawn():
+    x = np.linspace(0.0, 1.0, 64, endpoint=False)
+    expected = [density(WAVES)[0](point) for point in x]
+    np.testing.assert_allclose(WAVES.density(x), expected, rtol=1e-12)
+    assert np.mean(WAVES.density(x)) == pytest.approx(1.0, abs=1e-13)  # the rectangle rule is exact for trigonometric sums
+    random = np.random.default_rng(2)
+    drawn = WAVES.sample(np.random.default_rng(2), 9)
+    np.testing.assert_array_equal(drawn, WAVES.quantile(random.random((9, 1))))
+    np.testing.assert_allclose(WAVES.cdf(drawn[:, 0]), np.random.default_rng(2).random(9), atol=1e-9)
+
+
+def test_quantiles_of_signs_have_their_orthant_mass():
+    law = signs(np.array([[1.0, 0.6], [0.6, 2.0]]))
+    found = law.quantile(sobol.points(4096, 2))
+    assert set(found.ravel().tolist()) == {-1.0, 1.0}
+    np.testing.assert_allclose(found.mean(axis=0), 0.0, atol=0.01)
+    assert (found[:, 0] * found[:, 1]).mean() == pytest.approx(law.second[0, 1], abs=0.01)
+    low, high = law.box()
+    assert (low.tolist(), high.tolist()) == ([-1, -1], [1, 1])

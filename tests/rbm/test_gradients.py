@@ -375,3 +375,24 @@ def test_settings_out_of_range_are_refused(bad: dict[str, object], says: str) ->
     with pytest.raises(BadUsage) as caught:
         Settings(**bad)  # type: ignore[arg-type]
     assert caught.value.message.startswith(says)
+
+
+@pytest.mark.parametrize(("visible", "scale"), [("binary", 1.0), ("rate:4", 4.0)])
+def test_one_update_with_penalties_differs_from_one_without_by_their_slopes(visible: str, scale: float) -> None:
+    """l1 takes rate · cost · sign W, and weight decay rate · cost · W, for proportions of the units' range."""
+    v = rows_of(visible, 30, 5)
+    v[:, 4] = v[0, 4]  # a column that does not vary has no weights
+
+    def updated(**options: object) -> np.ndarray:
+        problem = Problem([v], Settings(6, epochs=1, batch_size=0, learning_rate=0.3, visible_units=visible, **options))  # type: ignore[arg-type]
+        algorithm = learning.Learning(problem)
+        begun = algorithm.init()
+        first.append(begun.W[0].astype(np.float64))
+        return algorithm.step(begun).W[0].astype(np.float64)
+
+    first: list[np.ndarray] = []
+    plain, lean, small = updated(weight_decay=0.0), updated(weight_decay=0.0, l1_decay=0.02), updated(weight_decay=0.02)
+    assert np.isfinite(lean).all()
+    assert (plain[4] == 0).all()
+    np.testing.assert_allclose(plain - lean, 0.3 * 0.02 * np.sign(first[0]), atol=2e-7)
+    np.testing.assert_allclose(plain - small, 0.3 * 0.02 * first[0], atol=2e-7)

@@ -22,11 +22,20 @@ R = TypeVar("R", covariant=True)
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: `step` of at most `bound` (None: nobody knows), and the figure that matters, as a few words."""
+    """How far a run is: `step` of at most `bound` (None: nobody knows), and the figure that matters, as a few words.
+
+    share  of all work that is done, where steps do not cost the same: what is left is estimated from it.
+    """
 
     step: int
     bound: int | None
     figure: str = ""
+    share: float | None = None
+
+    @property
+    def done(self) -> float:
+        """The share of the work that is done; of a run without bound 0."""
+        return self.share if self.share is not None else self.step / self.bound if self.bound else 0.0
 
 
 Watch = Callable[[Progress], None]  # is told how far a run is, after each of its steps

@@ -245,14 +245,24 @@ class Selection:
         """The type of its states."""
         return State
 
-    @cached_property
+    @property
     def steps(self) -> int:
         """Steps of the whole run; phases that end early leave their rest out."""
+        return sum(steps for steps, _ in self._phases)
+
+    @cached_property
+    def _phases(self) -> list[tuple[int, int]]:
+        """(steps, values of k) of the phases of all groups in their order."""
         problem, groups = self.problem, list(self.problem.groups)
         if problem.reduce:
             atoms = sum(group.count for group in groups)
             groups.append(Group(Rows(np.zeros((atoms, groups[0].target.dimension)), np.ones(atoms)), None, problem.reduce))
-        return sum(sum(lengths(problem, group)) for group in groups)
+        phases = []
+        for group in groups:
+            sums, rule, swaps = lengths(problem, group)
+            pairs, column = sum(points * rows for points, rows in _sizes(problem, group)), max(1, len(group.points))
+            phases += [(sums, pairs), (rule, rule * column), (swaps, swaps * column)]
+        return phases
 
     def memory(self) -> int:
         """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
@@ -266,7 +276,12 @@ class Selection:
         """With the MMD of the atoms so far, once there are atoms."""
         mmd = _latest(state)
         bounded = "≤ " if mmd is not None and not self.done(state) and self._estimated(state) else ""
-        return Progress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}")
+        return Progress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}", self._share(state.step))
+
+    def _share(self, step: int) -> float:
+        """Of the values of k, which are the work: all pairs in the sums, then a column of the candidates for each atom or swap."""
+        steps, work = np.array(self._phases).cumsum(axis=0).T
+        return float(np.interp(step, [0, *steps], [0.0, *(work / work[-1])]))
 
     def result(self, state: State) -> State:
         """The last state, whose groups are all done."""

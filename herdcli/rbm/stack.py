@@ -201,7 +201,13 @@ class Stacking(Counted[State]):
 
     def progress(self, state: State) -> Progress:
         """With the number of the layer that is being learned."""
-        return Progress(state.step, self.steps, f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}")
+        return Progress(state.step, self.steps, f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}", self._share(state.step))
+
+    def _share(self, step: int) -> float:
+        """Of the work: a minibatch of a layer costs as its number of weights."""
+        sizes = [self.problem.rows.shape[1], *self.problem.sizes]
+        weights = np.cumsum([0, *(below * above for below, above in pairwise(sizes))])
+        return float(np.interp(step, np.linspace(0, self.steps, len(weights)), weights / weights[-1]))
 
     def result(self, state: State) -> list[RBM]:
         """The rbm of every learned layer."""

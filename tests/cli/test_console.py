@@ -6,10 +6,17 @@ import json
 import re
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
+import click
+import numpy as np
 import pytest
 
+from herdcli.algorithm import Counted, Progress
+from herdcli.cli.frame.console import Console
+from herdcli.cli.frame.session import Session
 from herdcli.cli.main import COMMANDS
 
 
@@ -150,6 +157,49 @@ def test_dry_run_plans_and_makes_nothing(herd, digits, tmp_path):
     assert ended.code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"digits.h5"}
     assert "memory" in (ended.err + ended.out.decode())
+
+
+@dataclass
+class Step:
+    """A state of nothing but its step."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Sleeping(Counted[Step]):
+    """Steps of 2 ms after a first one of 0.3 s; the second half costs three times as much, which `share` says or not."""
+
+    shared: bool
+    steps = 600
+    state = Step
+
+    def init(self):
+        return Step(0)
+
+    def step(self, state):
+        time.sleep(0.002 * (0.3 / 0.002 if state.step == 0 else 1 if state.step < 300 else 3))
+        return Step(state.step + 1)
+
+    def memory(self):
+        return 0
+
+    def progress(self, state):
+        share = np.interp(state.step, [0, 300, 600], [0, 0.25, 1]) if self.shared else None
+        return Progress(state.step, 600, share=share)
+
+    def result(self, state):
+        return None
+
+
+@pytest.mark.parametrize(("shared", "seconds"), [(False, 0.3 + 600 * 0.002), (True, 0.3 + 300 * 0.002 + 300 * 0.006)])
+def test_a_dry_run_leaves_out_what_the_first_step_loads_and_weighs_steps(capsys, shared, seconds):
+    options = {"clobber": True, "threads": 1, "max_memory": None, "checkpoint": None, "every": None, "resume": False, "dry_run": True}
+    session = Session(command="fit-rbm", console=Console("fit-rbm"), request=Step(0), given=set(), output="-", inputs={}, **options)
+    with pytest.raises(click.exceptions.Exit):
+        session.run(Sleeping(shared), label="learning")
+    said = re.fullmatch(r"learning: 600 steps, about (\S+) s and .* of memory\n", capsys.readouterr().out)
+    assert seconds / 1.5 < float(said[1]) < 10 * seconds  # a busy machine sleeps longer; the first step for each would be 180 s
 
 
 def test_threshold_used_is_said(herd, digits):

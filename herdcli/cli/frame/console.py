@@ -101,15 +101,14 @@ class Display:
         figure = f", {progress.figure}" if progress.figure else ""
         if progress.bound is None:
             return f"{progress.step} steps in {now - self.started:.0f} s{figure}"
-        left = (now - self.started) * (progress.bound - progress.step) / max(progress.step, 1)
-        share = 100 * progress.step // max(progress.bound, 1)
-        return f"{progress.step} of {progress.bound} ({share} %), about {left:.0f} s left{figure}"
+        left = (now - self.started) * (1.0 - progress.done) / max(progress.done, 1e-9)
+        return f"{progress.step} of {progress.bound} ({int(100 * progress.done)} %), about {left:.0f} s left{figure}"
 
     def _draw(self, progress: Progress, now: float) -> None:
         self.next_look = now + 0.1
         if self.bar is None:
             elapsed = now - self.started
-            if progress.bound is not None and elapsed * progress.bound / max(progress.step, 1) < SECONDS_BEFORE_BAR:
+            if progress.bound is not None and elapsed < SECONDS_BEFORE_BAR * progress.done:
                 return
             self._begin(progress)
         self.bar.update(self.task, completed=progress.step, figure=progress.figure)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from herdcli import artifacts, iterate
-from herdcli.algorithm import Algorithm
+from herdcli.algorithm import Algorithm, Counted
 from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
@@ -252,17 +252,25 @@ class Session:
         return saved
 
     def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:
-        """Try the first steps, say what the whole would take, and end the command."""
+        """Try some steps, say what the whole would take, and end the command.
+
+        The time is what reading took and will take again, the first step, which loads what the others find loaded, and of the
+        others as much as their share of the work is; without a bound only of those that were tried.
+        """
         state = algorithm.init()
-        started, first = time.monotonic(), state.step
+        state = state if algorithm.done(state) else algorithm.step(state)
+        started, first = time.monotonic(), algorithm.progress(state)
         while not algorithm.done(state) and time.monotonic() - started < TRIAL_SECONDS:
             state = algorithm.step(state)
-        taken, bound = time.monotonic() - started, algorithm.progress(state).bound
-        steps = state.step if bound is None else bound
+        taken, last = time.monotonic() - started, algorithm.progress(state)
+        done = algorithm.done(state)
+        if not done and last.bound is not None:
+            taken *= (1.0 - first.done) / (last.done - first.done)
         more, size = after(state) if after else (0.0, 0)
-        seconds = taken * (steps - first) / max(1, state.step - first) + more
+        steps = last.step if last.bound is None or done else last.bound
         peak = readable(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + size)
-        least = "at least " if bound is None and not algorithm.done(state) else ""
+        least = "" if done else "at least " if last.bound is None else "" if isinstance(algorithm, Counted) else "at most "
+        seconds = (started - self.console.started) + taken + more
         write_stdout(f"{label}: {least}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
         raise click.exceptions.Exit(0)
 

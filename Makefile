@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify mutants lint bench manual digits lock clean
+.PHONY: help demo test verify cluster-test mutants lint bench manual digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -33,6 +33,9 @@ test: $(VENV)/installed-dev  ## the fast tests, once on the NumPy loops and once
 
 verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
 	$(BIN)/pytest -q -n $(WORKERS) -m slow
+
+cluster-test: $(VENV)/installed-dev  ## shards on a real Slurm of three nodes on this machine (Debian: slurm-wlm, munge)
+	$(BIN)/pytest -q -n 0 -rs -m cluster tests/cluster
 
 mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=60 changes of operators, constants and comparisons; long
 	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),60)

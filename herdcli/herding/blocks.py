@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Counted, Progress
 from herdcli.schema import Array
 
 
@@ -49,7 +49,7 @@ S = TypeVar("S", bound=Iterated)
 
 
 @dataclass(frozen=True)
-class Blocks(ABC, Generic[P, S]):
+class Blocks(Counted[S], Generic[P, S]):
     """An algorithm of the runs of a problem.  map: goes over the runs, which touch disjoint parts of the state; it may use threads."""
 
     problem: P
@@ -84,10 +84,6 @@ class Blocks(ABC, Generic[P, S]):
         state.iteration += count
         state.step += 1
         return state
-
-    def done(self, state: S) -> bool:
-        """Whether all iterations are behind it."""
-        return state.step >= self.steps
 
     def progress(self, state: S) -> Progress:
         """With the largest norm of the weights, which stays bounded where herding works."""

@@ -48,6 +48,7 @@ class Stream(IntEnum):
     LONG = 31  # chains at the model that annealing back starts from
     EM_START = 32  # starting values of an expectation–maximisation
     MINIBATCH = 33  # rows that a minibatch of k-means takes
+    CONDITIONAL = 34  # chains that hold the known entries of rows fast
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

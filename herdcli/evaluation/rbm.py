@@ -47,6 +47,7 @@ COLUMNS = (
     "verdict",
 )
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
+SHOWN = 0.005  # nats a row: less is not seen in a message
 QUICK_STATES, QUICK_TEMPERATURES, QUICK_ROWS = 14, 200, 1000  # of the judgement at the end of training
 
 
@@ -222,7 +223,7 @@ def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
         total += float(log_likelihood(h, values, log_z, map=map).sum())
         spread += 3.0 * error * part.shape[0]
     count = sum(part.shape[0] for part in groups.values())
-    return ((total / count), baseline) if (total + spread) / count < baseline else None
+    return ((total / count), baseline) if (total + spread) / count < baseline - SHOWN else None
 
 
 def ranked_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:

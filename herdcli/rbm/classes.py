@@ -7,7 +7,7 @@ training row is then scored by models that did not see it, so that a calibration
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,10 @@ from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
 from herdcli.rbm import transform
 from herdcli.rbm.learning import Settings, State
-from herdcli.rbm.model import RBM, Harmonium, Rows, Trace
+from herdcli.rbm.model import RBM, Harmonium, Kept, Rows, Trace
+from herdcli.rbm.problem import Begun
 from herdcli.rbm.units import family
+from herdcli.rbm.validation import FIGURES
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
@@ -52,6 +54,15 @@ class Groups:
     def held(self) -> Array:
         """Indices of the validation and test rows."""
         return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
+
+    def validation_rows(self) -> list[Selected]:
+        """The validation rows of each model, in the order of `training_rows`.  Raises DataError for a class that has none."""
+        own = [Selected(self.X, np.flatnonzero((self.split == VALID) & (self.y == label))) for label in range(len(self.names))]
+        for name, rows in zip(self.names, own, strict=True):
+            if not len(rows):
+                owner = f"class '{name}'" if len(self.names) > 1 else "the split"
+                raise DataError(f"{owner} has no validation rows", hint="--split .6,.2,.2 holds some out")
+        return own * (self.folds + 1)
 
     @property
     def valid(self) -> Array:
@@ -91,6 +102,9 @@ class Learned:
     training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
     base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
     nearest: Array | None = array("r", "classes of the training rows nearest to its share of the rows", kind="iu", optional=True)
+    validation: Array | None = array("V 3", "validation.FIGURES of each look at validation rows", kind="f", optional=True)
+    best_epoch: int | None = None
+    kept: Kept | None = None  # of this model alone
 
 
 @dataclass(frozen=True)
@@ -118,11 +132,14 @@ class RBMShard(Shard):
     rest: Frame | None = None
 
 
-def learned(groups: Groups, state: State, settings: Settings, units: Sequence[int], *, scored: bool, map: Map = map) -> list[Learned]:
+def learned(
+    groups: Groups, state: State, settings: Settings, units: Sequence[int], *, scored: bool, keep: bool = False, map: Map = map
+) -> list[Learned]:
     """The models of a finished fit, of which model m of the state is number units[m] of `Groups.training_rows`.
 
     scored  with the energies of the held-out rows, or of a fold's model of the fold's rows, and with a share of the baseline for them:
             each of the C models of a fold finds the training rows nearest to a C-th of its rows.
+    keep    with what learning goes on from.
     """
     count, rows = len(groups.names), groups.training_rows()
     layers = family(settings.visible_units), family(settings.hidden_units)
@@ -149,9 +166,19 @@ def learned(groups: Groups, state: State, settings: Settings, units: Sequence[in
             training_energy=float(energy(rows[unit]).mean()) if fold < 0 else None,
             base_rates=layers[0].base_rate(rows[unit]) if fold < 0 else None,
             nearest=near,
+            validation=None if state.best is None else state.best.figures[:, m],
+            best_epoch=int(state.best.epoch[m]) if state.best is not None and settings.patience else None,
+            kept=_kept(state, m) if keep and fold < 0 else None,
         )
 
     return [finished(m, unit) for m, unit in enumerate(units)]
+
+
+def _kept(state: State, m: int) -> Kept:
+    """What the learning of model m would go on from."""
+    parts = {each.name: getattr(state, each.name) for each in fields(Kept)}
+    own: dict[str, Any] = {name: None if part is None else part[m : m + 1] for name, part in parts.items()}
+    return Kept(**own)
 
 
 def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> Frame:
@@ -187,7 +214,9 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         W=np.stack([model.W for model in final]),
         b=np.stack([model.b for model in final]),
         c=np.stack([model.c for model in final]),
-        trace=Trace(np.stack([model.trace for model in final], axis=1)),
+        trace=_trace(final, rest.settings),
+        best_epoch=None if final[0].best_epoch is None else np.array([model.best_epoch for model in final], dtype=np.int64),
+        kept=_joined([model.kept for model in final if model.kept is not None]),
         scores=None if rest.scores is None else _scores(rest.scores, models, rest.folds),
         training_energy=np.array([model.training_energy for model in final], dtype=np.float64),
         base_rates=np.stack(known) if len(known) == count else None,
@@ -201,6 +230,31 @@ def _scores(labels: Scores, models: Sequence[Learned], folds: int) -> Scores:
     near = [model.nearest for model in models if model.nearest is not None]
     energy = _energies(models, folds)
     return replace(labels, energy=energy, nearest=np.concatenate(near)) if len(near) == len(models) else replace(labels, energy=energy)
+
+
+def _trace(final: Sequence[Learned], settings: Settings) -> Trace:
+    """What the learning of the models looked like."""
+    errors = np.stack([model.trace for model in final], axis=1)
+    looks = [model.validation for model in final if model.validation is not None]
+    if len(looks) < len(final):
+        return Trace(errors)
+    epochs = np.minimum(settings.every * np.arange(1, settings.looks + 1), settings.epochs)
+    return Trace(errors, epochs, **{name: np.stack([look[:, n] for look in looks], axis=1) for n, name in enumerate(FIGURES)})
+
+
+def _joined(parts: Sequence[Kept]) -> Kept | None:
+    """What each model's learning goes on from, together."""
+    if not parts:
+        return None
+    names = [each.name for each in fields(Kept) if getattr(parts[0], each.name) is not None]
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Kept(**joined)
+
+
+def begun(model: RBM) -> Begun:
+    """What learning goes on from: with the state that was kept the place of its last epoch, else the parameters alone."""
+    trace = None if model.trace is None or model.kept is None else model.trace.reconstruction
+    return Begun(model.W, model.b, model.c, 0 if model.kept is None else model.epochs, model.kept, trace)
 
 
 def _energies(models: Sequence[Learned], folds: int) -> Array:

@@ -29,11 +29,13 @@ from herdcli.algorithm import Counted, Progress
 from herdcli.errors import Diverged
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
+from herdcli.rbm import validation
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES, Sums, centre, make_sparse
 from herdcli.rbm.likelihood import row_blocks
+from herdcli.rbm.model import Harmonium
 from herdcli.rbm.phases import contrastive, persistent
-from herdcli.rbm.problem import BLOCK, Problem
+from herdcli.rbm.problem import BLOCK, Begun, Problem
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import TwoState
@@ -45,6 +47,27 @@ __all__ = ["Learning", "Problem", "Selected", "Settings", "State"]
 FAST = ("W_fast", "b_fast", "c_fast")
 MEAN_SHARE = 0.01  # of a minibatch in the running hidden means
 LARGEST = 1e3  # parameters beyond it have diverged
+
+
+@dataclass
+class Best:
+    """The best of the models that were looked at, and what was seen."""
+
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
+    figures: Array = array("V M 3", "validation.FIGURES of each look, NaN where there was none", kind="f")
+    epoch: Array = array("M", "epochs behind the best; 0: none was looked at yet", kind="i")
+    stopped: Array = array("M", "epochs behind a model that has stopped; 0: it has not", kind="i")
+
+
+@dataclass
+class Mean:
+    """The means of the parameters over the last updates."""
+
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
 
 
 @dataclass
@@ -64,6 +87,8 @@ class State:
     b_fast: Array | None = array("M D", "the same of b", kind="f", optional=True)
     c_fast: Array | None = array("M K", "the same of c", kind="f", optional=True)
     hidden_mean: Array | None = array("M K", "running mean of the hidden means of rows", kind="f", optional=True)
+    best: Best | None = None
+    mean: Mean | None = None
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
 
@@ -85,13 +110,23 @@ class Learning(Counted[State]):
     @property
     def steps(self) -> int:
         """Steps until the model with most minibatches is done."""
-        return max(self.problem.updates(m) for m in range(len(self.problem.rows)))
+        return max(self.problem.updates(m) - self.problem.behind(m) for m in range(len(self.problem.rows)))
+
+    def _active(self, state: State) -> list[int]:
+        """The models that are not done yet."""
+        given = self.problem
+        unfinished = [m for m in range(len(given.rows)) if state.step < given.updates(m) - given.behind(m)]
+        return unfinished if state.best is None else [m for m in unfinished if not state.best.stopped[m]]
+
+    def done(self, state: State) -> bool:
+        """Whether no model is left to learn."""
+        return not self._active(state)
 
     def memory(self) -> int:
         """Bytes of a State and of the float64 models that are made of it in the end."""
         problem, settings = self.problem, self.problem.settings
         D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
-        per_weight = 4 + 4 + 8 + 4 * (settings.algorithm == "fpcd")
+        per_weight = 4 + 4 + 8 + 4 * ((settings.algorithm == "fpcd") + (settings.every > 0) + (settings.average > 0))
         return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
 
     def init(self) -> State:
@@ -103,19 +138,27 @@ class Learning(Counted[State]):
 
         Raises Diverged if a parameter is not finite or beyond 1e3.
         """
-        active = [m for m in range(len(self.problem.rows)) if state.step < self.problem.updates(m)]
-        list(self.map(partial(_update, self.problem, state), active))
+        list(self.map(partial(_update, self.problem, state), self._active(state)))
         state.step += 1
         return state
 
     def progress(self, state: State) -> Progress:
         """With the reconstruction error of the last whole epoch, the largest of all models."""
-        ended = [min(state.step // self.problem.batches(m), len(state.trace)) for m in range(len(self.problem.rows))]
+        given = self.problem
+        ended = [min((state.step + given.behind(m)) // given.batches(m), len(state.trace)) for m in range(len(given.rows))]
         figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
+        if state.best is not None and state.best.epoch.all():
+            figure += f", valid {_criterion(state.best.figures).max(axis=0, where=_seen(state.best.figures), initial=-np.inf).min():.4g}"
         return Progress(state.step, self.steps, figure)
 
     def result(self, state: State) -> State:
-        """The last state."""
+        """The last state, with the best models in the place of the last where learning could stop, or with the means."""
+        other = state.best if self.problem.settings.patience else state.mean
+        if other is not None:
+            state.W, state.b, state.c = other.W, other.b, other.c
+        if state.best is not None:
+            for m in np.flatnonzero(state.best.stopped):
+                state.trace[state.best.stopped[m] :, m] = np.nan
         return state
 
 
@@ -134,10 +177,12 @@ def _begun(problem: Problem) -> State:
         chain[m] = hidden.fair_states(chain[m].shape, first)
         if problem.start is not None:
             W[m], b[m], c[m] = problem.start
+        if problem.begun is not None:
+            W[m], b[m], c[m] = problem.begun.W[m], problem.begun.b[m], problem.begun.c[m]
         _constrain(problem, m, W[m])
     fast_weights = {name: np.zeros_like(part) for name, part in zip(FAST, (W, b, c), strict=True)} if settings.algorithm == "fpcd" else {}
     means = settings.centering or settings.sparsity_target > 0
-    return State(
+    state = State(
         step=0,
         W=W,
         b=b,
@@ -149,21 +194,41 @@ def _begun(problem: Problem) -> State:
         chain=chain if settings.persistent else None,
         hidden_mean=np.tile(problem.hidden.mean(np.zeros(K)).astype(np.float32), (M, 1)) if means else None,
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
+        best=_unseen(W, b, c, settings.looks) if settings.every else None,
+        mean=Mean(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         **fast_weights,
     )
+    return state if problem.begun is None else _gone_on(problem.begun, state)
+
+
+def _unseen(W: Array, b: Array, c: Array, looks: int) -> Best:
+    count = len(W)
+    figures = np.full((looks, count, len(validation.FIGURES)), np.nan)
+    return Best(W.copy(), b.copy(), c.copy(), figures, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
+
+
+def _gone_on(begun: Begun, state: State) -> State:
+    """The first state of a run that goes on from another one's last."""
+    if begun.trace is not None:
+        state.trace[: len(begun.trace)] = begun.trace
+    for name, part in {} if begun.state is None else vars(begun.state).items():
+        own = getattr(state, name)
+        if own is not None and part is not None and own.shape == part.shape:
+            setattr(state, name, part.copy())
+    return state
 
 
 def _update(problem: Problem, state: State, m: int) -> None:
     """One minibatch of model m."""
-    settings, batches = problem.settings, problem.batches(m)
-    epoch, batch = divmod(state.step, batches)
+    settings, batches, step = problem.settings, problem.batches(m), state.step + problem.behind(m)
+    epoch, batch = divmod(step, batches)
     n = len(problem.rows[m])
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
     each = not settings.persistent
-    sums = _statistics(problem, state, m, order, reconstruct=each or batch == 0)
+    sums = _statistics(problem, state, m, order, step, reconstruct=each or batch == 0)
     _adjust(problem, state, m, order, sums)
     state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
-    left = 1.0 - state.step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
+    left = 1.0 - step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
     rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
     above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are meant for proportions
     both = above * below
@@ -184,8 +249,47 @@ def _update(problem: Problem, state: State, m: int) -> None:
             f"{which} diverged in epoch {epoch + 1}: parameters beyond {LARGEST:g} or not finite",
             hint=f"lower the learning rate (it is {settings.learning_rate:g})",
         )
-    if state.energy is not None and problem.scored is not None and state.step >= problem.updates(m) - settings.average_scores:
+    if state.energy is not None and problem.scored is not None and step >= problem.updates(m) - settings.average_scores:
         _score(problem, state, m, problem.scored, state.energy[:, m])
+    if state.mean is not None:
+        _average(state, state.mean, m, step - problem.updates(m) + min(settings.average, problem.updates(m)))
+    if state.best is not None and batch == batches - 1:
+        _look(problem, state, state.best, m, epoch + 1)
+
+
+def _average(state: State, mean: Mean, m: int, number: int) -> None:
+    """Take the parameters of an update into the running means, if it is one of the last: number 0, 1, …"""
+    if number >= 0:
+        for name in ("W", "b", "c"):
+            total = getattr(mean, name)[m]
+            total += (getattr(state, name)[m] - total) / np.float32(number + 1)
+
+
+def _look(problem: Problem, state: State, best: Best, m: int, epochs: int) -> None:
+    """See how model m does on rows held out, if it is time to; keep it if it does best, stop it if it has not done better for long."""
+    settings = problem.settings
+    if problem.valid is None or (epochs % settings.every and epochs < settings.epochs):
+        return
+    W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
+    h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.every) - 1
+    base = problem.visible.base_rate(problem.rows[m])
+    best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], base, settings.seed, problem.unit(m))
+    criterion = _criterion(best.figures)[:, m]
+    if not best.epoch[m] or criterion[number] > np.nanmax(criterion[:number], initial=-np.inf):
+        best.W[m], best.b[m], best.c[m], best.epoch[m] = state.W[m], state.b[m], state.c[m], epochs
+    if settings.patience and epochs - best.epoch[m] >= settings.patience * settings.every:
+        best.stopped[m] = epochs
+
+
+def _criterion(figures: Array) -> Array:
+    """What is to be high (V, M): the log-likelihood; where a model has none the pseudo-likelihood."""
+    chosen: Array = np.where(np.isnan(figures[..., 0]), figures[..., 1], figures[..., 0])
+    return chosen
+
+
+def _seen(figures: Array) -> Array:
+    seen: Array = ~np.isnan(_criterion(figures))
+    return seen
 
 
 def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) -> None:
@@ -246,10 +350,10 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
     accumulate(total, free_energy(rows), free_energy(problem.rows[m]))
 
 
-def _statistics(problem: Problem, state: State, m: int, order: Array, *, reconstruct: bool) -> Sums:
+def _statistics(problem: Problem, state: State, m: int, order: Array, step: int, *, reconstruct: bool) -> Sums:
     """Statistics of the rows in `order` minus those of model m's second phase, summed over blocks of BLOCK rows."""
     settings, scratch = problem.settings, problem.scratch()
-    draws = generator(settings.seed, Stream.GIBBS, unit=problem.unit(m), step=state.step)
+    draws = generator(settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step)
     sweeper = Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
     if settings.algorithm in EXACT_PHASES:
         rows = problem.rows[m][order].astype(np.float32)

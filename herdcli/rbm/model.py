@@ -60,7 +60,25 @@ class Rows:
 class Trace:
     """What learning looked like, one entry per epoch and model."""
 
-    reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit", kind="f")
+    reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit; NaN after a stop", kind="f")
+    validated: Array | None = array("V", "epochs after which validation rows were looked at", kind="iu", optional=True)
+    log_likelihood: Array | None = array("V C", "of validation rows, exact or annealed, nats a row", kind="f", optional=True)
+    pseudo_likelihood: Array | None = array("V C", "the same", kind="f", optional=True)
+    free_energy_gap: Array | None = array("V C", "of validation rows above training rows, nats", kind="f", optional=True)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What learning goes on from besides parameters."""
+
+    W_velocity: Array = array("C D K", "last update of W", kind="f", finite=True)
+    b_velocity: Array = array("C D", "last update of b", kind="f", finite=True)
+    c_velocity: Array = array("C K", "last update of c", kind="f", finite=True)
+    chain: Array | None = array("C m K", "hidden states of persistent chains", kind="f", optional=True, finite=True)
+    hidden_mean: Array | None = array("C K", "running means of hidden units", kind="f", optional=True, finite=True)
+    W_fast: Array | None = array("C D K", "what fast weights add to W in the chains", kind="f", optional=True, finite=True)
+    b_fast: Array | None = array("C D", "the same of b", kind="f", optional=True, finite=True)
+    c_fast: Array | None = array("C K", "the same of c", kind="f", optional=True, finite=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +141,11 @@ class RBM(RBM1):
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True, finite=True)
     training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True, finite=True)
     feature_names: list[str] | None = None  # of the columns, which other rows are matched by
+    validate_every: int = 0  # epochs between two looks at validation rows
+    patience: int = 0
+    average: int = 0  # last updates whose parameters were averaged
+    best_epoch: Array | None = array("C", "with patience: the epoch whose model was kept", kind="iu", optional=True)
+    kept: Kept | None = None
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
     )

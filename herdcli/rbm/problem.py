@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.rows import Selected, blocks, column_sums
+from herdcli.rbm.model import Kept
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import Family, family, require_rows
@@ -28,6 +30,30 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """M models that learning goes on from.
+
+    epochs  that are behind them: rows are shuffled, rates fall and units are drawn as in one run of all epochs.  0: all that begins anew.
+    state   momentum, chains and means; None: they begin anew.
+    """
+
+    W: Array
+    b: Array
+    c: Array
+    epochs: int = 0
+    state: Kept | None = None
+    trace: Array | None = None  # (epochs, M)
+
+    def part(self, units: Sequence[int]) -> Begun:
+        """Some of the models."""
+        chosen, trace = list(units), None if self.trace is None else self.trace[:, list(units)]
+        known: dict[str, Any] = {} if self.state is None else vars(self.state)
+        own: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in known.items()}
+        state = Kept(**own) if known else None
+        return Begun(self.W[chosen], self.b[chosen], self.c[chosen], self.epochs, state, trace)
+
+
+@dataclass(frozen=True)
 class Problem:
     """The rows (n_m, D) of each of M models in unit values, int8 of two-state units and float32 of others, and the settings.
 
@@ -35,6 +61,8 @@ class Problem:
     start   weights (D, K) and biases (D,), (K,) to begin every model with in place of random ones.
     units   the models' numbers, of which their random numbers are functions; None: 0 … M−1.
     most    rows of the largest model of all, where these are some of them; 0: of these.
+    valid   rows held out of each model, which are looked at while it learns.
+    begun   models that learning goes on from.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
@@ -44,6 +72,8 @@ class Problem:
     start: tuple[Array, Array, Array] | None = None
     units: Sequence[int] | None = None
     most: int = 0
+    valid: Sequence[Selected] | None = None
+    begun: Begun | None = None
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _columns: dict[int, Columns] = field(default_factory=dict, init=False, repr=False, compare=False)
     _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
@@ -67,13 +97,25 @@ class Problem:
                 raise BadUsage(f"{columns} {name} columns are no whole number of {units.name} units")
         if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
+        if self.settings.every and self.valid is None:
+            raise BadUsage("there are no rows to validate with")
+        for index, held in enumerate(self.valid or ()):
+            if not len(held):
+                raise DataError("there are no validation rows", where=f"model {index}", hint="--split .6,.2,.2 holds some out")
+        if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):
+            raise DataError(f"the rows have {self.rows[0].shape[1]} columns, the model has {self.begun.W.shape[1]} visible units")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
             raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
 
     def part(self, units: Sequence[int]) -> Problem:
         """Some of the models alone, which learn as they do among all."""
         return replace(
-            self, rows=[self.rows[m] for m in units], units=[self.unit(m) for m in units], most=self.most or max(map(len, self.rows))
+            self,
+            rows=[self.rows[m] for m in units],
+            units=[self.unit(m) for m in units],
+            most=self.most or max(map(len, self.rows)),
+            valid=None if self.valid is None else [self.valid[m] for m in units],
+            begun=None if self.begun is None else self.begun.part(units),
         )
 
     def unit(self, model: int) -> int:
@@ -112,6 +154,10 @@ class Problem:
     def batches(self, model: int) -> int:
         """Minibatches in an epoch of one model."""
         return self.settings.batches(len(self.rows[model]))
+
+    def behind(self, model: int) -> int:
+        """Minibatches of a model that an earlier run has done."""
+        return 0 if self.begun is None else self.begun.epochs * self.batches(model)
 
     def updates(self, model: int) -> int:
         """Minibatches in all of one model."""

@@ -26,6 +26,7 @@ class Problem:
 
     count    rows wanted of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two.
     means    give E[v | h] in place of the states, of the lowest layer.  start  rows (chains, D) that the chains begin at.
+    given    rows (count, D), NaN where an entry is free: each chain holds the entries of its row fast.
     below    models that turn the rows of the one model into those of the layers below it, the nearest first.
     """
 
@@ -37,12 +38,15 @@ class Problem:
     means: bool = False
     seed: int = 0
     start: Array | None = None
+    given: Array | None = None
     below: tuple[Harmonium, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("count", 1), ("chains", 0), ("burn_in", 1), ("thin", 1)):
             if getattr(self, name) < least:
                 raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.given is not None and len(self.given) != self.width:
+            raise BadUsage(f"there are {len(self.given)} rows to complete and {self.width} chains")
 
     @property
     def width(self) -> int:
@@ -128,6 +132,9 @@ def _sweep(problem: Problem, state: State, m: int) -> None:
     means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
     visible = np.empty_like(means)
     sweeper.down(hidden, means, visible)
+    if problem.given is not None:
+        known = ~np.isnan(problem.given)
+        visible[known] = means[known] = problem.given[known]
     kept, rest = divmod(state.step + 1 - problem.burn_in, problem.thin)
     if kept >= 0 and rest == 0:
         state.rows[m, kept] = means if problem.means and not problem.below else visible

@@ -14,6 +14,7 @@ MEAN_FIELDS = ("none", "visible", "both")
 
 
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
+COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average"))
 LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
 
 
@@ -44,13 +45,16 @@ class Settings:
     visible_units: str = "binary"
     hidden_units: str = "binary"
     average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
+    validate_every: int = 0  # epochs after which rows held out are looked at; 0: never
+    patience: int = 0  # such looks without a better one after which learning stops, and the best model is kept; 0: no stop
+    average: int = 0  # last updates whose parameters are averaged; 0: the last ones alone
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name, known in (("algorithm", ALGORITHMS), ("rate_decay", ("linear", "none")), ("mean_field", MEAN_FIELDS)):
             if getattr(self, name) not in known:
                 raise BadUsage(f"unknown {name} '{getattr(self, name)}', expected {', '.join(known[:-1])} or {known[-1]}")
-        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), ("average_scores", 0)):
+        for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), *COUNTS):
             if getattr(self, name) < least:
                 raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
         if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
@@ -58,6 +62,8 @@ class Settings:
         for name in ("bias_rate", "l1_decay", "initial_scale", "sparsity_target", "sparsity_cost", "fast_rate"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise BadUsage(f"{name} must be at least 0, not {getattr(self, name):g}")
+        if self.patience and self.average:
+            raise BadUsage("patience and average exclude each other", hint="the best model is kept, or the mean of the last ones")
         if not 0 <= self.fast_decay < 1:
             raise BadUsage(f"fast_decay must be from 0 to below 1, not {self.fast_decay:g}")
         visible, hidden = family(self.visible_units), family(self.hidden_units)
@@ -76,6 +82,16 @@ class Settings:
     def updates(self, rows: int) -> int:
         """Minibatches in all."""
         return self.epochs * self.batches(rows)
+
+    @property
+    def looks(self) -> int:
+        """How often rows held out are looked at: after every so many epochs, and after the last."""
+        return -(-self.epochs // self.every) if self.every else 0
+
+    @property
+    def every(self) -> int:
+        """Epochs between two looks at rows held out; with patience alone 1.  0: there are none."""
+        return self.validate_every or int(self.patience > 0)
 
     @property
     def persistent(self) -> bool:

@@ -310,9 +310,9 @@ def test_minibatches_are_a_partition_of_every_epoch_in_nearly_equal_parts(monkey
     seen: list[np.ndarray] = []
     original = learning._statistics
 
-    def spy(problem: Problem, state: State, m: int, order: np.ndarray, *, reconstruct: bool) -> learning.Sums:
+    def spy(problem: Problem, state: State, m: int, order: np.ndarray, step: int, *, reconstruct: bool) -> learning.Sums:
         seen.append(order.copy())
-        return original(problem, state, m, order, reconstruct=reconstruct)
+        return original(problem, state, m, order, step, reconstruct=reconstruct)
 
     monkeypatch.setattr(learning, "_statistics", spy)
     fit(problem)

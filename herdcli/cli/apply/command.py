@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 EM = ("mixture", "kmeans", "factors")
-OF_EM = ("clusters", "responsibilities", "scores", "completed")
+OF_EM = ("clusters", "responsibilities", "scores")
 
 
 @click.command("apply")
@@ -29,7 +29,8 @@ OF_EM = ("clusters", "responsibilities", "scores", "completed")
     default=None,
     help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
     "(ica) filter outputs back as rows; of em the rows with their clusters as y, probabilities of the clusters, factor scores, or the "
-    "rows with their gaps filled; of regress means.  [default: classes if there are, else features; of em clusters or scores, of "
+    "rows with their gaps filled, which an rbm does too (NaN, by expectations); of regress means.  "
+    "[default: classes if there are, else features; of em clusters or scores, of "
     "regress means]",
 )
 @stage(Request, data_options, seed_option, threads_option, output_options)

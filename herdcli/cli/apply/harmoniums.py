@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
-    data = new_rows(session, request)
+    data = new_rows(session, request, missing=request.want == "completed")
+    if request.want == "completed":
+        return _completed(session, fitted, data, request)
     if request.want == "rows":
         raise BadUsage("--want rows is of ica models: filter outputs back as rows", hint="--want features, energies or classes")
     layers = stack.layers_of(fitted.value)
@@ -48,3 +50,31 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     class_names = model.classes if want == "classes" else data.value.class_names
     result = Dataset(X, y=y, split=data.value.split, feature_names=names, class_names=class_names, value_range=limits)
     return result, f"{X.shape[0]} rows × {X.shape[1]} {want if want != 'classes' else 'class probabilities'}"
+
+
+def _completed(session: Session, fitted: Artifact, data: Artifact, request: Request) -> tuple[Dataset, str]:
+    """The rows with missing entries at their expectations given the others, and how many there were."""
+    import numpy as np
+
+    from herdcli.cli.frame.rows import with_gaps
+    from herdcli.rbm.conditionals import completed
+    from herdcli.rbm.units import family
+
+    layers = stack.layers_of(fitted.value)
+    model, units = layers[0], family(layers[0].visible_units)
+    if len(layers) > 1 or model.count > 1:
+        what = "a dbn" if len(layers) > 1 else f"{model.count} models, one for each class"
+        raise BadUsage(f"--want completed is of one rbm, this is {what}", hint="fit-rbm without --per-class and --layers")
+    rows, known = with_gaps(session, model, data, request)
+    X = model.restored(completed(model.harmonium(), rows.X, known, seed=request.seed, map=session.map))
+    limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale
+    result = Dataset(
+        X,
+        y=data.value.y,
+        split=data.value.split,
+        feature_names=model.feature_names,
+        class_names=data.value.class_names,
+        value_range=limits,
+        image_shape=model.image_shape,
+    )
+    return result, f"{X.shape[0]} rows × {X.shape[1]} columns, {int((~known).sum())} entries filled in"

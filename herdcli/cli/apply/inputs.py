@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-def rows(session: Session, request: Request) -> Artifact:
-    """The data set of new rows."""
-    return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+def rows(session: Session, request: Request, *, missing: bool = False) -> Artifact:
+    """The data set of new rows.  missing  NaN is an entry that is to be found."""
+    return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=missing)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from herdcli.cli.frame.rows import rows_of
-from herdcli.errors import DataError
+from herdcli.cli.frame.rows import classes_of, rows_of
 from herdcli.evaluation.rbm import ranked_apart, worse_than_independent
 from herdcli.rbm.classes import judged_on
 from herdcli.rbm.stack import layers_of, with_lowest
@@ -18,11 +17,8 @@ from herdcli.splits import TEST
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
-    from herdcli.cli.frame.rows import Prepared
     from herdcli.cli.frame.session import Session
     from herdcli.evaluation.table import Row
-    from herdcli.rbm.model import RBM
-    from herdcli.schema import Array
 
 WORSE = "worse than independent"  # the verdict of evaluation.rbm
 
@@ -56,16 +52,5 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if data.value.split is None:
         data = replace(data, value=replace(data.value, split=np.full(data.value.X.shape[0], TEST, dtype=np.uint8)))
     rows = rows_of(session, model, data, {}, sparse=len(layers) == 1)
-    found = judged_on(model, rows.X, rows.split, _classes(model, rows, request.data), map=session.map)
+    found = judged_on(model, rows.X, rows.split, classes_of(model, rows, request.data), map=session.map)
     return replace(artifact, value=with_lowest(artifact.value, found))
-
-
-def _classes(model: RBM, rows: Prepared, path: str) -> Array | None:
-    """The index of each row's class among the model's (n,); None for a single model."""
-    if model.count == 1 or model.classes is None:
-        return None
-    y, names = rows.labelled(path, "a model of classes")
-    unknown = [name for name in names if name not in model.classes]
-    if unknown:
-        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model.classes)}", where=path)
-    return np.array([model.classes.index(name) for name in names])[y]

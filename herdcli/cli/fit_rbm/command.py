@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.fit_rbm.options import ALGORITHMS, BATCH_SIZE, layer_options, pairs_option, standardize_option, variant_options
+from herdcli.cli.fit_rbm.options import (
+    ALGORITHMS,
+    BATCH_SIZE,
+    layer_options,
+    pairs_option,
+    standardize_option,
+    variant_options,
+    watch_options,
+)
 from herdcli.cli.fit_rbm.request import Request
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
@@ -65,6 +73,7 @@ if TYPE_CHECKING:
     unit_options,
     standardize_option,
     variant_options,
+    watch_options,
     data_options,
     seed_option,
     threads_option,
@@ -83,10 +92,13 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd convert --split 9,0,3 -o few.h5
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
 
+    With --continue the model decides its units and --epochs are further ones; with the state that --keep-state kept (momentum, chains,
+    the place in the schedule) and a constant rate the result is that of one long run.
+
     INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
     """
-    if not request.per_class:
+    if not request.per_class and not request.model:
         shards.refuse(session, "--per-class learns several models, one per label")
     if request.pairs:
         from herdcli.cli.fit_rbm.pairs import fit_pairs
@@ -94,12 +106,11 @@ def command(session: Session, request: Request) -> None:
         fit_pairs(session, request)
         return
     request.warn_of_ignored(session)
-    settings = request.settings()
     if request.layers or request.below:
         from herdcli.cli.fit_rbm.layers import fit_dbn
 
-        fit_dbn(session, request, settings)
+        fit_dbn(session, request, request.settings())
     else:
         from herdcli.cli.fit_rbm.models import fit_models
 
-        fit_models(session, request, settings)
+        fit_models(session, request)

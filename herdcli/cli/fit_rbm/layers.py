@@ -26,6 +26,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
 
     if request.per_class:
         raise BadUsage("--layers and --below learn one model, --per-class several", hint="leave one of them out")
+    request.refuse_watched("--layers" if request.layers else "--below")
     if request.layers:
         session.ignored("hidden", "with --layers")
     outputs.check(session, "dbn")

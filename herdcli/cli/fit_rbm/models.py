@@ -3,28 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import warn_of_edge, warn_of_rows, warn_of_worse
+from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows, warn_of_worse
 from herdcli.cli.frame import outputs, shards
 
 if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
     from herdcli.cli.fit_rbm.request import Request
     from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.rows import Prepared
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.classes import Groups, Learned, RBMShard
     from herdcli.rbm.learning import Problem, Settings
+    from herdcli.rbm.model import RBM
+    from herdcli.schema import Array
 
 
-def fit_models(session: Session, request: Request, settings: Settings) -> None:
+@dataclass(frozen=True)
+class Inputs:
+    """Rows with the class (n,) of each among `names`, the settings to learn them with, and the models that are gone on with."""
+
+    rows: Prepared
+    y: Array
+    names: list[str]
+    settings: Settings
+    scored: bool  # whether there is one model for each class
+    history: Artifact
+    earlier: RBM | None = None
+
+
+def fit_models(session: Session, request: Request) -> None:
     """Learn and save an `rbm`, or a shard of one."""
-    from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning, Problem
-    from herdcli.rbm.units import family
 
     outputs.check(session, "rbm")
+    given = _continued(session, request) if request.model else _afresh(session, request)
+    rows, settings = given.rows, given.settings
+    groups = classes.group(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
+    problem = Problem(
+        groups.training_rows(),
+        settings,
+        groups.X[groups.held] if settings.average_scores else None,
+        valid=groups.validation_rows() if settings.every else None,
+        begun=None if given.earlier is None else classes.begun(given.earlier),
+    )
+    count = len(problem.rows)
+    units = shards.units(session, count, "models")
+    own = problem if len(units) == count else problem.part(units) if units else None
+    if own is not None:
+        session.require_memory(Learning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
+    warn_of_rows(session, problem)
+    made = classes.RBMShard(
+        place=session.place,
+        units=count,
+        parts=[] if own is None else _learned(session, groups, own, units, scored=given.scored, keep=bool(request.keep_state)),
+        rest=classes.frame(groups, settings, scored=given.scored, **rows.as_seen()) if session.place.first else None,
+    )
+    shards.close(session, made, "models", finish, given.history, request)
+
+
+def _afresh(session: Session, request: Request) -> Inputs:
+    """The inputs of models that begin at random weights."""
+    from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units
+    from herdcli.rbm import classes
+    from herdcli.rbm.units import family
+
+    settings = request.settings()
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=True)
     rows = in_units(session, data, family(settings.visible_units), reading)
@@ -32,30 +79,34 @@ def fit_models(session: Session, request: Request, settings: Settings) -> None:
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     settings = request.fitted(settings, classes.largest(y, rows.split))
     session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
-    groups = classes.group(rows.X, y, rows.split, names, folds=request.folds or 0, seed=settings.seed)
-    problem = Problem(groups.training_rows(), settings, groups.X[groups.held] if settings.average_scores else None)
-    count = len(problem.rows)
-    units = shards.units(session, count, "models")
-    own = problem if len(units) == count else problem.part(units) if units else None
-    if own is not None:
-        session.require_memory(Learning(own).memory(), f"learning {len(units)} × {groups.X.shape[1]} × {settings.hidden} weights")
-    warn_of_rows(session, problem)
-    made = classes.RBMShard(
-        place=session.place,
-        units=count,
-        parts=[] if own is None else _learned(session, groups, own, units, scored=request.per_class),
-        rest=classes.frame(groups, settings, scored=request.per_class, **rows.as_seen()) if session.place.first else None,
-    )
-    shards.close(session, made, "models", finish, data, request)
+    return Inputs(rows, y, names, settings, request.per_class, data)
 
 
-def _learned(session: Session, groups: Groups, problem: Problem, units: Sequence[int], *, scored: bool) -> list[Learned]:
+def _continued(session: Session, request: Request) -> Inputs:
+    """The inputs of models that learning goes on from, whose rows are read as theirs were."""
+    from herdcli.cli.frame.rows import classes_of, rows_of
+
+    earlier: RBM = session.load(str(request.model), "model", kinds={"rbm"}).value
+    settings = request.continued(session, earlier)
+    request = replace(request, seed=settings.seed)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    rows = rows_of(session, earlier, data, request, sparse=True, in_place=True)
+    data = replace(data, value=None)
+    y = classes_of(earlier, rows, data.name)
+    if earlier.kept is None:
+        session.console.note(f"{request.model} has no state to go on with: momentum, chains and rates begin anew (--keep-state keeps them)")
+    session.request = replace(request.learned_by(settings), epochs=request.epochs)
+    names = earlier.classes or rows.unlabelled()[1]
+    return Inputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier)
+
+
+def _learned(session: Session, groups: Groups, problem: Problem, units: Sequence[int], *, scored: bool, keep: bool) -> list[Learned]:
     """The models of a problem, which have these numbers."""
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
     state = session.run(Learning(problem, session.map), label="learning")
-    return classes.learned(groups, state, problem.settings, units, scored=scored, map=session.map)
+    return classes.learned(groups, state, problem.settings, units, scored=scored, keep=keep, map=session.map)
 
 
 def finish(session: Session, whole: RBMShard, history: History, request: Request) -> None:
@@ -64,7 +115,13 @@ def finish(session: Session, whole: RBMShard, history: History, request: Request
 
     assert whole.rest is not None
     model, settings = classes.assemble(whole.parts, whole.rest), whole.rest.settings
+    note_best(session, model)
     warn_of_edge(session, model)
     models = f"{model.count} models × " if model.count > 1 else ""
     warn_of_worse(session, model)
-    outputs.artifact(session, model, f"{models}{settings.hidden} hidden, {settings.epochs} epochs", history=history)
+    outputs.artifact(
+        session,
+        model,
+        f"{models}{settings.hidden} hidden, {'at most ' if settings.patience else ''}{settings.epochs} epochs",
+        history=history,
+    )

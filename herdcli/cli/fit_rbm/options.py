@@ -93,3 +93,30 @@ def variant_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def watch_options(command: Command) -> Command:
+    """What is looked at while a model learns, when it stops, and what it goes on from."""
+    for option in (
+        click.option("--keep-state", is_flag=True, default=None, help="Keep in the artifact what --continue goes on from."),
+        click.option("--continue", "model", metavar="MODEL", default=None, help="Go on with this rbm for --epochs more."),
+        click.option(
+            "--average", type=click.IntRange(1), default=None, metavar="N", help="Average the parameters over the last N updates."
+        ),
+        click.option(
+            "--patience",
+            type=click.IntRange(1),
+            default=None,
+            metavar="N",
+            help="Stop after N looks at validation rows without a better one, and keep the best model.",
+        ),
+        click.option(
+            "--validate-every",
+            type=click.IntRange(1),
+            default=None,
+            metavar="N",
+            help="Look at the likelihood and free energy of validation rows after every N epochs.  [default: 1 with --patience]",
+        ),
+    ):
+        command = option(command)
+    return command

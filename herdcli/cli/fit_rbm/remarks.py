@@ -45,6 +45,20 @@ def warn_of_worse(session: Session, model: RBM) -> None:
         session.console.warn(worse_than_independent(*found))
 
 
+def note_best(session: Session, model: RBM) -> None:
+    """Say which epoch's model was kept, where learning could stop."""
+    if model.best_epoch is None or model.trace is None or model.trace.log_likelihood is None or model.trace.validated is None:
+        return
+    import numpy as np
+
+    for m, best in enumerate(model.best_epoch):
+        name = "the model" if model.classes is None else f"the model of class '{model.classes[m]}'"
+        look = int(np.searchsorted(model.trace.validated, best))
+        ended = int(np.isfinite(model.trace.reconstruction[:, m]).sum())
+        figure = model.trace.log_likelihood[look, m]
+        session.console.note(f"{name} is that of epoch {best} of {ended}: {figure:.2f} nats a validation row")
+
+
 def warn_of_edge(session: Session, model: RBM) -> None:
     """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
     from herdcli.rbm.proper import held_at_edge

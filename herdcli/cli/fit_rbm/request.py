@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import settings, unrecorded
+from herdcli.cli.frame.request import settings, unrecorded, where_given
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
+    from herdcli.rbm.model import RBM
     from herdcli.rbm.settings import Settings
 
 # options that only some algorithms have: option -> those algorithms
@@ -22,6 +23,8 @@ FOR_SOME = {
     "fast_decay": ("fpcd",),
 }
 OF_ONE_MODEL = ("per_class", "folds", "average_scores", "layers", "below", "standardize")
+WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
+SHAPING = ("hidden", "visible_units", "hidden_units", "units", "standardize", "per_class")  # what a model that is gone on with decides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,11 @@ class Request:
     sparsity_cost: float
     fast_rate: float | None
     fast_decay: float
+    validate_every: int | None = where_given()
+    patience: int | None = where_given()
+    average: int | None = where_given()
+    keep_state: bool | None = where_given()
+    model: str | None = unrecorded()
     split: str | None
     threshold: float | None
     value_range: tuple[float, float] | None
@@ -77,6 +85,18 @@ class Request:
         layers = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}
         return settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
+    def continued(self, session: Session, model: RBM) -> Settings:
+        """The settings of a model that is gone on with, those that were typed in their place; epochs are those still to do."""
+        from herdcli.rbm.settings import Settings
+
+        for name in SHAPING:
+            session.ignored(name, "with --continue: the model decides")
+        own = {each.name: getattr(model, each.name) for each in fields(Settings) if each.name not in ("hidden", "average_scores")}
+        typed = {n: getattr(self, n) for n in (*own, "average_scores") if n in session.given and n not in SHAPING}
+        watched = {name: getattr(self, name) or 0 for name in ("validate_every", "patience", "average")}
+        before = 0 if model.kept is None else model.epochs
+        return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})
+
     def fitted(self, chosen: Settings, rows: int) -> Settings:
         """Those settings with the rate and the centring that suit models of so many rows, where none were typed."""
         from herdcli.rbm.settings import fitted
@@ -92,10 +112,17 @@ class Request:
                 raise BadUsage(
                     f"--pairs and --{name.replace('_', '-')} exclude each other", hint="a model of pairs is one model of all labels"
                 )
+        self.refuse_watched("--pairs")
         typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in given}
         if "units" in given:
             typed = {"visible_units": self.units, "hidden_units": self.units} | typed
         return replace(DEFAULTS, **typed)
+
+    def refuse_watched(self, option: str) -> None:
+        """Raise BadUsage for what is of one layer of rows alone."""
+        for name in WATCHED:
+            if getattr(self, name):
+                raise BadUsage(f"{option} and --{'continue' if name == 'model' else name.replace('_', '-')} exclude each other")
 
     def learned_by(self, chosen: Settings) -> Request:
         """The request with settings as they were chosen, for the record."""
@@ -108,7 +135,14 @@ class Request:
         if not self.per_class:
             session.ignored("folds", "without --per-class")
             session.ignored("average_scores", "without --per-class")
-        elif self.folds and self.average_scores:
+        if self.keep_state and (self.patience or self.average):
+            other = "--patience" if self.patience else "--average"
+            raise BadUsage(f"--keep-state and {other} exclude each other", hint="momentum and chains are those of the last update")
+        if self.patience and self.average:
+            raise BadUsage("--patience and --average exclude each other", hint="the best model is kept, or the mean of the last ones")
+        if self.model and self.folds:
+            raise BadUsage("--continue and --folds exclude each other", hint="the models of folds are not kept")
+        if self.per_class and self.folds and self.average_scores:
             raise BadUsage("--folds and --average-scores exclude each other", hint="averaged energies have no models that left rows out")
 
     def warn_of_idle(self, session: Session) -> None:

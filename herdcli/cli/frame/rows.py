@@ -126,11 +126,18 @@ def _standardized(session: Session, X: Array, training: Array, units: Family, re
 
 
 def rows_of(
-    session: Session, model: RBM, artifact: Artifact, asked: object, *, default: float = OF_MODELS, sparse: bool = False
+    session: Session,
+    model: RBM,
+    artifact: Artifact,
+    asked: object,
+    *,
+    default: float = OF_MODELS,
+    sparse: bool = False,
+    in_place: bool = False,
 ) -> Prepared:
     """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
 
-    asked  a request, or a mapping of options; what it says goes before what the model says.  sparse  whether a CSR matrix may stay one.
+    asked  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
     """
     from herdcli.cli.frame.columns import by_name
     from herdcli.rbm.units import family
@@ -144,6 +151,7 @@ def rows_of(
         column_mean=model.column_mean,
         column_scale=model.column_scale,
         sparse=sparse,
+        in_place=in_place,
     )
     artifact = by_name(session, artifact, model.feature_names, model.W.shape[1])
     rows = in_units(session, artifact, family(model.visible_units), reading)
@@ -207,3 +215,42 @@ def _labels(data: Dataset) -> dict[str, Any]:
         return {"y": data.y.astype(np.int64), "names": data.class_names}
     labels, y = np.unique(data.y, return_inverse=True)
     return {"y": y, "names": [str(label) for label in labels]}
+
+
+def classes_of(model: RBM, rows: Prepared, path: str) -> Array | None:
+    """The index of each row's class among the model's (n,); None for a single model."""
+    if model.count == 1 or model.classes is None:
+        return None
+    y, names = rows.labelled(path, "a model of classes")
+    unknown = [name for name in names if name not in model.classes]
+    if unknown:
+        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model.classes)}", where=path)
+    chosen: Array = np.array([model.classes.index(name) for name in names])[y]
+    return chosen
+
+
+def with_gaps(session: Session, model: RBM, artifact: Artifact, asked: object, mask: Artifact | None = None) -> tuple[Prepared, Array]:
+    """Rows of a data set as a model's visible units see them, and which of their entries are known, (n, D) bool.
+
+    Entries are missing where they are NaN, and where `mask`, a data set of as many entries or of one row for all, has a 0.
+    """
+    from herdcli.cli.frame.columns import by_name
+    from herdcli.rbm.conditionals import require_whole_units
+    from herdcli.rbm.units import family
+
+    columns, units = model.W.shape[1], family(model.visible_units)
+    artifact = by_name(session, artifact, model.feature_names, columns)
+    X = preparation.dense(artifact.value, np.float64)
+    known = ~np.isnan(X)
+    if mask is not None:
+        shown = preparation.dense(by_name(session, mask, model.feature_names, columns).value, np.float64)
+        if shown.shape not in (X.shape, (1, X.shape[1])):
+            sizes = " × ".join(map(str, shown.shape)), " × ".join(map(str, X.shape))
+            raise DataError(f"has {sizes[0]} entries, the rows of {artifact.name} have {sizes[1]}", where=mask.name)
+        known &= shown != 0
+    if X.shape[1] == columns:
+        require_whole_units(model.harmonium(), known)
+    X[~known] = X[known].min(initial=np.inf) if known.any() else 0.0
+    if units.group > 1:  # any value does: the first of a unit's columns
+        X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]
+    return rows_of(session, model, replace(artifact, value=replace(artifact.value, X=X)), asked, default=0.5), known

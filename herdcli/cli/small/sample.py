@@ -28,6 +28,8 @@ class Request:
     chains: int | None
     thin: int
     means: bool
+    given: str | None = unrecorded()
+    mask: str | None = unrecorded()
     seed: int
 
 
@@ -38,6 +40,8 @@ class Request:
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
 @click.option("--means", is_flag=True, help="Write the means of the visible units in place of their states.")
+@click.option("--given", metavar="FILE", default=None, help="Rows whose entries are held fast; those that are NaN are drawn.")
+@click.option("--mask", metavar="FILE", default=None, help="With --given: 0 where an entry is drawn, for each row or one row for all.")
 @stage(Request, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Draw rows from a model and write them as a data set.
@@ -45,9 +49,10 @@ def command(session: Session, request: Request) -> None:
     \b
       herd data digits | herd fit-rbm --hidden 50 | herd sample -m 20 --burn-in 500 -o samples.csv
       herd data digits | herd fit-rbm --per-class | herd sample -m 5 --means -o digits.npz
+      herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
     MODEL is an rbm or dbn.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
-    their class as y.
+    their class as y.  With --given each of its rows is drawn --count times [default: once], the entries that it has held fast.
     """
     from herdcli.cli.frame import outputs
 
@@ -55,6 +60,8 @@ def command(session: Session, request: Request) -> None:
     if request.chains is None:
         session.ignored("thin", "with one chain for each row")
     fitted = session.load(request.model, "model", kinds=able("sample"))
+    if request.given is None:
+        session.ignored("mask", "without --given")
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)
 
@@ -69,11 +76,31 @@ def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple
     for h in top.harmoniums():
         require_proper(h)
     layers = tuple(layer.harmonium() for layer in reversed(below))
-    problem = settings(Problem, request, models=tuple(top.harmoniums()), below=layers)
+    held = None if request.given is None else _held(session, top, request, alone=not below)
+    of_rows = {} if held is None else {"given": held, "count": len(held), "chains": 0}
+    problem = settings(Problem, request, models=tuple(top.harmoniums()), below=layers, **({"given": None} | of_rows))
     what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
     rows = session.run(Sampling(problem, session.map), label="sampling", memory=what)
     result = _dataset([*below, top][0], rows, means=request.means)
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns"
+
+
+def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Array:
+    """The rows of --given in unit values, NaN where an entry is to be drawn, each as often as it is drawn."""
+    import numpy as np
+
+    from herdcli.cli.frame.rows import with_gaps
+    from herdcli.errors import BadUsage
+
+    if not alone or model.count > 1:
+        what = f"{model.count} models, one for each class" if alone else "a dbn"
+        raise BadUsage(f"--given is of one rbm, this is {what}", hint="fit-rbm without --per-class and --layers")
+    session.ignored("chains", "with --given: one for each row and draw")
+    data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
+    mask = None if request.mask is None else session.load(request.mask, "mask", kinds={"dataset"})
+    rows, known = with_gaps(session, model, data, {}, mask)
+    times = request.count if "count" in session.given else 1
+    return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), times, axis=0)
 
 
 def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:

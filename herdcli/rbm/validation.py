@@ -1,0 +1,49 @@
+"""Figures of rows held out while a model learns: what learning is stopped by, and what its trace shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from herdcli.algorithm import solve
+from herdcli.numerics.rows import stored
+from herdcli.rbm import annealing, transform
+from herdcli.rbm.likelihood import log_likelihood, log_partition_exact, pseudo_likelihood, states_of
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.proper import fault
+from herdcli.rbm.units import discrete
+from herdcli.schema import Array
+
+FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
+STATES = 13  # log2 of the states up to which log Z is summed
+CHAINS, TEMPERATURES = 50, 200  # of annealing, from the same random numbers each time, so that its error changes little
+MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
+
+
+def figures(h: Harmonium, held: Any, trained: Any, base: Array, seed: int, unit: int) -> Array:
+    """The FIGURES (3,) of held-out rows (n, D) in nats a row: log-likelihood, pseudo-likelihood, free energy above the training rows'.
+
+    trained  rows that the model learns from.  base  natural parameters (D,) that annealing starts from.  NaN where there is no such figure.
+    """
+    rows = spread(held, MOST)
+    gap = transform.energies([h], rows).mean() - transform.energies([h], spread(trained, MOST)).mean()
+    pseudo = np.nan if h.visible.support is None else pseudo_likelihood(h, discrete(h.visible, spread(held, FEW))).mean()
+    return np.array([_log_likelihood(h, discrete(h.visible, rows), base, seed + unit), pseudo, gap])
+
+
+def spread(rows: Any, most: int) -> Any:
+    """At most so many rows, evenly spread, as they are stored."""
+    every = -(-rows.shape[0] // most)
+    return stored(rows, slice(None, None, every))
+
+
+def _log_likelihood(h: Harmonium, rows: Any, base: Array, seed: int) -> float:
+    if fault(h.visible, h.hidden, h.W):
+        return float("nan")
+    if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) <= STATES:
+        log_z = log_partition_exact(h)
+    else:
+        (estimate,) = solve(annealing.Annealing(annealing.Problem((h,), (base,), CHAINS, TEMPERATURES, seed)))
+        log_z = estimate.log_partition
+    return float(log_likelihood(h, rows, log_z).mean())

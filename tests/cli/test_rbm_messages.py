@@ -1,0 +1,131 @@
+"""What fit-rbm and eval say of models, to the letter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from herdcli import artifacts
+
+Run = Callable[..., Any]
+
+
+def fit(run: Run, small: Path, *options: str, out: str = "m.h5") -> list[str]:
+    """The lines of a fit that succeeds, without the last, which tells the time."""
+    told = run("fit-rbm", small, "--hidden", "3", *options, "-o", out)
+    assert told.code == 0, told.err
+    return [line.removeprefix("fit-rbm: ") for line in told.err.splitlines()][:-1]
+
+
+def test_a_model_worse_than_independent_columns_is_told_by_both_commands(small: Path, run: Run) -> None:
+    (said,) = fit(run, small, "--learning-rate", "3", "--epochs", "3")
+    found = re.fullmatch(
+        r"warning: the model explains held-out rows worse than independent columns do \((-\S+) against (-\S+) nats a row\): "
+        r"lower --learning-rate, or take more --steps",
+        said,
+    )
+    assert found, said
+    told = run("eval", "m.h5")
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert row["verdict"] == "worse than independent"
+    assert [f"{float(row[name]):.2f}" for name in ("log_likelihood", "independent")] == list(found.groups())
+    assert told.err == "eval: warning: m.h5: " + said.removeprefix("warning: ") + "\n"
+
+
+def test_an_estimate_from_few_chains_is_told(small: Path, run: Run) -> None:
+    fit(run, small, "--epochs", "20")
+    told = run("eval", "m.h5", "--likelihood", "ais", "--chains", "10", "--temperatures", "50")
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert row["log_z"] == "not reliable"
+    effective = float(row["effective_chains"])
+    assert told.err == (
+        f"eval: warning: m.h5: the log-likelihood is not reliable: {effective:.3g} effective chains at 50 temperatures, "
+        "20 that agree are needed; more --chains or --temperatures may help\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--folds", "2"), "warning: --folds has no effect without --per-class"),
+        (("--average-scores", "2"), "warning: --average-scores has no effect without --per-class"),
+        (("--layers", "3,3"), "warning: --hidden has no effect with --layers"),
+    ],
+)
+def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[str, ...], said: str) -> None:
+    assert fit(run, small, "--epochs", "2", "--learning-rate", "0.001", *options)[0] == said
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--patience", "2", "--split", ".8,0,.2"), 65, "the split has no validation rows\nhint: --split .6,.2,.2 holds some out"),
+        (
+            ("--per-class", "--patience", "2", "--split", ".8,0,.2"),
+            65,
+            "class '0' has no validation rows\nhint: --split .6,.2,.2 holds some out",
+        ),
+        (
+            ("--patience", "2", "--average", "2"),
+            2,
+            "--patience and --average exclude each other\nhint: the best model is kept, or the mean of the last ones",
+        ),
+        (
+            ("--patience", "2", "--keep-state"),
+            2,
+            "--keep-state and --patience exclude each other\nhint: momentum and chains are those of the last update",
+        ),
+        (("--layers", "3,3", "--patience", "2"), 2, "--layers and --patience exclude each other"),
+        (("--layers", "3,3", "--continue", "m.h5"), 2, "--layers and --continue exclude each other"),
+        (("--pairs", "--average", "2"), 2, "--pairs and --average exclude each other"),
+        (
+            ("--continue", "m.h5", "--per-class", "--folds", "2"),
+            2,
+            "--continue and --folds exclude each other\nhint: the models of folds are not kept",
+        ),
+    ],
+)
+def test_contradictions_are_refused(small: Path, run: Run, options: tuple[str, ...], code: int, said: str) -> None:
+    told = run("fit-rbm", small, *options, "-o", "x.h5")
+    assert told.code == code
+    assert re.sub(r"^herd fit-rbm: (\S*small\.h5: )?", "", told.err.rstrip("\n")) == said
+
+
+def test_the_epoch_whose_model_is_kept_is_told(small: Path, run: Run) -> None:
+    said, *_ = fit(run, small, "--patience", "3", "--epochs", "50", "--learning-rate", ".5")
+    model = artifacts.load("m.h5").value
+    ended = np.isfinite(model.trace.log_likelihood[:, 0]).sum()
+    assert (
+        said
+        == f"the model is that of epoch {model.best_epoch[0]} of {ended}: {np.nanmax(model.trace.log_likelihood):.2f} nats a validation row"
+    )
+    assert ended == model.best_epoch[0] + 3 < 50
+
+
+def test_going_on_with_a_model_says_what_begins_anew(small: Path, run: Run) -> None:
+    quiet = ("--learning-rate", ".01", "--rate-decay", "none", "--batch-size", "5")
+    assert fit(run, small, *quiet, "--epochs", "2") == []
+    told = run("fit-rbm", "--continue", "m.h5", small, "--hidden", "5", "--epochs", "1", "-o", "more.h5")
+    assert told.err.splitlines()[:-1] == [
+        "fit-rbm: warning: --hidden has no effect with --continue: the model decides",
+        "fit-rbm: m.h5 has no state to go on with: momentum, chains and rates begin anew (--keep-state keeps them)",
+    ]
+    assert artifacts.load("more.h5").value.W.shape == (1, 6, 3)
+
+
+@pytest.mark.parametrize("options", [(), ("--per-class", "--algorithm", "pcd")], ids=["one", "classes"])
+def test_two_runs_of_two_epochs_are_one_of_four(small: Path, run: Run, options: tuple[str, ...]) -> None:
+    quiet = ("--learning-rate", ".01", "--rate-decay", "none", "--batch-size", "5", "--seed", "3", "--keep-state")
+    fit(run, small, *quiet, *options, "--epochs", "4", out="long.h5")
+    fit(run, small, *quiet, *options, "--epochs", "2")
+    assert run("fit-rbm", "--continue", "m.h5", small, "--epochs", "2", "--keep-state", "-o", "more.h5").code == 0
+    long, more = (artifacts.load(path).value for path in ("long.h5", "more.h5"))
+    for name in ("W", "b", "c", "epochs", "seed", "classes"):
+        np.testing.assert_array_equal(getattr(long, name), getattr(more, name))
+    np.testing.assert_array_equal(long.kept.W_velocity, more.kept.W_velocity)
+    np.testing.assert_array_equal(long.trace.reconstruction, more.trace.reconstruction)

@@ -61,20 +61,23 @@ HERD_CLONES static uint32_t herd_momentum(float *restrict weights, float *restri
 /* Sparse times dense.  Columns are done in panels: the sums of one stay in registers, its rows stay near. */
 #define HERD_PANEL 64
 
-/* Defines NAME for vectors of BYTES: out[i, :columns] += the sum, one after the other, of the rows of the panel listed for i times their coefficients. */
+/* Defines NAME for vectors of BYTES: out[i, :columns] += the sum, one after the other, of the rows listed for i times their coefficients.
+ * Rows of `panel` are `apart` floats apart: those of a copy near the processor, or of the matrix itself. */
 #define HERD_DEFINE_ADD_PANEL(NAME, BYTES, TARGET)                                                                                     \
     typedef float NAME##_vector __attribute__((vector_size(BYTES), aligned(4), may_alias));                                            \
     TARGET static void NAME(float *restrict out, ptrdiff_t width, ptrdiff_t rows, ptrdiff_t columns, const float *restrict panel,      \
-                            const int32_t *restrict starts, const int32_t *restrict listed, const float *restrict coefficients)        \
+                            ptrdiff_t apart, const int32_t *restrict starts, const int32_t *restrict listed, const float *restrict coefficients)        \
     {                                                                                                                                  \
         enum { LANES = BYTES / 4, COUNT = HERD_PANEL / LANES };                                                                        \
         float sums[HERD_PANEL];                                                                                                        \
         for (ptrdiff_t i = 0; i < rows; i++) {                                                                                         \
+            if (starts[i] == starts[i + 1])                                                                                            \
+                continue;                                                                                                              \
             NAME##_vector s[COUNT];                                                                                                    \
             for (int t = 0; t < COUNT; t++)                                                                                            \
                 s[t] = (NAME##_vector){0};                                                                                             \
             for (int32_t k = starts[i]; k < starts[i + 1]; k++) {                                                                      \
-                const float *row = panel + (ptrdiff_t)listed[k] * HERD_PANEL;                                                          \
+                const float *row = panel + (ptrdiff_t)listed[k] * apart;                                                               \
                 const float c = coefficients[k];                                                                                       \
                 for (int t = 0; t < COUNT; t++)                                                                                        \
                     s[t] = s[t] + c * *(const NAME##_vector *)(row + t * LANES);                                                       \
@@ -86,7 +89,7 @@ HERD_CLONES static uint32_t herd_momentum(float *restrict weights, float *restri
         }                                                                                                                              \
     }
 
-typedef void herd_add_panel(float *restrict, ptrdiff_t, ptrdiff_t, ptrdiff_t, const float *restrict, const int32_t *restrict, const int32_t *restrict,
+typedef void herd_add_panel(float *restrict, ptrdiff_t, ptrdiff_t, ptrdiff_t, const float *restrict, ptrdiff_t, const int32_t *restrict, const int32_t *restrict,
                             const float *restrict);
 
 HERD_DEFINE_ADD_PANEL(herd_add_panel_16, 16, )
@@ -125,10 +128,14 @@ static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff
     starts[rows] = count;
     for (ptrdiff_t first = 0; first < width; first += HERD_PANEL) {
         const ptrdiff_t columns = width - first < HERD_PANEL ? width - first : HERD_PANEL;
+        if (columns == HERD_PANEL && count < inner) { /* fewer rows are read than a panel would have */
+            add_panel(out + first, width, rows, columns, dense + first, width, starts, listed, coefficients);
+            continue;
+        }
         if (columns < HERD_PANEL)
             memset(panel, 0, inner * HERD_PANEL * sizeof(float));
         for (ptrdiff_t j = 0; j < inner; j++)
             memcpy(panel + j * HERD_PANEL, dense + j * width + first, columns * sizeof(float));
-        add_panel(out + first, width, rows, columns, panel, starts, listed, coefficients);
+        add_panel(out + first, width, rows, columns, panel, HERD_PANEL, starts, listed, coefficients);
     }
 }

@@ -8,6 +8,8 @@ cdef extern from "_clusters.h" nogil:
 
 def nearest_two(const double[:, ::1] scores, const double[::1] offsets, double[::1] best, double[::1] first, double[::1] second):
     """See the twin."""
+    if scores.shape[0] != offsets.shape[0] or not scores.shape[1] == best.shape[0] == first.shape[0] == second.shape[0]:
+        raise ValueError("arrays of different shapes")
     if best.shape[0] and offsets.shape[0]:
         with nogil:
             clusters_nearest_two(&scores[0, 0], &offsets[0], offsets.shape[0], best.shape[0], &best[0], &first[0], &second[0])

@@ -4,6 +4,8 @@
 from libc.math cimport exp, fabs, log, pow
 from libc.stdint cimport int32_t, int64_t
 
+from herdcli.fast.checked import once
+
 
 cdef extern from "_junction.h" nogil:
     void herd_project(const double *table, const int32_t *cell, Py_ssize_t cells, double *out, Py_ssize_t n) noexcept
@@ -33,9 +35,10 @@ cdef Links _links(tuple links, double[::1] tables, double[::1] values, const dou
     cdef const int64_t[::1] scope_offset = links[5]
     cdef Links here
     cdef Py_ssize_t k, half = scratch.shape[0] // 2
+    _checked(links)
     if clique_offset[clique_offset.shape[0] - 1] != tables.shape[0] or scope_offset[scope_offset.shape[0] - 1] != values.shape[0]:
         raise ValueError("arrays of different shapes")
-    if values.shape[0] != target.shape[0] or link_clique.shape[0] != link_scope.shape[0] or cell_offset.shape[0] != link_scope.shape[0] + 1:
+    if values.shape[0] != target.shape[0]:
         raise ValueError("arrays of different shapes")
     for k in range(scope_offset.shape[0] - 1):
         if scope_offset[k + 1] - scope_offset[k] > half:
@@ -46,12 +49,54 @@ cdef Links _links(tuple links, double[::1] tables, double[::1] values, const dou
     here.cell_offset = &cell_offset[0]
     here.cell = &cell[0] if cell.shape[0] else NULL
     here.scope_offset = &scope_offset[0]
-    here.tables = &tables[0]
+    here.tables = &tables[0] if tables.shape[0] else NULL
     here.values = &values[0] if values.shape[0] else NULL
     here.target = &target[0] if target.shape[0] else NULL
     here.marginal = &scratch[0] if half else NULL
     here.ratio = &scratch[half] if half else NULL
     return here
+
+
+def _check_links(
+    const int64_t[::1] clique_offset, const int32_t[::1] link_clique, const int32_t[::1] link_scope, const int64_t[::1] cell_offset,
+    const int32_t[::1] cell, const int64_t[::1] scope_offset,
+):
+    """Raise ValueError where a loop would be sent outside of the arrays it is given."""
+    cdef Py_ssize_t cliques = clique_offset.shape[0] - 1, scopes = scope_offset.shape[0] - 1, links = link_clique.shape[0], k, i, c, s, n
+    if cliques < 0 or scopes < 0 or link_scope.shape[0] != links or cell_offset.shape[0] != links + 1:
+        raise ValueError("arrays of different shapes")
+    _check_rising(clique_offset, "cliques")
+    _check_rising(scope_offset, "scopes")
+    _check_rising(cell_offset, "links")
+    if cell_offset[links] > cell.shape[0]:
+        raise ValueError("arrays of different shapes")
+    for k in range(links):
+        c, s = link_clique[k], link_scope[k]
+        if not 0 <= c < cliques or not 0 <= s < scopes or cell_offset[k + 1] - cell_offset[k] != clique_offset[c + 1] - clique_offset[c]:
+            raise ValueError(f"link {k} does not join a clique and a scope")
+        n = scope_offset[s + 1] - scope_offset[s]
+        for i in range(cell_offset[k], cell_offset[k + 1]):
+            if not 0 <= cell[i] < n:
+                raise ValueError(f"link {k} leads outside of its scope")
+
+
+_checked = once(_check_links)
+
+
+cdef int _check_rising(const int64_t[::1] offset, str of) except -1:
+    cdef Py_ssize_t k
+    if offset[0] != 0:
+        raise ValueError(f"the offsets of {of} do not begin at 0")
+    for k in range(offset.shape[0] - 1):
+        if offset[k + 1] < offset[k]:
+            raise ValueError(f"the offsets of {of} fall")
+    return 0
+
+
+cdef int _check_place(Py_ssize_t place, Py_ssize_t low, Py_ssize_t count) except -1:
+    if not low <= place < count:
+        raise ValueError(f"there is no {place} among {count}")
+    return 0
 
 
 cdef bint _ratios(const double *above, const double *below, double exponent, Py_ssize_t n, double *ratio) noexcept nogil:
@@ -114,7 +159,12 @@ def clique_updates(const int32_t[:, ::1] program, double[::1] tables, double[::1
     """Run a program of scalings and propagations; see the twin."""
     cdef Links here = _links(links, tables, values, target, scratch)
     cdef double furthest = 0, change = 0
-    cdef Py_ssize_t t
+    cdef Py_ssize_t t, count = links[1].shape[0]
+    if program.shape[1] != 2:
+        raise ValueError("arrays of different shapes")
+    for t in range(program.shape[0]):
+        _check_place(program[t, 0], 0, count)
+        _check_place(program[t, 1], -1, count)
     with nogil:
         for t in range(program.shape[0]):
             if _update(here, program[t, 0], program[t, 1], exponent, &furthest, &change):
@@ -132,8 +182,17 @@ def settle_and_scale(const int32_t[::1] scalings, const int32_t[:, ::1] sends, c
     cdef double furthest = 0, change, unused = 0, scaling = exponents[0], sending = exponents[1]
     cdef Py_ssize_t t, e, j, sweep, c, bad = -1
     cdef bint busy
-    if pending.shape[0] != sends.shape[0] or out.shape[0] != sends.shape[0]:
+    if pending.shape[0] != sends.shape[0] or out.shape[0] != sends.shape[0] or sends.shape[1] != 2 or counts.shape[0] < 2:
         raise ValueError("arrays of different shapes")
+    if out_offset.shape[0] != links[0].shape[0] or out_offset[out_offset.shape[0] - 1] != out.shape[0]:
+        raise ValueError("arrays of different shapes")
+    _check_rising(out_offset, "sends")
+    for t in range(sends.shape[0]):
+        _check_place(sends[t, 0], 0, links[1].shape[0])
+        _check_place(sends[t, 1], 0, links[1].shape[0])
+        _check_place(out[t], 0, sends.shape[0])
+    for t in range(scalings.shape[0]):
+        _check_place(scalings[t], -1, links[1].shape[0])
     with nogil:
         for t in range(scalings.shape[0]):
             for sweep in range(most):
@@ -181,8 +240,19 @@ def region_updates(const int32_t[::1] program, const int64_t[::1] first_link, co
     scopes = links[5].shape[0] - 1
     if old.shape[0] != values.shape[0] or first_link.shape[0] != regions + 1 or regions > scopes:
         raise ValueError("arrays of different shapes")
+    _check_rising(multiplier_offset, "multipliers")
+    if multiplier_offset.shape[0] <= links[1].shape[0] or multiplier_offset[multiplier_offset.shape[0] - 1] > multiplier.shape[0]:
+        raise ValueError("arrays of different shapes")
+    for t in range(program.shape[0]):
+        _check_place(program[t], -regions, links[1].shape[0])
     for r in range(regions):
-        n = here.scope_offset[scopes - regions + r + 1] - here.scope_offset[scopes - regions + r]
+        s = scopes - regions + r
+        n = here.scope_offset[s + 1] - here.scope_offset[s]
+        if not 0 <= first_link[r] <= first_link[r + 1] <= links[1].shape[0]:
+            raise ValueError("the links of a region are not there")
+        for q in range(first_link[r], first_link[r + 1]):
+            if here.scope[q] != s or multiplier_offset[q + 1] - multiplier_offset[q] != n:
+                raise ValueError(f"link {q} is not of region {r}")
         if (first_link[r + 1] - first_link[r] + 1) * n > scratch.shape[0]:
             raise ValueError("scratch is too small")
     with nogil:

@@ -4,6 +4,8 @@
 from libc.math cimport INFINITY, fabs, ldexp, pow
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from herdcli.fast.checked import once
+
 cdef int SHIFT = 500
 cdef double SMALL = ldexp(1.0, -SHIFT), LARGE = ldexp(1.0, SHIFT)
 
@@ -41,16 +43,9 @@ cdef class _Held:
          self.in_offset, self.in_edge) = network
         self.fixed, self.target, self.scratch = fixed, target, scratch
         cdef Py_ssize_t nodes = self.cardinality.shape[0], edges = self.tail.shape[0], largest = scratch.shape[0] // 4, i
-        _check(self.head.shape[0], edges)
-        _check(self.in_edge.shape[0], edges)
-        _check(self.offset.shape[0], edges + 1)
-        _check(self.table_offset.shape[0], edges // 2 + 1)
-        _check(self.node_offset.shape[0], nodes + 1)
-        _check(self.in_offset.shape[0], nodes + 1)
+        _checked(network)
         _check(self.fixed.shape[0], nodes)
-        _check(self.potential.shape[0], self.node_offset[nodes])
         _check(self.target.shape[0], self.node_offset[nodes])
-        _check(self.table.shape[0], self.table_offset[edges // 2])
         for i in range(nodes):
             if self.cardinality[i] > largest:
                 raise ValueError("too little scratch")
@@ -94,6 +89,9 @@ def settle(
     _check(messages.shape[0], held.offset[held.net.edges])
     _check(sweeps.shape[0], parts)
     _check_order(order, held.net.edges)
+    for s in range(parts):
+        if not 0 <= segments[s] <= segments[s + 1] <= order.shape[0]:
+            raise ValueError("segments do not divide the order")
     if order.shape[0]:
         with nogil:
             for s in range(parts):
@@ -126,7 +124,7 @@ def residual_updates(
     cdef Net *net = &held.net
     _check(messages.shape[0], held.offset[net.edges])
     _check(pending.shape[0], messages.shape[0])
-    if leaves < net.edges:
+    if leaves < net.edges or leaves < 1 or leaves & (leaves - 1):
         raise ValueError("too small a tree")
     with nogil:
         for n in range(count):
@@ -136,6 +134,8 @@ def residual_updates(
             while at < leaves:
                 at = 2 * at if tree[2 * at] >= tree[2 * at + 1] else 2 * at + 1
             d = at - leaves
+            if d >= net.edges:
+                break
             for x in range(net.offset[d], net.offset[d + 1]):
                 messages[x] = pending[x]
             set_leaf(tree, at, 0)
@@ -264,6 +264,45 @@ cdef _as_int64(double[::1] scratch, Py_ssize_t first, Py_ssize_t count):
     import numpy as np
 
     return np.asarray(scratch).view(np.int64)[first : first + count]
+
+
+def _check_network(
+    const int32_t[::1] tail, const int32_t[::1] head, const int32_t[::1] cardinality, const int64_t[::1] node_offset,
+    const double[::1] potential, const int64_t[::1] table_offset, const double[::1] table, const int64_t[::1] offset,
+    const int64_t[::1] in_offset, const int32_t[::1] in_edge,
+):
+    """Raise ValueError where a loop would be sent outside of the arrays of a network."""
+    cdef Py_ssize_t nodes = cardinality.shape[0], edges = tail.shape[0], i, d, k
+    _check(edges % 2, 0)
+    _check(head.shape[0], edges)
+    _check(in_edge.shape[0], edges)
+    _check(offset.shape[0], edges + 1)
+    _check(table_offset.shape[0], edges // 2 + 1)
+    _check(node_offset.shape[0], nodes + 1)
+    _check(in_offset.shape[0], nodes + 1)
+    for first in (node_offset[0], table_offset[0], offset[0], in_offset[0]):
+        _check(first, 0)
+    for i in range(nodes):
+        if cardinality[i] < 1 or node_offset[i + 1] - node_offset[i] != cardinality[i] or in_offset[i + 1] < in_offset[i]:
+            raise ValueError(f"node {i} does not have the states that its offsets say")
+    _check(potential.shape[0], node_offset[nodes])
+    _check(in_offset[nodes], edges)
+    for d in range(edges):
+        if not 0 <= tail[d] < nodes or head[d ^ 1] != tail[d]:
+            raise ValueError(f"directed edge {d} does not join two nodes")
+    for d in range(edges):
+        if offset[d + 1] - offset[d] != cardinality[head[d]]:
+            raise ValueError(f"the message of directed edge {d} does not have the states of its head")
+        if d % 2 == 0 and table_offset[d // 2 + 1] - table_offset[d // 2] != <int64_t>cardinality[tail[d]] * cardinality[head[d]]:
+            raise ValueError(f"the table of edge {d // 2} does not have the states of its nodes")
+    _check(table.shape[0], table_offset[edges // 2])
+    for i in range(nodes):
+        for k in range(in_offset[i], in_offset[i + 1]):
+            if not 0 <= in_edge[k] < edges or head[in_edge[k]] != i:
+                raise ValueError(f"an edge that enters node {i} does not lead there")
+
+
+_checked = once(_check_network)
 
 
 cdef int _check(Py_ssize_t length, Py_ssize_t expected) except -1:

@@ -21,3 +21,12 @@ def test_nearest_two_is_what_sorting_finds(centres: int, rows: int) -> None:
     assert here.tobytes() == twin.tobytes()
     assert np.array_equal(here[0], whole.argmin(axis=0))
     assert np.array_equal(here[1:], ordered[:2])
+
+
+@pytest.mark.parametrize("short", range(5))
+def test_arrays_of_other_lengths_are_refused(short):
+    arrays = [np.zeros((3, 8)), np.zeros(3), *np.zeros((3, 8))]
+    arrays[short] = arrays[short][:-1].copy()
+    compiled = pytest.importorskip("herdcli.fast._clusters", reason="the compiled loops are not built")
+    with pytest.raises(ValueError, match="arrays of different shapes"):
+        compiled.nearest_two(*arrays)

@@ -100,3 +100,27 @@ def test_what_would_be_written_outside_is_refused():
         compiled.clique_updates(program, tables, values, layout.target, layout.links, 1.0, np.empty(2))
     with pytest.raises(ValueError, match="arrays of different shapes"):
         compiled.clique_updates(program, tables[:-1].copy(), values, layout.target, layout.links, 1.0, layout.scratch)
+
+
+@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("change", ["short", "high", "low"])
+def test_links_that_lead_outside_are_refused(at, change):
+    _, layout = made(3)
+    links, program = list(layout.links), np.array([[0, -1]], dtype=np.int32)
+    tables, values = layout.uniform_tables(), layout.uniform_values()
+    compiled.clique_updates(program, tables, values, layout.target, tuple(links), 1.0, layout.scratch)
+    if change == "short":
+        links[at] = links[at][: len(links[at]) // 2].copy()
+    else:
+        links[at] = links[at].copy()
+        links[at][len(links[at]) // 2] = 10**6 if change == "high" else -7
+    with pytest.raises(ValueError, match=r"different shapes|link \d+|offsets|scratch"):
+        compiled.clique_updates(program, tables, values, layout.target, tuple(links), 1.0, layout.scratch)
+
+
+@pytest.mark.parametrize("row", [[99, -1], [-1, -1], [0, 99], [0, -2]])
+def test_a_program_of_links_that_are_not_there_is_refused(row):
+    _, layout = made(3)
+    program = np.array([row], dtype=np.int32)
+    with pytest.raises(ValueError, match="there is no"):
+        compiled.clique_updates(program, layout.uniform_tables(), layout.uniform_values(), layout.target, layout.links, 1.0, layout.scratch)

@@ -105,6 +105,53 @@ def test_products_that_underflow_one_way_come_back(side):
     assert abs(ratio - exact) < 1e-9 * abs(exact)
 
 
+NAMES = ["tail", "head", "cardinality", "node_offset", "potential", "table_offset", "table", "offset", "in_offset", "in_edge"]
+
+
+@pytest.mark.parametrize("at", range(10), ids=NAMES)
+@pytest.mark.parametrize("change", ["short", "high", "low"])
+def test_arrays_that_lead_outside_are_refused(at, change):
+    given = graphs()["mixed"]
+    graph = reduce(given)
+    fixed, target = graph.fixed_marginals(given.observations())
+    order, messages = propagation.forward_and_back(graph), graph.uniform_messages()
+    arrays = list(graph.arrays)
+    compiled.update_messages(order, messages, messages, tuple(arrays), fixed, target, 0.0, False, graph.scratch())
+    if change == "short":
+        arrays[at] = arrays[at][:-1].copy()
+    elif arrays[at].dtype.kind != "i":
+        return
+    else:
+        arrays[at] = arrays[at].copy()
+        arrays[at][len(arrays[at]) // 2] = 10**6 if change == "high" else -7
+    with pytest.raises(ValueError, match=r"array has length|node \d+|edge \d+|scratch"):
+        compiled.update_messages(order, messages, messages, tuple(arrays), fixed, target, 0.0, False, graph.scratch())
+
+
+@pytest.mark.parametrize("segments", [[0, 99], [3, 1], [-2, 4]])
+def test_segments_outside_of_the_order_are_refused(segments):
+    graph = reduce(graphs()["mixed"])
+    fixed, target = graph.fixed_marginals({})
+    with pytest.raises(ValueError, match="segments"):
+        compiled.settle(
+            propagation.forward_and_back(graph), np.array(segments), graph.uniform_messages(), graph.arrays, fixed, target, 1e-6, 5,
+            np.zeros(1, dtype=np.int64), graph.scratch(),
+        )  # fmt: skip
+
+
+def test_a_tree_that_names_no_edge_is_left_alone():
+    """Leaves beyond the edges that a crafted checkpoint gave a residual: nothing outside is read."""
+    graph = reduce(graphs()["mixed"])
+    fixed, target = graph.fixed_marginals({})
+    tree = np.ones(2 * (1 << (2 * graph.edges).bit_length()))
+    tree[3:][: len(tree) // 2 - 3] = 1.0
+    tree[len(tree) // 2 :][: 2 * graph.edges] = 0.0
+    messages = graph.uniform_messages()
+    compiled.residual_updates(3, messages, messages.copy(), tree, graph.arrays, fixed, target, graph.scratch())
+    with pytest.raises(ValueError, match="too small a tree"):
+        compiled.residual_updates(3, messages, messages.copy(), tree[:-2].copy(), graph.arrays, fixed, target, graph.scratch())
+
+
 @pytest.mark.parametrize("side", [compiled, twin], ids=["cython", "python"])
 def test_a_message_without_a_state_is_reported(side):
     graph = reduce(network.build([2, 2], [((0, 1), np.eye(2))]))

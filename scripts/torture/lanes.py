@@ -1,0 +1,180 @@
+"""Many short trials of `herd` in forked children of one process that has imported it, so that a crash ends one child and no more.
+
+A lane is a process that deals its trials to children, a batch each; a child writes the number of a trial before it begins it and
+the outcome after it, so that the lane knows which trial a signal ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import selectors
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BATCH = 64
+SECONDS = 60  # one trial may take
+ADDRESSES = 6 << 30  # bytes of address space of a child
+STRAY = re.compile(r"\.py:\d+: \w*Warning|Traceback \(most recent call last\)|internal error|AddressSanitizer|runtime error:")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial.  verdict: ran, refused, or a fault: crashed, hung, traceback, warned, wrong."""
+
+    trial: int
+    what: str
+    verdict: str
+    detail: str = ""
+
+    @property
+    def fault(self) -> bool:
+        """Is it one that must not be?"""
+        return self.verdict not in ("ran", "refused")
+
+
+Trial = Callable[[int, Path], Iterator[Outcome]]  # number and an empty folder -> outcomes
+
+
+def herd(arguments: list[str]) -> tuple[int, str]:
+    """Run a command in this process: exit code and what stands on stderr."""
+    from herdcli.cli.main import main
+
+    os.ftruncate(2, 0)
+    os.lseek(2, 0, os.SEEK_SET)
+    code: object = 0
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        code = ended.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    text = os.pread(2, 1 << 16, 0).decode(errors="replace")
+    return (code if isinstance(code, int) else 0 if code is None else 1), text
+
+
+def judged(code: int, text: str) -> str:
+    """The verdict on a command by its exit code and stderr."""
+    if code == 70 or "Traceback" in text:
+        return "traceback"
+    if STRAY.search(text):
+        return "warned"
+    return "ran" if code == 0 else "refused"
+
+
+def silent_streams() -> None:
+    """stdin empty, stdout nowhere, stderr a file in memory that `herd` reads back."""
+    nothing, memory = os.open(os.devnull, os.O_RDWR), os.memfd_create("stderr")
+    for number, descriptor in ((0, nothing), (1, nothing), (2, memory)):
+        os.dup2(descriptor, number)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+
+
+def _child(trial: Trial, numbers: list[int], pipe: int, root: Path) -> None:
+    """Do the trials one after another, telling of each."""
+    silent_streams()
+    warnings.simplefilter("always", RuntimeWarning)
+    if "verify_asan" not in os.environ.get("ASAN_OPTIONS", ""):
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    for number in numbers:
+        folder = Path(tempfile.mkdtemp(dir=root))
+        tempfile.tempdir = str(folder)
+        os.chdir(folder)
+        os.write(pipe, f"{number}\n".encode())
+        signal.alarm(SECONDS)
+        for outcome in trial(number, folder):
+            os.write(pipe, (json.dumps([outcome.trial, outcome.what, outcome.verdict, outcome.detail]) + "\n").encode())
+        signal.alarm(0)
+        os.chdir(root)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _batch(trial: Trial, numbers: list[int], root: Path) -> Iterator[Outcome]:
+    """The outcomes of a batch; after a crash the rest of it goes on in another child."""
+    while numbers:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 3
+            with contextlib.suppress(BaseException):
+                os.close(reader)
+                _child(trial, numbers, writer, root)
+                code = 0
+            os._exit(code)
+        os.close(writer)
+        begun = None
+        with open(reader, "rb") as pipe:
+            for line in pipe:
+                found = json.loads(line)
+                if isinstance(found, int):
+                    begun = found
+                else:
+                    yield Outcome(*found)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            return
+        verdict = "hung" if status == -signal.SIGALRM else "crashed"
+        yield Outcome(-1 if begun is None else begun, "", verdict, f"the child ended with {status}")
+        numbers = numbers[numbers.index(begun) + 1 :] if begun in numbers else []
+
+
+def _lane(trial: Trial, numbers: Iterator[int], out: int, root: Path, until: float) -> None:
+    while time.monotonic() < until:
+        batch = [number for number, _ in zip(numbers, range(BATCH), strict=False)]
+        if not batch:
+            return
+        for outcome in _batch(trial, batch, root):
+            os.write(out, (json.dumps([outcome.trial, outcome.what, outcome.verdict, outcome.detail]) + "\n").encode())
+
+
+def outcomes(trial: Trial, numbers: range, root: Path, *, jobs: int, seconds: float) -> Iterator[Outcome]:
+    """The outcomes of trials, in the order in which they end; no batch begins after so many seconds."""
+    until, readers, lanes = time.monotonic() + seconds, selectors.DefaultSelector(), []
+    for lane in range(jobs):
+        reader, writer = os.pipe()
+        lanes.append(os.fork())
+        if lanes[-1] == 0:
+            with contextlib.suppress(BaseException):
+                os.close(reader)
+                _lane(trial, iter(numbers[lane::jobs]), writer, root, until)
+            os._exit(0)
+        os.close(writer)
+        readers.register(reader, selectors.EVENT_READ, open(reader, "rb"))  # noqa: SIM115
+    while readers.get_map():
+        for key, _ in readers.select():
+            line = key.data.readline()
+            if line:
+                yield Outcome(*json.loads(line))
+            else:
+                readers.unregister(key.fileobj)
+    for lane in lanes:
+        os.waitpid(lane, 0)
+
+
+def import_everything() -> None:
+    """What the children need, imported once, with one BLAS thread as in the program."""
+    import pkgutil
+    from importlib import import_module
+
+    from herdcli.cli.main import _limit_blas
+
+    _limit_blas()
+    import pyarrow.parquet  # noqa: F401
+
+    import herdcli
+
+    for module in pkgutil.walk_packages(herdcli.__path__, "herdcli."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                import_module(module.name)

@@ -24,6 +24,8 @@ from herdcli.errors import DataError
 Array = NDArray[Any]
 T = TypeVar("T")
 
+LARGEST = 1e100  # of values to learn from: squares occur in sums everywhere, fourth powers over a column's scale
+
 KIND_NAMES = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "boolean", "U": "string"}
 
 

@@ -175,10 +175,20 @@ def _read_dataset(item: Any, hint: Any) -> Any:
         if origin in (list, tuple):
             if values.ndim != 1:
                 raise ValueError(f"has {values.ndim} dimensions, expected 1")
-            return origin(values.tolist())
+            return origin(_of_kind(values, get_args(kind)))
         if is_dataclass(kind) or kind in SCALARS:
             raise TypeError("is a dataset, expected something else")
     return values
+
+
+def _of_kind(values: Array, members: tuple[Any, ...]) -> list[Any]:
+    """The entries of a vector that stands for a list of scalars.  Raises TypeError where the list holds something else."""
+    allowed = {kind for member in members for kind in _alternatives(member)} - {Ellipsis}
+    held = {"f": float, "i": int, "u": int, "b": bool, "U": str}.get(values.dtype.kind)
+    if values.size and allowed and Any not in allowed and held not in allowed and not (held is int and float in allowed):
+        raise TypeError(f"holds {values.dtype}, expected {' or '.join(sorted(getattr(kind, '__name__', str(kind)) for kind in allowed))}")
+    found: list[Any] = values.tolist()
+    return found
 
 
 def read_array(item: Any, *, text: Any = np.str_) -> Array:

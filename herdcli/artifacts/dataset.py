@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
-from herdcli.schema import Array, array, check, spec_of
+from herdcli.schema import LARGEST, Array, array, check, spec_of
 from herdcli.splits import TEST, TRAIN
 
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
@@ -111,6 +111,25 @@ def check_finite(name: str, values: Any, where: str | None, *, missing: bool = F
     kind = "NaN" if nans else "infinite"
     noun = "row" if len(bad) == 1 else "rows"
     raise DataError(f"{name} has {grouped(len(bad))} {kind} {noun} (first: row {bad[0]})", where=where, hint=GAPS_HINT)
+
+
+def reckonable(data: Dataset, *, where: str | None = None) -> Dataset:
+    """The data set with booleans as 0 and 1.  Raises DataError for values whose squares, and sums of those, a float64 does not hold."""
+    if not data.is_sparse and data.X.dtype.kind == "b":
+        return replace(data, X=data.X.view(np.uint8))
+    entries = data.X.data if data.is_sparse else data.X
+    if entries.dtype.kind != "f" or entries.dtype.itemsize < 8 or not entries.size:
+        return data
+    step = max(1, BLOCK_ELEMENTS // max(1, entries[0].size))
+    for start in range(0, len(entries), step):
+        block = entries[start : start + step]
+        if block.max() > LARGEST or block.min() < -LARGEST:
+            worst = float(block.ravel()[np.nanargmax(np.abs(block))])
+            hint = "divide the columns by something of their size, or remove the rows"
+            raise DataError(
+                f"/X has the value {worst:g}; values above {LARGEST:g} in size cannot be squared and added up", where=where, hint=hint
+            )
+    return data
 
 
 def _bad_rows(values: Any, dense: Array) -> tuple[Array, bool]:

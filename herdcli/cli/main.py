@@ -15,10 +15,11 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -147,6 +148,22 @@ def _fail(label: str, message: str, hint: str | None, code: int) -> int:
     return code
 
 
+def _tell_arithmetic(label: str) -> Callable[..., None]:
+    """What shows Python's warnings: an overflow that no check foresaw is told once, in a line like every other."""
+    shown, told = warnings.showwarning, list[Warning | str]()
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+        if not issubclass(category, RuntimeWarning):
+            shown(message, category, filename, lineno, *more)
+        elif not told:
+            told.append(message)
+            place = f"{os.path.basename(filename)}:{lineno}"
+            hint = "values that are too large, too small or not finite came in: figures that depend on them may be nan or inf"
+            _fail(label, f"warning: {message} ({place})", hint, 0)
+
+    return show
+
+
 def _report_bug(label: str, error: BaseException) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="herd-traceback-", suffix=".txt", delete=False) as log:
         traceback.print_exception(error, file=log)
@@ -204,6 +221,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     label = f"herd {name}" if name in COMMANDS else "herd"
     own = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
     previous = {number: signal.signal(number, _on_signal) for number in (signal.SIGTERM, signal.SIGUSR1) if own}
+    shown, warnings.showwarning = warnings.showwarning, _tell_arithmetic(label)
     try:
         code = _invoke(args)
     except BaseException as error:
@@ -211,6 +229,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             traceback.print_exc()
         code = _exit_code(label, error)
     finally:
+        warnings.showwarning = shown
         for number, handler in previous.items():
             signal.signal(number, handler)
     if argv is None:

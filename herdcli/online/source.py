@@ -14,7 +14,7 @@ from herdcli.online.labels import Labels
 from herdcli.online.learner import Batch
 from herdcli.online.parse import Reader
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array
+from herdcli.schema import LARGEST, Array
 
 AFRESH = "give the text it began with, or start afresh without --resume"
 DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
@@ -120,12 +120,21 @@ class Text:
             for found in self.reader.blocks(self.open(), lend=True):
                 proof = self.proof()
                 label = self.labels.indices(found.label, self.reader.where)
+                _require_moderate(found.value, self.reader.where)
                 whole = Block(found.pointer, found.index, found.value, label, found.weight)
                 for block in pieces_of(whole, self.rows):
                     yield Batch(block, number, turn == 0, proof)
                     number += 1
             if number == 0:
                 raise DataError("there is no line of data", where=self.reader.where)
+
+
+def _require_moderate(value: Array, where: str) -> None:
+    """Raise DataError for values whose squares, and sums of those, a float64 does not hold."""
+    if len(value) and not -LARGEST <= value.min() <= value.max() <= LARGEST:
+        worst = float(value[np.abs(value).argmax()])
+        hint = "divide the columns by something of their size, or remove the rows"
+        raise DataError(f"has the value {worst:g}; values above {LARGEST:g} in size cannot be squared and added up", where=where, hint=hint)
 
 
 def pieces_of(block: Block, rows: int) -> Iterator[Block]:

@@ -18,7 +18,7 @@ def convert(session: Session, request: Request) -> None:
     """Read, normalise images, cut rows, split, and save."""
     outputs.check(session, "dataset", request.format)
     form, label = request.input_format, request.label
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=request.columns)
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=request.columns, as_stored=True)
     value = changed(session, normalized(session, data, request), data.name, request)
     value = partitioned(value, request)
     rows, columns = value.X.shape

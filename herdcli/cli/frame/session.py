@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -17,6 +17,7 @@ import click
 from herdcli import artifacts, iterate
 from herdcli.algorithm import Algorithm, Counted
 from herdcli.artifacts import Artifact, locks, memory, provenance
+from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame.cleaning import Cleaning
@@ -128,12 +129,14 @@ class Session:
         also: Collection[str] = (),
         missing: bool = False,
         training: Callable[[Dataset], Array] | None = None,
+        as_stored: bool = False,
     ) -> Artifact:
         """Read an input and remember it for the record.
 
         keep      further columns that it must have.      also  those that come along where they are there.
         missing   NaN and empty cells are values that the command can do without.
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
+        as_stored rows are not reckoned with: values of any size, and booleans.
         """
         self.refuse_stdin_twice(path)
         cleaning = Cleaning(
@@ -158,6 +161,8 @@ class Session:
             raise cleaning.hinted(error) from error
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
+        if isinstance(artifact.value, Dataset) and not as_stored:
+            artifact = replace(artifact, value=reckonable(artifact.value, where=artifact.name))
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
@@ -214,8 +219,12 @@ class Session:
         if self.dry_run:
             self._print_plan(algorithm, label, after)
         digest = provenance.digest(self.record()) + (f" {self.shard}" if self.shard else "")
+        with _fitting(self.checkpoint if self.resume else None):
+            return self._run(algorithm, digest, label, ended)
+
+    def _run(self, algorithm: Algorithm[S, R], digest: str, label: str, ended: Callable[[S], None] | None) -> R:
+        """From the start, or the checkpoint, to the result."""
         resumed = self._resumed(algorithm, digest)
-        step = algorithm.step if resumed is None else _fitting(algorithm.step, resumed, str(self.checkpoint))
 
         def keep(now: S) -> None:
             artifacts.save_checkpoint(str(self.checkpoint), now, digest)
@@ -223,7 +232,7 @@ class Session:
 
         with self.console.progress(label) as progress:
             state = iterate.run(
-                step,
+                algorithm.step,
                 algorithm.init() if resumed is None else resumed,
                 until=algorithm.done,
                 checkpoint=keep if self.checkpoint else None,
@@ -245,8 +254,10 @@ class Session:
             self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")
             return None
         self._saved = True
+        if saved.step < 0:
+            raise DataError(f"is at step {saved.step}", where=self.checkpoint)
         bound = algorithm.progress(saved).bound
-        if saved.step < 0 or (bound is not None and saved.step > bound):
+        if bound is not None and saved.step > bound:
             raise DataError(f"is at step {saved.step} of {bound}", where=self.checkpoint)
         self.console.note(f"going on from step {saved.step}" + (f" of {bound}" if bound else ""))
         return saved
@@ -275,17 +286,18 @@ class Session:
         raise click.exceptions.Exit(0)
 
 
-def _fitting(step: Callable[[S], S], resumed: S, path: str) -> Callable[[S], S]:
-    """`step`, whose first call tells whether what a checkpoint holds, in the right types and shapes, can be gone on from."""
+@contextmanager
+def _fitting(path: str | None) -> Iterator[None]:
+    """A run that goes on from a checkpoint, if `path` names one: what cannot be reckoned with is what the checkpoint holds.
 
-    def guarded(state: S) -> S:
-        if state is not resumed:
-            return step(state)
-        try:
-            return step(state)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise DataError(
-                f"holds no state that this run can go on from ({error})", where=path, hint="start afresh without --resume"
-            ) from error
-
-    return guarded
+    Types, shapes and ranges were checked when it was read; a state can have them all and still be none that a run has ever been in.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if path is None or not os.path.exists(path):
+            raise
+        what = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"holds no state that this run can go on from ({what})", where=path, hint="start afresh without --resume"
+        ) from error

@@ -43,7 +43,7 @@ def command(session: Session, request: Request) -> None:
 
 
 def _describe(session: Session, path: str) -> dict[str, Any]:
-    artifact = session.load(path, path, kinds=None)
+    artifact = session.load(path, path, kinds=None, as_stored=True)
     return {
         "file": printable(artifact.name),
         "kind": artifact.kind,

@@ -74,8 +74,18 @@ def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
     """The provenance list of an artifact from its JSON text."""
     try:
         history = json.loads(text)
+        json.dumps(history, allow_nan=False)  # 1e999 is read as an infinity, which no record can be written with
     except (ValueError, RecursionError):
         history = None
-    if not isinstance(history, list) or not all(isinstance(stage, dict) for stage in history):
+    if not isinstance(history, list) or not all(map(_is_record, history)):
         raise DataError("the provenance is not a JSON list of records", where=where)
     return history
+
+
+def _is_record(stage: Any) -> bool:
+    """Has it the form of `provenance.record`, as far as it goes?"""
+    if not isinstance(stage, dict) or not all(isinstance(stage.get(name, ""), str) for name in ("software", "version", "command")):
+        return False
+    inputs = stage.get("inputs", [])
+    whole = isinstance(stage.get("parameters", {}), dict) and isinstance(inputs, list)
+    return whole and all(isinstance(item, dict) and all(isinstance(text, str) for text in item.values()) for item in inputs)

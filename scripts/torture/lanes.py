@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -107,10 +108,13 @@ def _batch(trial: Trial, numbers: list[int], root: Path) -> Iterator[Outcome]:
         child = os.fork()
         if child == 0:
             code = 3
-            with contextlib.suppress(BaseException):
+            try:
                 os.close(reader)
                 _child(trial, numbers, writer, root)
                 code = 0
+            except BaseException as error:  # a fault of the torture itself
+                told = "".join(traceback.format_exception(error))
+                os.write(writer, (json.dumps([numbers[0], "the torture itself", "wrong", told[-1500:]]) + "\n").encode())
             os._exit(code)
         os.close(writer)
         begun = None

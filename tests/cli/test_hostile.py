@@ -113,3 +113,57 @@ def test_crafted_artifacts_are_refused(
         ended = herd(command, "evil.h5")
         assert (ended.code, "evil.h5" in ended.err) == (65, True), ended.err
         assert told in ended.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"command":"herd","parameters":{"seed":1e999}}]',
+        '[{"command":7}]',
+        '[{"command":"herd","parameters":[]}]',
+        '[{"command":"herd","inputs":{"role":"data"}}]',
+        '[{"command":"herd","inputs":[{"role":7}]}]',
+        '{"command":"herd"}',
+        "[" * 100_000,
+    ],
+    ids=range(7),
+)
+def test_a_history_that_nobody_wrote_is_refused(herd: Callable[..., Any], tmp_path: Path, text: str) -> None:
+    assert herd("data", "digits", "-o", "digits.h5").code == 0
+    edited(tmp_path / "digits.h5", tmp_path / "evil.h5", "provenance", text[:60_000])
+    for line in (("check", "evil.h5"), ("info", "evil.h5"), ("convert", "evil.h5", "-o", "out.parquet")):
+        ended = herd(*line)
+        assert (ended.code, "evil.h5: the provenance is not a JSON list of records" in ended.err) == (65, True), ended.err
+
+
+def made_long(herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tuple[str, ...]) -> tuple[str, ...]:
+    """The line that goes on from a checkpoint run.ck that a full disk left."""
+    (tmp_path / "rows.csv").write_bytes(digits)
+    whole = (*line, "--checkpoint", "run.ck", "--every", "1")
+    assert herd(*whole, "-o", "/dev/full").code == 74
+    return (*whole, "--resume", "-o", "resumed.h5")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        (("kernel-herd", "rows.csv", "-m", "4"), "done", np.zeros(3)),
+        (("fit-rbm", "rows.csv", "--hidden", "3", "--epochs", "2", "--label", "label"), "step", np.int64(-(2**63))),
+        (("fit-rbm", "rows.csv", "--layers", "4,3", "--epochs", "1", "--label", "label"), "finished", np.zeros(2)),
+        (("ica", "rows.csv", "--algorithm", "sparse-coding", "--filters", "6", "--rates", "0.1x3"), "step", np.int64(2**31 - 1)),
+        (("em", "rows.csv", "--model", "kmeans", "--components", "2"), "scores", None),
+        (("herd", "rows.csv", "--hidden", "3", "--iterations", "300", "--burn-in", "9"), "iteration", np.int64(0)),
+    ],
+)
+def test_a_state_that_no_run_was_in_is_refused(
+    herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tuple[str, ...], name: str, value: Any
+) -> None:
+    resume = made_long(herd, tmp_path, digits, line)
+    with h5py.File(tmp_path / "run.ck", "r+") as file:
+        if value is None or name not in file.attrs:
+            del file[name]
+        if value is not None:
+            (file.attrs if np.ndim(value) == 0 else file)[name] = value
+    header.seal_file(tmp_path / "run.ck", "checkpoint")
+    ended = herd(*resume)
+    assert (ended.code, "run.ck" in ended.err) == (65, True), ended.err

@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
+UNRECKONABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
@@ -66,6 +67,7 @@ class Session:
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
+    _from: str | None = None  # the checkpoint that it goes on from
     _keep: Callable[[], None] | None = None  # saves the last state of a loop that has ended, until the command has
 
     def __enter__(self) -> Session:
@@ -98,6 +100,17 @@ class Session:
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
         self._held.close()
+        if self._from is not None and isinstance(error, UNRECKONABLE):
+            raise self._no_state(self._from, error) from error
+
+    def _no_state(self, path: str, error: BaseException) -> DataError:
+        """What cannot be reckoned with after a checkpoint was read is what that held.
+
+        Types, shapes and ranges were checked; a state can have them all and still be none that a run has ever been in.
+        """
+        what = " ".join(str(error).split())[:200] or type(error).__name__
+        hint = "start afresh without --resume"
+        return DataError(f"holds no state that this run can go on from ({what})", where=path, hint=hint)
 
     def ignored(self, option: str, why: str) -> None:
         """Warn about an option the user typed that does nothing here."""
@@ -219,11 +232,6 @@ class Session:
         if self.dry_run:
             self._print_plan(algorithm, label, after)
         digest = provenance.digest(self.record()) + (f" {self.shard}" if self.shard else "")
-        with _fitting(self.checkpoint if self.resume else None):
-            return self._run(algorithm, digest, label, ended)
-
-    def _run(self, algorithm: Algorithm[S, R], digest: str, label: str, ended: Callable[[S], None] | None) -> R:
-        """From the start, or the checkpoint, to the result."""
         resumed = self._resumed(algorithm, digest)
 
         def keep(now: S) -> None:
@@ -249,8 +257,11 @@ class Session:
         """The state of the checkpoint, where there is one to go on from."""
         if not (self.checkpoint and self.resume):
             return None
-        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=algorithm.init())
+        like = algorithm.init()
+        self._from = self.checkpoint
+        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=like)
         if saved is None:
+            self._from = None
             self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")
             return None
         self._saved = True
@@ -284,20 +295,3 @@ class Session:
         seconds = (started - self.console.started) + taken + more
         write_stdout(f"{label}: {least}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")
         raise click.exceptions.Exit(0)
-
-
-@contextmanager
-def _fitting(path: str | None) -> Iterator[None]:
-    """A run that goes on from a checkpoint, if `path` names one: what cannot be reckoned with is what the checkpoint holds.
-
-    Types, shapes and ranges were checked when it was read; a state can have them all and still be none that a run has ever been in.
-    """
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if path is None or not os.path.exists(path):
-            raise
-        what = " ".join(str(error).split())[:200]
-        raise DataError(
-            f"holds no state that this run can go on from ({what})", where=path, hint="start afresh without --resume"
-        ) from error

@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify cluster-test mutants lint bench manual digits lock clean
+.PHONY: help demo test verify cluster-test mutants torture lint bench manual digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -39,6 +39,9 @@ cluster-test: $(VENV)/installed-dev  ## shards on a real Slurm of three nodes on
 
 mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=60 changes of operators, constants and comparisons; long
 	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),60)
+
+torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races: SECONDS=120 of them; needs cc
+	$(BIN)/python scripts/torture.py --seconds $(or $(SECONDS),120)
 
 lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
 	$(BIN)/ruff format --check .

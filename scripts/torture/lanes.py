@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BATCH = 64
-SECONDS = 60  # one trial may take
+SECONDS = 60  # one command may take
 ADDRESSES = 6 << 30  # bytes of address space of a child
 STRAY = re.compile(r"\.py:\d+: \w*Warning|Traceback \(most recent call last\)|internal error|AddressSanitizer|runtime error:")
 
@@ -58,8 +58,9 @@ def herd(arguments: list[str]) -> tuple[int, str]:
         main(arguments)
     except SystemExit as ended:
         code = ended.code
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     text = os.pread(2, 1 << 16, 0).decode(errors="replace")
     return (code if isinstance(code, int) else 0 if code is None else 1), text
 
@@ -93,7 +94,7 @@ def _child(trial: Trial, numbers: list[int], pipe: int, root: Path) -> None:
         tempfile.tempdir = str(folder)
         os.chdir(folder)
         os.write(pipe, f"{number}\n".encode())
-        signal.alarm(SECONDS)
+        signal.alarm(getattr(trial, "seconds", SECONDS))
         for outcome in trial(number, folder):
             os.write(pipe, (json.dumps([outcome.trial, outcome.what, outcome.verdict, outcome.detail]) + "\n").encode())
         signal.alarm(0)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from herdcli.artifacts.dataset import Dataset
     from herdcli.artifacts.recoding import Recoding
     from herdcli.schema import Array
 

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -152,9 +152,11 @@ def _tell_arithmetic(label: str) -> Callable[..., None]:
     """What shows Python's warnings: an overflow that no check foresaw is told once, in a line like every other."""
     shown, told = warnings.showwarning, list[Warning | str]()
 
-    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+    ) -> None:
         if not issubclass(category, RuntimeWarning):
-            shown(message, category, filename, lineno, *more)
+            shown(message, category, filename, lineno, file, line)
         elif not told:
             told.append(message)
             place = f"{os.path.basename(filename)}:{lineno}"

@@ -182,6 +182,14 @@ KINDS: dict[str, Kind] = {
             plots=_plots("em_plots", "loadings", "ledger"),
         ),
         Kind(
+            name="hmm",
+            versions=("herdcli.em.hmm_artifacts.MarkovChain",),
+            metrics="herdcli.evaluation.hmm.metrics",
+            apply="herdcli.cli.em.chain_rows.applied",
+            sample="herdcli.cli.em.chain_rows.drawn",
+            plots=_plots("hmm_plots", "transitions", "ledger"),
+        ),
+        Kind(
             name="regression",
             versions=("herdcli.regression.model.GeneralisedLinear",),
             metrics="herdcli.evaluation.regression.metrics",

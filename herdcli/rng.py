@@ -49,6 +49,8 @@ class Stream(IntEnum):
     EM_START = 32  # starting values of an expectation–maximisation
     MINIBATCH = 33  # rows that a minibatch of k-means takes
     CONDITIONAL = 34  # chains that hold the known entries of rows fast
+    PATHS = 35  # paths of hidden states drawn from their posterior
+    SEQUENCES = 37  # new sequences drawn from a model in time
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

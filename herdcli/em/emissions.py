@@ -61,6 +61,11 @@ class Emission(Protocol):
         """Of variances, probabilities or rates."""
         ...
 
+    @property
+    def columns(self) -> int:
+        """Of a row."""
+        ...
+
     def ready(self, parameters: Parameters) -> Ready:
         """For an E step."""
         ...

@@ -44,6 +44,11 @@ class Gaussian:
         return "gaussian" if self.mixtures == 1 else "gmm"
 
     @property
+    def columns(self) -> int:
+        """Of a row."""
+        return len(self.found.mean)
+
+    @property
     def diagonal(self) -> bool:
         """Whether statistics hold squares alone."""
         return self.covariance in ("diagonal", "spherical")

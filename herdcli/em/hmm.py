@@ -16,7 +16,7 @@ import numpy as np
 
 from herdcli.em import chain, starts
 from herdcli.em.driver import Parameters
-from herdcli.em.emissions import EMISSIONS, Categorical, Emission, Means, product
+from herdcli.em.emissions import EMISSIONS, Categorical, Emission, Means, log, product
 from herdcli.em.gaussian_emissions import Gaussian
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
@@ -171,8 +171,7 @@ class HMM:
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
-        first, transition = chain.Chain(parameters["initial"], parameters["transition"]).logs
-        found = product(sums["initial"], first) + product(sums["pairs"], transition)
+        found = product(sums["initial"], log(parameters["initial"])) + product(sums["pairs"], log(parameters["transition"]))
         return found + self.emission.expected(parameters, sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:

@@ -68,6 +68,7 @@ class Sequences:
     offsets  (S + 1,) where each sequence begins in `chosen`; none is empty.
     weight   (S,) of each sequence, None: 1.
     names    what the sequences are called, None where there is one without a name.
+    later    whether they are pieces that do not begin where their sequences do.
     """
 
     X: Array
@@ -75,6 +76,7 @@ class Sequences:
     offsets: Array
     weight: Array | None = None
     names: list[str] | None = None
+    later: bool = False
 
     def __post_init__(self) -> None:
         if self.count < 1 or (np.diff(self.offsets) < 1).any():
@@ -261,7 +263,8 @@ def _piece(sequences: Sequences, kept: Array) -> Sequences:
     some = np.flatnonzero(lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths[some])])
     names = None if sequences.names is None else [sequences.names[s] for s in some]
-    return Sequences(sequences.X, sequences.chosen[kept], offsets, None if sequences.weight is None else sequences.weight[some], names)
+    weight = None if sequences.weight is None else sequences.weight[some]
+    return Sequences(sequences.X, sequences.chosen[kept], offsets, weight, names, later=not kept[sequences.offsets[:-1]].all())
 
 
 def chosen(sequences: Sequences, which: Array) -> Sequences:
@@ -271,7 +274,7 @@ def chosen(sequences: Sequences, which: Array) -> Sequences:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     names = None if sequences.names is None else [sequences.names[s] for s in which]
     weight = None if sequences.weight is None else sequences.weight[which]
-    return Sequences(sequences.X, np.concatenate(rows), offsets, weight, names)
+    return Sequences(sequences.X, np.concatenate(rows), offsets, weight, names, sequences.later)
 
 
 def parse_parts(text: str | None) -> tuple[float, ...] | None:

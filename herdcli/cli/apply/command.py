@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 
 EM = ("mixture", "kmeans", "factors")
 OF_EM = ("clusters", "responsibilities", "scores")
+IN_TIME = ("hmm",)
+OF_TIME = ("filtered", "smoothed", "viterbi", "predicted", "paths")
+WANTS = ["features", "states", "energies", "classes", "rows", *OF_EM, "completed", "means", *OF_TIME[:-1], "paths:N"]
+
+
+class Want(click.Choice):  # type: ignore[type-arg]
+    """One of WANTS, or a number in the place of N."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        name, _, count = str(value).partition(":")
+        if count and f"{name}:N" in self.choices and count.isdigit() and int(count):
+            return value
+        if count == "N":
+            self.fail(f"'{value}' needs a number, as in {name}:100", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.command("apply")
@@ -23,16 +38,15 @@ OF_EM = ("clusters", "responsibilities", "scores")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @click.option(
     "--want",
-    type=click.Choice(
-        ["features", "states", "energies", "classes", "rows", "clusters", "responsibilities", "scores", "completed", "means"]
-    ),
+    type=Want(WANTS),
     default=None,
     help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
     "(ica) filter outputs back as rows; of em the rows with their clusters as y, probabilities of the clusters, factor scores, or the "
-    "rows with their gaps filled, which an rbm does too (NaN, by expectations); of regress means.  "
-    "[default: classes if there are, else features; of em clusters or scores, of "
-    "regress means]",
+    "rows with their gaps filled, which an rbm does too (NaN, by expectations); of regress means; of hmm likeliest states as y, "
+    "probabilities of the states by all rows, by those up to each and by those before it, or N paths drawn.  "
+    "[default: classes if there are, else features; of em clusters, scores or viterbi, of regress means]",
 )
+@click.option("--sequence", metavar="COLUMN", default=None, help="Of hmm: which sequence a row is of.  [default: sequence]")
 @stage(Request, data_options, seed_option, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Run new rows through a model and write the result as a data set.
@@ -55,7 +69,11 @@ def command(session: Session, request: Request) -> None:
     fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"])
     if fitted.kind == "dataset":
         raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
-    if request.want in OF_EM and fitted.kind not in EM:
+    if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
         raise BadUsage(f"--want {request.want} is of what herd em makes, not of a {fitted.kind}", hint="herd apply without --want")
+    if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:
+        raise BadUsage(f"--want {request.want} is of models in time, not of a {fitted.kind}", hint="herd apply without --want")
+    if fitted.kind not in IN_TIME:
+        session.ignored("sequence", f"with a model of kind {fitted.kind}")
     result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)

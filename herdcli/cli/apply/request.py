@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import unrecorded, where_given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,4 +19,5 @@ class Request:
     threshold: float | None
     value_range: tuple[float, float] | None
     label: str | None
+    sequence: str | None = where_given()
     seed: int

@@ -1,4 +1,4 @@
-"""herd em: options of mixtures, k-means and factors; the mathematics is in herdcli.em."""
+"""herd em: options of mixtures, k-means, factors and chains; the mathematics is in herdcli.em."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def _parse_range(text: str) -> tuple[int, int]:
 @input_argument
 @click.option(
     "--model",
-    type=click.Choice(["gmm", "kmeans", "fa", "ppca", "pca"]),
+    type=click.Choice(["gmm", "kmeans", "fa", "ppca", "pca", "hmm"]),
     default="gmm",
     show_default=True,
-    help="Gaussian mixture, k-means, factor analysis, principal components with noise and without.",
+    help="Gaussian mixture, k-means, factor analysis, principal components with noise and without, hidden Markov model.",
 )
 @click.option(
     "--components",
     type=Parsed("n|n-m", _parse_range),
     default=None,
     metavar="N|N-M",
-    help="Components, clusters or factors; of a range the best.  [default: pca all; kmeans must be told; others 1-10 until two are worse]",
+    help="Components, clusters, factors, states; of a range the best.  [default: pca all; kmeans none; others 1-10 until two are worse]",
 )
 @click.option(
     "--criterion",
@@ -59,8 +59,24 @@ def _parse_range(text: str) -> tuple[int, int]:
     type=click.Choice(["full", "tied", "diagonal", "spherical"]),
     default="full",
     show_default=True,
-    help="Of gmm; tied: one for all components.",
+    help="Of gmm and hmm; tied: one for all components.",
 )
+@click.option(
+    "--emission",
+    type=click.Choice(["gaussian", "categorical", "poisson", "bernoulli", "gmm"]),
+    default="gaussian",
+    show_default=True,
+    help="What the states of hmm emit; gmm: a mixture of Gaussians each.",
+)
+@click.option("--mixtures", type=click.IntRange(1), default=2, show_default=True, help="Gaussians of a state, for --emission gmm.")
+@click.option(
+    "--transitions",
+    metavar="NAME|FILE",
+    default="full",
+    show_default=True,
+    help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix whose zeros forbid.",
+)
+@click.option("--sequence", metavar="COLUMN", default=None, help="The column that says which sequence a row is of.  [default: sequence]")
 @click.option("--iterations", type=click.IntRange(0), default=500, show_default=True, help="Most M steps of a restart.")
 @click.option("--restarts", type=click.IntRange(1), default=1, show_default=True, help="Starts, of which the best end is kept.")
 @click.option(
@@ -83,20 +99,25 @@ def _parse_range(text: str) -> tuple[int, int]:
 @click.option("--on-disk", is_flag=True, help="Keep the rows of a Parquet file in $TMPDIR and not in memory, all of them as split 0.")
 @stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Mixtures, k-means and factors by expectation-maximisation.
+    """Mixtures, k-means, factors and hidden Markov models by expectation-maximisation.
 
     \b
       herd data digits | herd em --model ppca --components 10 | herd eval
       herd em iris.csv -o iris.em.h5
       herd apply iris.em.h5 iris.csv -o clusters.csv
+      herd em nights.csv --model hmm --components 3 | herd eval
 
     The rows of split 0 are learned from, those of split 1 can choose the number of components, those of split 2
-    stay in the result for eval.  Empty cells and NaN are missing values, which gmm, fa, ppca and pca take into account.
+    stay in the result for eval.  Empty cells and NaN are missing values, which all but kmeans take into account.
+    Sequences of hmm are rows with the same value of a column, in their order; splits are of whole sequences.
     Any number of threads gives the same bytes.
     """
-    from herdcli.cli.em import fits, inputs
+    from herdcli.cli.em import chains, fits, inputs
     from herdcli.cli.frame import outputs
 
     request.warn_of_ignored(session)
     outputs.check(session, fits.KINDS[request.model])
-    fits.run(session, inputs.read(session, request), request)
+    if request.model == "hmm":
+        chains.run(session, request)
+    else:
+        fits.run(session, inputs.read(session, request), request)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.em.fitting import Made
     from herdcli.em.search import Found
 
-KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors"}
+KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors", "hmm": "hmm"}
 PARTS = {"gmm": "component", "kmeans": "cluster", "fa": "factor", "ppca": "factor", "pca": "factor"}
 
 

@@ -82,18 +82,18 @@ def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
     from herdcli.em.fitting import Rows
     from herdcli.numerics.blocks import Table
 
-    weight, y, names = _weights(data, request.weights), *_labels(data, request)
-    labels = y if request.per_class else None
+    weight, y, names = _weights(data, request.weights), *labels(data, request)
+    known = y if request.per_class else None
     if on_disk:
         return Rows(training=Table(data.X, None, weight), feature_names=data.feature_names)
     split = split_rows(data, request.split, request.seed)
 
-    def table(part: int, labels: Array | None) -> Table | None:
+    def table(part: int, given: Array | None) -> Table | None:
         chosen = np.flatnonzero(split == part)
-        own, w = (None if item is None else item[chosen] for item in (labels, weight))
+        own, w = (None if item is None else item[chosen] for item in (given, weight))
         return Table(data.X, own, w, chosen) if len(chosen) and (w is None or w.any()) else None
 
-    training = table(0, labels)
+    training = table(0, known)
     if training is None:
         raise DataError("has no rows of split 0 to learn from")
     test = split == 2
@@ -107,7 +107,7 @@ def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
     )
 
 
-def _labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
+def labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
     """Labels (n,) counted from 0, −1 where there is none, and the names of the classes.
 
     Labels −1 and +1 alone are two classes.

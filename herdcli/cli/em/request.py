@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_recorded, unrecorded
+from herdcli.cli.frame.request import as_recorded, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -14,13 +14,19 @@ if TYPE_CHECKING:
 SIZES = (1, 10)  # components that are tried where none are given,
 WORSE = 2  # until so many in a row were worse than the best
 OF = {
-    "covariance": ("gmm",),
-    "criterion": ("gmm", "fa", "ppca"),
-    "floor": ("gmm", "fa", "ppca"),
-    "per_class": ("gmm",),
+    "covariance": ("gmm", "hmm"),
+    "criterion": ("gmm", "fa", "ppca", "hmm"),
+    "floor": ("gmm", "fa", "ppca", "hmm"),
+    "per_class": ("gmm", "hmm"),
     "rotation": ("fa", "ppca", "pca"),
     "minibatch": ("kmeans",),
+    "emission": ("hmm",),
+    "mixtures": ("hmm",),
+    "transitions": ("hmm",),
+    "sequence": ("hmm",),
 }
+IN_TIME = ("hmm",)  # whose rows are in sequences
+STRUCTURES = ("full", "left-to-right", "banded")  # of transitions; anything else names a file
 METHODS = ("random", "kmeans++", "pca", "newton")
 STARTS = {"fa": ("newton", "pca", "random"), "ppca": ("pca", "random"), "pca": ("pca", "random")}  # others: kmeans++, random
 
@@ -45,6 +51,10 @@ class Request:
     weights: str | None
     rotation: str
     minibatch: int | None
+    emission: str = where_changed("gaussian")
+    mixtures: int = where_changed(2)
+    transitions: str = where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file")
+    sequence: str | None = where_given()
     on_disk: bool = unrecorded()
     split: str | None
     label: str | None
@@ -69,8 +79,10 @@ class Request:
             raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
         if self.per_class and self.components:
             raise BadUsage("--per-class has a component for each class", hint="leave out --components")
-        if self.per_class and self.model != "gmm":
-            raise BadUsage("--per-class is of mixtures", hint="--model gmm")
+        if self.per_class and self.model not in ("gmm", "hmm"):
+            raise BadUsage("--per-class is of mixtures and chains", hint="--model gmm or hmm")
+        if self.model == "hmm":
+            self._of_chains(session)
         if self.on_disk and self.per_class:
             raise BadUsage("--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
         if self.model == "kmeans" and not self.components and not self.start:
@@ -79,3 +91,11 @@ class Request:
             raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
         if self.minibatch and self.restarts > 1 and self.model == "kmeans":
             raise BadUsage("--minibatch runs once, not with --restarts", hint="leave out one of them")
+
+    def _of_chains(self, session: Session) -> None:
+        if self.on_disk:
+            raise BadUsage("--on-disk reads rows, not sequences", hint="leave out --on-disk")
+        if self.emission not in ("gaussian", "gmm"):
+            session.ignored("covariance", f"with --emission {self.emission}")
+        if self.emission != "gmm":
+            session.ignored("mixtures", f"with --emission {self.emission}")

@@ -54,6 +54,11 @@ def where_given() -> Any:
     return field(default=None, metadata={"record": lambda value: _LEFT_OUT if value is None else value})
 
 
+def where_changed(default: Any, shown: Callable[[Any], object] = lambda value: value) -> Any:
+    """A field that the record has only where it is not the default: options of one model among several."""
+    return field(default=default, metadata={"record": lambda value: _LEFT_OUT if value == default else shown(value)})
+
+
 def recorded(request: DataclassInstance) -> dict[str, object]:
     """Options by name as the history has them: those that can change the result."""
     found: dict[str, object] = {}

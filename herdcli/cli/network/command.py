@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command("network")
-@click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert"]))
-@click.argument("source", metavar="[NETWORK]", default="-", required=False)
+@click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "from-hmm"]))
+@click.argument("source", metavar="[INPUT]", default="-", required=False)
 @click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="Rows of a grid.")
 @click.option("--columns", type=click.IntRange(1), default=5, show_default=True, help="Columns of a grid.")
 @click.option("--nodes", type=click.IntRange(1), default=25, show_default=True, help="Variables of a tree or random graph.")
@@ -31,14 +31,20 @@ if TYPE_CHECKING:
 @click.option(
     "--sigma-alpha", type=click.FloatRange(0), default=1.0, show_default=True, help="Observed marginals are 1/(1+e^α), α ~ N(0, σ²)."
 )
+@click.option(
+    "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
+)
 @format_option(FORMATS)
 @stage(Request, network_format_option, seed_option, output_options)
 def command(session: Session, request: Request) -> None:
-    """Make a Boltzmann machine on a grid, tree or random graph, or convert a network to another format.
+    """Make a Boltzmann machine on a grid, tree or random graph, convert a network, or turn a hidden Markov model into one.
 
     \b
       herd network grid --rows 10 --columns 10 --sigma-w 2 | herd ups-infer --algorithm junction-tree
       herd network convert alarm.bif.gz -o alarm.uai
+      herd network from-hmm nights.em.h5 --evidence night.csv | herd ups-infer --algorithm junction-tree
+
+    INPUT is the network of convert, or the hmm of from-hmm.
 
     Formats: UAI (.uai), libDAI factor graphs (.fg), Bayesian networks (.bif), and the artifact (HDF5).
     """

@@ -28,6 +28,10 @@ def made(session: Session, request: Request) -> tuple[Network, Artifact | None]:
     if request.structure == "convert":
         found = load_network(session, request.source, request.input_format)
         return found.value, found
+    if request.structure == "from-hmm":
+        from herdcli.cli.em import networks
+
+        return networks.made(session, request)
     from herdcli.markov.model import generate
 
     known = {name: getattr(request, name) for name in (*USED_BY, *MADE)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import unrecorded, where_changed
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -30,13 +30,16 @@ class Request:
     sigma_b: float
     observe: str | None
     sigma_alpha: float
+    evidence: str | None = where_changed(None, lambda value: "file")
     seed: int
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options without effect on this structure."""
-        if self.structure == "convert":
+        if self.structure != "from-hmm":
+            session.ignored("evidence", f"with {self.structure}")
+        if self.structure in ("convert", "from-hmm"):
             for option in (*USED_BY, *MADE):
-                session.ignored(option, "with convert")
+                session.ignored(option, f"with {self.structure}")
             return
         for option, users in USED_BY.items():
             if self.structure not in users:

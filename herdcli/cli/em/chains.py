@@ -1,0 +1,152 @@
+"""The run of `herd em --model hmm`: sequences in, a hidden Markov model out, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.em import sequences
+from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.request import settings
+from herdcli.errors import DataError, HerdError
+
+if TYPE_CHECKING:
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.em.sequences import Series
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.hmm_fitting import AskedChain, ChainFitting, ChainRows
+    from herdcli.em.search import Found
+    from herdcli.schema import Array
+
+
+def run(session: Session, request: Request) -> None:
+    """Learn, and save an `hmm`."""
+    series = sequences.read(
+        session,
+        request.source,
+        input_format=request.input_format,
+        label=request.label,
+        split=request.split,
+        seed=request.seed,
+        column=request.sequence,
+        weights=request.weights,
+    )
+    try:
+        made = _fitting(session, series, request)
+    except HerdError as error:
+        error.where = error.where or series.history.name
+        raise
+    found = session.run(made.search, label="hmm", memory="states of a block of sequences")
+    value = made.finished(found, session.map)
+    outputs.artifact(session, value, _summary(value, found), history=series.history)
+    _warn(session, value, made, found, request)
+
+
+def _fitting(session: Session, series: Series, request: Request) -> ChainFitting:
+    from herdcli.em.driver import Settings
+    from herdcli.em.hmm_fitting import fitting
+
+    rows = _rows(series, request)
+    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map)
+
+
+def _rows(series: Series, request: Request) -> ChainRows:
+    from herdcli.cli.em.inputs import labels
+    from herdcli.em.hmm_fitting import ChainRows
+
+    if 0 not in series.parts:
+        raise DataError("has no sequences of split 0 to learn from")
+    y, names = labels(series.data, request)
+    return ChainRows(
+        training=series.parts[0],
+        valid=series.parts.get(1),
+        test=series.parts.get(2),
+        y=y,
+        feature_names=series.data.feature_names,
+        class_names=names,
+    )
+
+
+def _asked(session: Session, rows: ChainRows, request: Request) -> AskedChain:
+    from herdcli.em.hmm_fitting import AskedChain
+
+    given = _given(session, rows, request)
+    mask = None if request.transitions.partition(":")[0] in STRUCTURES else _mask(session, request.transitions)
+    first, last = request.components or _sizes(rows, request, given, mask)
+    return AskedChain(
+        sizes=tuple(range(first, last + 1)),
+        emission=request.emission,
+        covariance=request.covariance,
+        mixtures=request.mixtures,
+        transitions="full" if mask is not None else request.transitions,
+        mask=mask,
+        criterion=request.criterion,
+        floor=request.floor,
+        init=request.method,
+        patience=WORSE if request.components is None else None,
+        seed=request.seed,
+        given=given,
+        supervised=request.per_class,
+    )
+
+
+def _sizes(rows: ChainRows, request: Request, given: MarkovChain | None, mask: Array | None) -> tuple[int, int]:
+    if given is not None:
+        return given.states, given.states
+    if request.per_class:
+        return len(rows.class_names or ()), len(rows.class_names or ())
+    if mask is not None:
+        return len(mask), len(mask)
+    return SIZES[0], min(SIZES[1], rows.training.rows)
+
+
+def _given(session: Session, rows: ChainRows, request: Request) -> MarkovChain | None:
+    if request.start is None:
+        return None
+    found = session.load(request.start, "init", kinds={"hmm"})
+    value: MarkovChain = found.value
+    if value.columns != rows.training.columns:
+        raise DataError(f"is of {value.columns} columns, the rows have {rows.training.columns}", where=found.name)
+    return value
+
+
+def _mask(session: Session, path: str) -> Array:
+    """A matrix from a file; what is not 0 may be."""
+    found = session.load(path, "transitions", kinds={"dataset"})
+    X = found.value.X
+    matrix = np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
+    if matrix.shape[0] != matrix.shape[1]:
+        hint = "a row for each state now, a column for each state next; 0 forbids"
+        raise DataError(
+            f"the transitions are {matrix.shape[0]} × {matrix.shape[1]}, expected as many rows as columns", where=found.name, hint=hint
+        )
+    return matrix
+
+
+def _summary(value: MarkovChain, found: Found) -> str:
+    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
+    iterations = int(value.restarts.iterations[value.restarts.best])
+    last = float(value.ledger.log_likelihood[-1])
+    return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"
+
+
+def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found, request: Request) -> None:
+    """What a user should know of the result: floors, an end before the tolerance, a bound of the range, first states of one sequence."""
+    floors = int(value.ledger.floors[-2:].max(initial=0))
+    if floors:
+        what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
+        many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
+        line = f"{many} raised to the floor of {value.floor:.3g}"
+        if what == "variance":
+            session.console.warn(f"{line}: rows repeat, or there are too many --components")
+        else:
+            session.console.note(line)
+    if not value.restarts.converged[value.restarts.best] and request.iterations:
+        session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
+        session.console.warn("one sequence says nothing of how others begin: the first state's probabilities are those of its first row")
+    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
+        session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")

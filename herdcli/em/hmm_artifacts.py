@@ -1,0 +1,285 @@
+"""What a hidden Markov model becomes on disk: kind `hmm`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.em import chain
+from herdcli.em.artifacts import Restarts
+from herdcli.em.chain import Chain
+from herdcli.em.driver import Ledger, Parameters
+from herdcli.em.emissions import Categorical, Emission, Means, Ready
+from herdcli.em.gaussian_emissions import Gaussian
+from herdcli.em.gmm import COVARIANCES
+from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import Blocks, Map, Moments, Sums, Table, total
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+FAMILIES = {"gaussian": "mean", "gmm": "mean", "categorical": "table", "poisson": "rate", "bernoulli": "probability"}
+WANTS = ("smoothed", "filtered", "predicted", "viterbi")
+SURE = 1e-9  # of probabilities that sum to 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emissions:
+    """Parameters of what states emit; those of the model's family are there."""
+
+    mixing: Array | None = array("K M", "shares of a state's Gaussians", kind="f", optional=True)
+    mean: Array | None = array("K M D", "means of a state's Gaussians", kind="f", optional=True)
+    covariance: Array | None = array("K M D D", "their covariances", kind="f", optional=True)
+    table: Array | None = array("K D V", "probability of each symbol in each column", kind="f", optional=True)
+    symbols: Array | None = array("V", "the symbols, whole numbers", kind="i", optional=True)
+    rate: Array | None = array("K D", "mean counts", kind="f", optional=True)
+    probability: Array | None = array("K D", "probabilities of a 1", kind="f", optional=True)
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those that are there, without the symbols."""
+        names = ("mixing", "mean", "covariance", "table", "rate", "probability")
+        return {name: item for name in names if (item := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Sequences of split 2: rows one after another."""
+
+    X: Array = array("h D", "rows, NaN where a value is missing", kind="f")
+    offsets: Array = array("s", "where each sequence begins, and the number of rows", kind="i")
+    y: Array | None = array("h", "labels, −1 where unknown", kind="i", optional=True)
+    names: list[str] | None = None
+    later: bool = False  # pieces that do not begin where their sequences do
+
+    @property
+    def sequences(self) -> Sequences:
+        """As sequences."""
+        return Sequences(self.X, np.arange(len(self.X)), self.offsets, None, self.names, self.later)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownChain:
+    """What is known of a chain beside its parameters: what it was learned from and held against, and what else was tried.
+
+    Log-likelihoods are nats a row.  `base` are the emissions of one state for all rows (of one Gaussian for gmm).
+    """
+
+    rows: int  # of split 0
+    sequences: int
+    occupancy: Array = array("K", "mean probabilities of the states over the training rows", kind="f")
+    base: Emissions
+    valid: float | None = None  # log-likelihood of split 1
+    missing: int = 0  # values
+    feature_names: list[str] | None = None
+    class_names: list[str] | None = None  # of the labels
+    supervised: bool = False  # a state for each class, in the order of the labels
+    sizes: Array | None = array("S", "numbers of states that were tried", kind="i", optional=True)
+    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
+    criterion: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkovChain:
+    """A hidden Markov model: first states, transitions A_ij = p(next = j | now = i) with rows that sum to 1, and emissions."""
+
+    emission: str  # gaussian, categorical, poisson, bernoulli or gmm
+    family: str | None = None  # of the covariances: full, tied, diagonal or spherical
+    initial: Array = array("K", "probabilities of the first states", kind="f")
+    transition: Array = array("K K", "p(next | now), a row for each state now", kind="f")
+    allowed: Array = array("K K", "transitions that were let be", kind="b")
+    first: Array = array("K", "first states that were let be", kind="b")
+    emissions: Emissions
+    floor: float  # least variance, probability or rate
+    ledger: Ledger
+    restarts: Restarts
+    mass: float  # Σ of the weights of the training rows
+    seed: int
+    held: Held | None = None
+    known: KnownChain | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless probabilities are probabilities and the emissions are those of the family."""
+        if self.emission not in FAMILIES:
+            raise DataError(f"emission is '{self.emission}', expected one of {', '.join(FAMILIES)}")
+        if getattr(self.emissions, FAMILIES[self.emission]) is None:
+            raise DataError(f"/emissions has no '{FAMILIES[self.emission]}', which --emission {self.emission} needs")
+        for name, rows in (("initial", self.initial[None]), ("transition", self.transition), *self._shares()):
+            if not np.isfinite(rows).all() or (rows < 0).any() or np.abs(rows.sum(axis=-1) - 1.0).max() > SURE:
+                raise DataError(f"/{name} are not probabilities")
+        if not all(np.isfinite(item).all() for item in self.emissions.parameters.values()):
+            raise DataError("/emissions has values that are not finite")
+        if self.emissions.covariance is not None and self.family not in COVARIANCES:
+            raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
+        if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
+            raise DataError("/emissions are of another number of states")
+        if self.emissions.table is not None and self.emissions.symbols is None:
+            raise DataError("/emissions/symbols is missing")
+
+    def _shares(self) -> list[tuple[str, Array]]:
+        return [(f"emissions/{name}", p) for name in ("mixing", "table") if (p := getattr(self.emissions, name)) is not None]
+
+    @property
+    def states(self) -> int:
+        """How many there are."""
+        return len(self.initial)
+
+    @property
+    def columns(self) -> int:
+        """Of a row."""
+        if self.emissions.table is not None:
+            return int(self.emissions.table.shape[1])
+        return int(getattr(self.emissions, FAMILIES[self.emission]).shape[-1])
+
+    @property
+    def parameters(self) -> Parameters:
+        """What EM learned."""
+        return {"initial": self.initial, "transition": self.transition, **self.emissions.parameters}
+
+    @property
+    def chain(self) -> Chain:
+        """States alone."""
+        return Chain(self.initial, self.transition)
+
+    @property
+    def emitter(self) -> Emission:
+        """The family of the emissions."""
+        return emitter(self.emission, self.family, self.emissions, self.floor)
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers were fitted."""
+        states = int(self.allowed.sum()) - self.states + int(self.first.sum()) - 1
+        return states + self.emitter.numbers(self.states)
+
+    def ready(self) -> Ready:
+        """Its emissions, for rows."""
+        return self.emitter.ready(self.emissions.parameters)
+
+    def log_likelihood(self, sequences: Sequences, map: Map = map, occupancy: Array | None = None) -> float:
+        """Mean nats a row of sequences, by their weights.  Raises DataError for a row that is impossible.
+
+        Pieces that begin later than their sequences do so in a state drawn by the occupancy (K,), which is that in training.
+        """
+        return each(self.ready(), self.states_of(sequences, occupancy), sequences, map)
+
+    def states_of(self, sequences: Sequences, occupancy: Array | None = None) -> Chain:
+        """States as sequences begin with them."""
+        known = self.known.occupancy if self.known is not None else occupancy
+        return Chain(known, self.transition) if sequences.later and known is not None else self.chain
+
+    def mixture_log_likelihood(self, sequences: Sequences, map: Map = map) -> float:
+        """The same of the mixture that forgets the order: every row drawn by the occupancy of the states in training."""
+        assert self.known is not None
+        p = self.known.occupancy
+        return each(self.ready(), Chain(p, np.repeat(p[None], len(p), axis=0)), sequences, map)
+
+    def base_log_likelihood(self, sequences: Sequences, map: Map = map) -> float:
+        """The same of one state for all rows."""
+        assert self.known is not None
+        base = self.known.base
+        one = emitter("gaussian" if self.emission == "gmm" else self.emission, self.family, base, self.floor)
+        return each(one.ready(base.parameters), Chain(np.ones(1), np.ones((1, 1))), sequences, map)
+
+    def told(self, sequences: Sequences, want: str, map: Map = map) -> Array:
+        """(m, K) probabilities `filtered`, `smoothed` or `predicted`, or (m,) likeliest paths `viterbi`, in the order of the sequences."""
+        if want not in WANTS:
+            raise BadUsage(f"unknown want '{want}', expected {', '.join(WANTS)}")
+        return self._blocks(sequences, lambda block, logs: _told(self.states_of(sequences), logs, block.offsets, want), map)
+
+    def paths(self, sequences: Sequences, count: int, seed: int, map: Map = map) -> Array:
+        """(m, count) paths from their posterior, each a column."""
+
+        def drawn(block: SequenceBlock, logs: Array) -> Array:
+            alpha = _filtered(self.chain, logs, block.offsets)
+            found = [
+                np.concatenate([generator(seed, Stream.PATHS, unit=block.first + s, step=n).random(T) for s, T in enumerate(block.lengths)])
+                for n in range(count)
+            ]
+            return np.stack([chain.drawn(self.chain, alpha, block.offsets, uniform) for uniform in found], axis=1)
+
+        return self._blocks(sequences, drawn, map)
+
+    def _blocks(self, sequences: Sequences, function: Callable[[SequenceBlock, Array], Array], map: Map) -> Array:
+        ready, source = self.ready(), SequenceBlocks(sequences)
+
+        def one(block: SequenceBlock) -> Array:
+            try:
+                return function(block, ready.logs(block.X))
+            except chain.Impossible as error:
+                raise impossible(error, block, sequences) from None
+
+        return np.concatenate(list(map(one, source.take(0, source.count))))
+
+    def drawn(self, lengths: Array, seed: int) -> tuple[Array, Array]:
+        """Rows (m, D) of new sequences of these lengths, and their states (m,); sequence s depends on the seed and s alone."""
+        ends, first = np.cumsum(self.transition, axis=1), np.cumsum(self.initial)
+        rows, paths = [], []
+        for s, length in enumerate(lengths.tolist()):
+            random = generator(seed, Stream.SEQUENCES, unit=s)
+            u, path = random.random(length), np.empty(length, dtype=np.int64)
+            for t in range(length):
+                edges = first if t == 0 else ends[path[t - 1]]
+                path[t] = min(int(np.searchsorted(edges, u[t] * edges[-1], side="right")), self.states - 1)
+            paths.append(path)
+            rows.append(self.emitter.drawn(self.emissions.parameters, path, random))
+        return np.concatenate(rows), np.concatenate(paths)
+
+
+def _told(states: Chain, logs: Array, offsets: Array, want: str) -> Array:
+    if want == "viterbi":
+        return chain.likeliest(states, logs, offsets)[0]
+    if want == "smoothed":
+        return chain.smoothed(states, chain.emitted(logs), offsets).smoothed[:, : states.states]
+    alpha = _filtered(states, logs, offsets)
+    return alpha[:, : states.states] if want == "filtered" else chain.predicted(states, alpha, offsets)
+
+
+def _filtered(states: Chain, logs: Array, offsets: Array) -> Array:
+    """(m, width); raises Impossible, which names the row."""
+    alpha, found = chain.filtered(states, chain.emitted(logs), offsets)
+    if np.isneginf(found).any():
+        chain.smoothed(states, chain.emitted(logs), offsets)
+    return alpha
+
+
+def emitter(name: str, family: str | None, emissions: Emissions, floor: float) -> Emission:
+    """The family of emissions with these parameters."""
+    if emissions.table is not None and emissions.symbols is not None:
+        return Categorical(emissions.symbols, int(emissions.table.shape[1]), floor)
+    if emissions.mean is None or emissions.mixing is None or emissions.covariance is None:
+        own: Any = emissions.rate if name == "poisson" else emissions.probability
+        return Means(name, int(own.shape[1]), floor)
+    K, M, D = emissions.mean.shape
+    mean, covariance = emissions.mean.reshape(K * M, D), emissions.covariance.reshape(K * M, D, D)
+    centre = mean.mean(axis=0)
+    spread = covariance.mean(axis=0) + (mean - centre).T @ (mean - centre) / len(mean)
+    found = Moments(0, 0.0, centre, spread, 0)
+    return Gaussian(family or "full", M, floor, found, Blocks(Table(mean)))
+
+
+def impossible(error: chain.Impossible, block: SequenceBlock, sequences: Sequences) -> DataError:
+    """An impossible row of a block by its place in the table and in its sequence."""
+    from herdcli.em.hmm import told
+
+    return told(error, block, sequences)
+
+
+def each(ready: Ready, states: Chain, sequences: Sequences, map: Map) -> float:
+    """Mean nats a row."""
+
+    def statistics(block: SequenceBlock) -> Sums:
+        logs = ready.logs(block.X)
+        _, found = chain.filtered(states, chain.emitted(logs), block.offsets)
+        if np.isneginf(found).any():
+            try:
+                chain.smoothed(states, chain.emitted(logs), block.offsets)
+            except chain.Impossible as error:
+                raise impossible(error, block, sequences) from None
+        return {"sum": np.array([block.weights @ found, block.mass])}
+
+    value = total(SequenceBlocks(sequences), statistics, map)["sum"]
+    return float(value[0] / value[1])

@@ -1,0 +1,69 @@
+"""What `herd eval` says of hidden Markov models: likelihoods beside two baselines, criteria, the ledger, and known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.em.hmm_artifacts import Held, MarkovChain
+from herdcli.em.hmm_fitting import chain_criteria
+from herdcli.evaluation.em import adjusted_rand, mutual_information, verdict
+from herdcli.evaluation.settings import EvaluationSettings
+
+FIGURES = tuple("log_likelihood" + part for part in ("", "_mixture", "_baseline", "_valid", "_train"))
+LEDGER = ("iterations", "rise", "floors")
+LABELLED = ("adjusted_rand", "mutual_information", "error")
+
+
+def metrics(
+    value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
+) -> dict[str, float | str | None]:
+    """The columns of the kind; None where there are no rows or labels for one.
+
+    log_likelihood       nats a row of the sequences of split 2; of split 1 (_valid) and 0 (_train).
+    _mixture, _baseline  of split 2 by the same states without their order (rows drawn by their occupancy), and by one state.
+    bic, aic             of the rows learned from; the smaller, the better.
+    rise                 largest rise of the free energy in one half-step of the run, nats a row.
+    floors               variances, probabilities or rates that the last M step raised.
+    adjusted_rand, mutual_information   states of the likeliest paths beside the labels of split 2.
+    error                of the states of --per-class.
+    verdict              whether the model is better on the held-out sequences than the better baseline.
+    """
+    ledger = value.ledger
+    result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
+    result |= {
+        "states": value.states,
+        "log_likelihood_train": float(ledger.log_likelihood[-1]),
+        "iterations": int(value.restarts.iterations[value.restarts.best]),
+        "rise": ledger.rise,
+        "floors": int(ledger.floors[-2:].max(initial=0)),
+        **chain_criteria(value),
+    }
+    if value.known is not None:
+        result["log_likelihood_valid"] = value.known.valid
+    if value.held is None:
+        return result
+    held = value.held.sequences
+    own = value.log_likelihood(held, map)
+    result["log_likelihood"] = own
+    if value.known is not None:
+        mixture, base = value.mixture_log_likelihood(held, map), value.base_log_likelihood(held, map)
+        result |= {"log_likelihood_mixture": mixture, "log_likelihood_baseline": base, "verdict": verdict(own, max(mixture, base), True)}
+    return result | _labelled(value, value.held, map)
+
+
+def _labelled(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
+    """Likeliest paths beside known labels."""
+    if held.y is None or not (held.y >= 0).any():
+        return {}
+    there = held.y >= 0
+    found, labels = value.told(held.sequences, "viterbi", map)[there], held.y[there]
+    result: dict[str, float | str | None] = {
+        "adjusted_rand": adjusted_rand(labels, found),
+        "mutual_information": mutual_information(labels, found),
+    }
+    if value.known is not None and value.known.supervised:
+        result["error"] = float(np.mean(found != labels))
+    return result

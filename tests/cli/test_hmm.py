@@ -1,0 +1,211 @@
+"""`herd em --model hmm` and what follows it, as processes: files, wants, networks, bytes and messages."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from herdcli.artifacts import load
+from herdcli.em.sequences import grouped
+
+COUNTS = 40  # sequences
+
+
+def steps(seed=0):
+    """Two states that like to stay, one low and one high; sequences of 8 to 15 steps with the states as y."""
+    random = np.random.default_rng(seed)
+    made = []
+    for s in range(COUNTS):
+        state = int(random.integers(2))
+        for _ in range(int(random.integers(8, 16))):
+            made.append(
+                [f"s{s:02}", *np.round(random.normal(size=2) + np.array([6, -1]) * state, 4), int(random.poisson(2 + 9 * state)), state]
+            )
+            state = state if random.random() < 0.8 else 1 - state
+    return made
+
+
+@pytest.fixture
+def rows(tmp_path):
+    made = steps()
+    for name, columns in (("rows.csv", (0, 1, 2, 4)), ("counts.csv", (0, 3))):
+        with open(tmp_path / name, "w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow([["sequence", "u", "v", "count", "y"][j] for j in columns])
+            out.writerows([[row[j] for j in columns] for row in made])
+    return made
+
+
+def figures(herd, *arguments):
+    done = herd("eval", *arguments, "--format", "json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)[0]
+
+
+def test_without_options_the_states_are_found_by_bic(herd, rows, tmp_path):
+    done = herd("em", "rows.csv", "--model", "hmm", "-o", "m.h5")
+    assert done.code == 0, done.err
+    assert "40 sequences of 8 to 15 steps by the column 'sequence'" in done.err
+    assert "2 states of 4 numbers tried" in done.err
+    found = figures(herd, "m.h5", "--require", "rise<1e-9")
+    assert found["states"] == 2
+    assert found["adjusted_rand"] > 0.95
+    assert found["log_likelihood"] > max(found["log_likelihood_mixture"], found["log_likelihood_baseline"])
+    assert found["verdict"].startswith("better than the baseline by")
+    model = load(str(tmp_path / "m.h5")).value
+    assert np.diag(model.transition) == pytest.approx([0.8, 0.8], abs=0.08)
+    assert model.known.sizes.tolist() == [1, 2, 3, 4]
+    assert model.held.sequences.count == 8
+
+
+def test_apply_gives_states_probabilities_and_paths(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    model = load(str(tmp_path / "m.h5")).value
+    data = load(str(tmp_path / "rows.csv"), keep=["sequence"]).value
+    own = grouped(data.X, data.columns["sequence"])
+    for want in ("smoothed", "filtered", "predicted"):
+        assert herd("apply", "m.h5", "rows.csv", "--want", want, "-o", f"{want}.h5").code == 0
+        found = load(str(tmp_path / f"{want}.h5")).value
+        assert np.array_equal(found.X, model.told(own, want))
+        assert found.feature_names == ["state1", "state2"]
+        assert found.X.sum(axis=1) == pytest.approx(np.ones(len(rows)))
+        assert found.columns["sequence"].tolist() == [row[0] for row in rows]
+    assert herd("apply", "m.h5", "rows.csv", "-o", "states.csv").code == 0
+    with open(tmp_path / "states.csv") as file:
+        likeliest = np.array([int(row["y"]) for row in csv.DictReader(file)])
+    assert max(np.mean(likeliest == [row[4] for row in rows]), np.mean(likeliest != [row[4] for row in rows])) > 0.95
+    assert herd("apply", "m.h5", "rows.csv", "--want", "paths:300", "--seed", "5", "-o", "paths.h5").code == 0
+    paths, smoothed = load(str(tmp_path / "paths.h5")).value, load(str(tmp_path / "smoothed.h5")).value
+    assert paths.X.shape == (len(rows), 300)
+    assert np.abs((paths.X == 1).mean(axis=1) - smoothed.X[:, 1]).max() < 5 * 0.5 / np.sqrt(300)
+
+
+def test_rows_in_another_order_of_sequences_have_the_same_states(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    mixed = sorted(range(len(rows)), key=lambda n: (rows[:n].count(rows[n]) + sum(row[0] == rows[n][0] for row in rows[:n]), rows[n][0]))
+    (tmp_path / "mixed.csv").write_text("\n".join([lines[0], *(lines[1 + n] for n in mixed)]) + "\n")
+    for name in ("rows", "mixed"):
+        assert herd("apply", "m.h5", f"{name}.csv", "--want", "smoothed", "-o", f"{name}.out.h5").code == 0
+    first, second = (load(str(tmp_path / f"{name}.out.h5")).value.X for name in ("rows", "mixed"))
+    assert np.array_equal(first[mixed], second)
+
+
+@pytest.mark.parametrize("emission", ["categorical", "poisson", "gmm"])
+def test_other_emissions(herd, rows, emission, tmp_path):
+    source = "rows.csv" if emission == "gmm" else "counts.csv"
+    done = herd("em", source, "--model", "hmm", "--emission", emission, "--components", "2", "-o", "m.h5")
+    assert done.code == 0, done.err
+    found = figures(herd, "m.h5")
+    assert found["rise"] < 1e-9
+    assert found["log_likelihood"] > found["log_likelihood_mixture"]
+
+
+def test_marginals_of_the_network_are_the_smoothed_states(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "3", "--restarts", "2", "-o", "m.h5").code == 0
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    (tmp_path / "few.csv").write_text("\n".join(lines[:40]) + "\n")
+    assert herd("network", "from-hmm", "m.h5", "--evidence", "few.csv", "-o", "net.h5").code == 0
+    done = herd("ups-infer", "net.h5", "--algorithm", "junction-tree", "-o", "b.h5")
+    assert done.code == 0, done.err
+    assert herd("apply", "m.h5", "few.csv", "--want", "smoothed", "-o", "p.h5").code == 0
+    beliefs, smoothed, model = (load(str(tmp_path / name)).value for name in ("b.h5", "p.h5", "m.h5"))
+    assert np.array(beliefs.marginals()) == pytest.approx(smoothed.X, abs=1e-12)
+    data = load(str(tmp_path / "few.csv"), keep=["sequence"]).value
+    own = grouped(data.X, data.columns["sequence"])
+    assert beliefs.log_z == pytest.approx(model.log_likelihood(own) * len(smoothed.X), abs=1e-9)
+    assert beliefs.names[:2] == ["s00.0", "s00.1"]
+
+
+def test_new_sequences_are_like_those_learned_from(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    assert herd("sample", "m.h5", "-m", "300", "--steps", "20", "-o", "new.h5").code == 0
+    assert herd("sample", "m.h5", "-m", "2", "--steps", "20", "-o", "two.h5").code == 0
+    found, two, model = (load(str(tmp_path / name)).value for name in ("new.h5", "two.h5", "m.h5"))
+    assert found.X.shape == (6000, 2)
+    assert np.array_equal(found.X[:40], two.X)  # a sequence depends on its number alone
+    for k in range(2):
+        assert found.X[found.y == k].mean(axis=0) == pytest.approx(model.emissions.mean[k, 0], abs=0.1)
+    inner = np.arange(6000) % 20 > 0
+    counts = np.zeros((2, 2))
+    np.add.at(counts, (found.y[:-1][inner[1:]], found.y[1:][inner[1:]]), 1)
+    assert counts / counts.sum(axis=1, keepdims=True) == pytest.approx(model.transition, abs=0.03)
+    assert herd("apply", "m.h5", "new.h5", "--want", "smoothed", "-o", "p.h5").code == 0
+
+
+def test_threads_do_not_change_a_byte_and_a_run_goes_on(herd, rows, tmp_path):
+    line = ("em", "rows.csv", "--model", "hmm", "--components", "2", "--iterations", "6", "--tolerance", "0")
+    one, two = herd(*line, "--threads", "1"), herd(*line, "--threads", "2")
+    assert one.code == two.code == 0
+    assert one.out == two.out
+    assert herd(*line, "--checkpoint", "c", "--every", "1", "-o", "m.h5").code == 0
+    assert (tmp_path / "m.h5").read_bytes() == one.out
+
+
+def test_a_start_from_a_model_goes_on_where_it_ended(herd, rows, tmp_path):
+    line = ("em", "rows.csv", "--model", "hmm", "--tolerance", "0", "--patience", "99")
+    assert herd(*line, "--components", "2", "--iterations", "3", "-o", "a.h5").code == 0
+    assert herd(*line, "--init", "a.h5", "--iterations", "3", "-o", "b.h5").code == 0
+    assert herd(*line, "--components", "2", "--iterations", "6", "-o", "c.h5").code == 0
+    b, c = (load(str(tmp_path / name)).value for name in ("b.h5", "c.h5"))
+    assert b.transition.tobytes() == c.transition.tobytes()
+    done = herd(*line, "--init", "a.h5", "--emission", "poisson")
+    assert (done.code, "and counts are whole numbers from 0" in done.err) == (65, True)
+
+
+def test_masks_from_a_file_and_by_name(herd, rows, tmp_path):
+    (tmp_path / "mask.csv").write_text("a,b,c\n1,1,0\n0,1,1\n1,0,1\n")
+    assert herd("em", "rows.csv", "--model", "hmm", "--transitions", "mask.csv", "-o", "m.h5").code == 0
+    model = load(str(tmp_path / "m.h5")).value
+    assert model.transition[[0, 1, 2], [2, 0, 1]].tolist() == [0.0, 0.0, 0.0]
+    assert model.free_parameters == 2 + 3 + 3 * 5
+    done = herd("em", "rows.csv", "--model", "hmm", "--components", "4", "--transitions", "mask.csv")
+    assert (done.code, "the transitions are 3 × 3, expected 4 × 4" in done.err) == (65, True)
+    done = herd("em", "rows.csv", "--model", "hmm", "--components", "2", "--transitions", "banded")
+    assert (done.code, "'banded' is no structure of transitions" in done.err) == (2, True)
+
+
+def test_a_state_for_each_class(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--per-class", "-o", "m.h5").code == 0
+    found = figures(herd, "m.h5")
+    assert found["error"] < 0.05
+    assert herd("apply", "m.h5", "rows.csv", "-o", "s.h5").code == 0
+    assert load(str(tmp_path / "s.h5")).value.class_names == ["0", "1"]
+
+
+def test_pictures(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    for name in ("transitions", "ledger"):
+        assert herd("eval", "m.h5", "--plot", name, f"{name}.png").code == 0
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_messages(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    (tmp_path / "one.csv").write_text("u\n" + "\n".join("0123456789" * 3) + "\n")
+    for line, code, message in (
+        (("em", "rows.csv", "--model", "hmm", "--emission", "poisson"), 65, "and counts are whole numbers from 0"),
+        (("em", "rows.csv", "--model", "hmm", "--criterion", "icl"), 2, "--criterion icl is of mixtures"),
+        (("em", "rows.csv", "--model", "hmm", "--sequence", "night"), 2, "has no further column 'night'"),
+        (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk reads rows, not sequences"),
+        (("em", "rows.csv", "--model", "gmm", "--transitions", "full", "-o", "g.h5"), 0, "--transitions has no effect with --model gmm"),
+        (("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"), 0, "one sequence says nothing of how others begin"),
+        (("apply", "m.h5", "rows.csv", "--want", "clusters"), 2, "--want clusters is not of kind hmm"),
+        (("apply", "m.h5", "one.csv"), 65, "one.csv: lacks"),
+        (("apply", "g.h5", "rows.csv", "--want", "paths:3"), 2, "--want paths:3 is of models in time, not of a mixture"),
+        (("apply", "m.h5", "rows.csv", "--want", "paths:N"), 2, "needs a number, as in paths:100"),
+        (("network", "from-hmm", "m.h5"), 2, "from-hmm needs the rows that its states are to explain"),
+    ):
+        done = herd(*line)
+        assert (done.code, message in done.err) == (code, True), done.err
+
+
+def test_an_unknown_symbol_is_one_line(herd, rows, tmp_path):
+    assert herd("em", "counts.csv", "--model", "hmm", "--emission", "categorical", "--components", "2", "-o", "m.h5").code == 0
+    (tmp_path / "new.csv").write_text("sequence,count\na,1\na,977\n")
+    done = herd("apply", "m.h5", "new.csv")
+    assert done.code == 65
+    assert "has the symbol 977, which the model does not know" in done.err

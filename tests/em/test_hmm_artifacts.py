@@ -1,0 +1,121 @@
+"""The kind hmm: written, read, checked, archived; its baselines and what it says of pieces that begin later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from herdcli.artifacts.files import load, save
+from herdcli.em import hmm_artifacts as kinds
+from herdcli.em import hmm_fitting, sequences
+from herdcli.em.driver import Settings
+from herdcli.errors import BadUsage, DataError
+from herdcli.schema import check
+
+ARCHIVE = Path(__file__).resolve().parents[1] / "data"
+LENGTHS = [12, 9, 15, 7, 11, 6]
+KEY = np.repeat(np.arange(6), LENGTHS)
+
+
+def table(name: str = "gaussian") -> np.ndarray:
+    random = np.random.default_rng(0)
+    state = (np.arange(len(KEY)) // 3) % 2
+    if name == "gaussian":
+        return np.stack([5.0 * state, 1 - state], axis=1) + random.normal(size=(len(KEY), 2))
+    return random.poisson(1 + 6 * state)[:, None].astype(float)
+
+
+def fitted(
+    name: str = "gaussian", X: np.ndarray | None = None, parts: tuple[float, ...] = (4.0, 1.0, 1.0), key=KEY, **asked
+) -> kinds.MarkovChain:
+    X = table(name) if X is None else X
+    divided = sequences.split(sequences.grouped(X, key), None, parts, 0)
+    rows = hmm_fitting.ChainRows(training=divided[0], valid=divided.get(1), test=divided.get(2))
+    options = {"sizes": (2,), "emission": name} | asked
+    made = hmm_fitting.fitting(rows, hmm_fitting.AskedChain(**options), Settings(8, 0.0, restarts=2))
+    state = made.search.init()
+    while not made.search.done(state):
+        state = made.search.step(state)
+    return made.finished(made.search.result(state))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "categorical", "gmm"])
+def test_what_is_written_is_read(name: str, tmp_path: Path) -> None:
+    value, path = fitted(name, table("gaussian" if name == "gmm" else name)), str(tmp_path / "x.h5")
+    save(path, value, [])
+    found = load(path)
+    assert found.kind == "hmm"
+    check(found.value)
+    assert found.value.transition.tobytes() == value.transition.tobytes()
+    assert found.value.log_likelihood(value.held.sequences) == value.log_likelihood(value.held.sequences)
+    assert found.value.free_parameters == value.free_parameters
+
+
+def test_archived_files_load() -> None:
+    found = load(str(ARCHIVE / "hmm-1.h5"))
+    assert found.kind == "hmm"
+    assert found.value.ledger.rise < 1e-9
+    assert len(found.value.restarts.objective) == 2
+    assert found.value.told(found.value.held.sequences, "viterbi").max() == 1
+
+
+def test_values_that_make_no_chain_are_refused() -> None:
+    value = fitted()
+    for other, message in (
+        (replace(value, transition=value.transition * 2), "/transition are not probabilities"),
+        (replace(value, initial=np.array([1.5, -0.5])), "/initial are not probabilities"),
+        (replace(value, emission="laplace"), "emission is 'laplace'"),
+        (replace(value, emission="poisson"), "/emissions has no 'rate', which --emission poisson needs"),
+        (replace(value, family="round"), "family is 'round'"),
+        (
+            replace(value, emissions=replace(value.emissions, mean=value.emissions.mean * np.nan)),
+            "/emissions has values that are not finite",
+        ),
+    ):
+        with pytest.raises(DataError, match=message):
+            check(other)
+
+
+def test_the_baseline_is_one_gaussian_and_the_mixture_forgets_the_order() -> None:
+    value = fitted()
+    held, training = value.held.sequences, sequences.split(sequences.grouped(table(), KEY), None, (4.0, 1.0, 1.0), 0)[0].whole().X
+    expected = multivariate_normal(training.mean(axis=0), np.cov(training.T, ddof=0)).logpdf(held.whole().X).mean()
+    assert value.base_log_likelihood(held) == pytest.approx(expected, abs=1e-9)
+    densities = np.stack(
+        [
+            multivariate_normal(m, S).pdf(held.whole().X)
+            for m, S in zip(value.emissions.mean[:, 0], value.emissions.covariance[:, 0], strict=True)
+        ]
+    )
+    assert value.mixture_log_likelihood(held) == pytest.approx(np.log(value.known.occupancy @ densities).mean(), abs=1e-12)
+    mixed = sequences.grouped(held.whole().X[::-1].copy())
+    assert value.mixture_log_likelihood(mixed) == pytest.approx(value.mixture_log_likelihood(held), abs=1e-12)
+
+
+def test_pieces_that_begin_later_begin_in_any_state() -> None:
+    value = fitted(key=None, parts=(0.6, 0.2, 0.2))
+    assert value.held.later
+    assert sorted(value.initial.tolist()) == pytest.approx([0.0, 1.0], abs=1e-6)  # of one sequence
+    began = replace(value, initial=value.known.occupancy)
+    once = sequences.grouped(value.held.X)
+    assert value.log_likelihood(value.held.sequences) == pytest.approx(began.log_likelihood(once), abs=1e-12)
+    assert value.log_likelihood(once) != began.log_likelihood(once)
+
+
+def test_numbers_of_states_are_tried_and_judged() -> None:
+    for criterion in ("bic", "aic", "valid"):
+        value = fitted(sizes=(1, 2, 3), criterion=criterion)
+        assert value.known.sizes.tolist() == [1, 2, 3]
+        assert value.states == value.known.sizes[value.known.scores.argmin()]
+    assert fitted(sizes=(1, 2, 3)).states == 2
+    with pytest.raises(DataError, match="has no sequences of split 1"):
+        fitted(sizes=(1, 2), criterion="valid", parts=(5.0, 0.0, 1.0))
+
+
+def test_wants_that_there_are_not() -> None:
+    with pytest.raises(BadUsage, match="unknown want 'scores'"):
+        fitted().told(fitted().held.sequences, "scores")

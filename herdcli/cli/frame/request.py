@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 else:
     T = TypeVar("T")
 
+D = TypeVar("D")  # of a field
 _LEFT_OUT = object()
 
 
@@ -54,7 +55,7 @@ def where_given() -> Any:
     return field(default=None, metadata={"record": lambda value: _LEFT_OUT if value is None else value})
 
 
-def where_changed(default: Any, shown: Callable[[Any], object] = lambda value: value) -> Any:
+def where_changed(default: D, shown: Callable[[D], object] = lambda value: value) -> D:
     """A field that the record has only where it is not the default: options of one model among several."""
     return field(default=default, metadata={"record": lambda value: _LEFT_OUT if value == default else shown(value)})
 

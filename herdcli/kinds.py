@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.rbm.metrics",
             judged_by=("data",),
             **HARMONIUMS,
-            plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace"),
+            plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace", "validation"),
         ),
         Kind(
             name="rbm-pairs",

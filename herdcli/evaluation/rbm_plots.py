@@ -75,3 +75,15 @@ def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.
     labels = value.classes or [str(m) for m in range(value.count)]
     lines = {name: (epochs, errors[:, m]) for m, name in enumerate(labels)}
     return plots.curves(lines, x="epoch", y="mean squared reconstruction error")
+
+
+def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """Log-likelihood of validation rows along the epochs, one curve for each model; of a single model its pseudo-likelihood too."""
+    found = value.trace
+    if found is None or found.validated is None or found.log_likelihood is None or found.pseudo_likelihood is None:
+        raise DataError("there is no trace of validation rows: fit-rbm --validate-every 1 keeps one")
+    labels = value.classes or ["log-likelihood"]
+    lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
+    if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
+        lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
+    return plots.curves(lines, x="epoch", y="nats a validation row")

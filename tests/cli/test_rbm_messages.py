@@ -129,3 +129,26 @@ def test_two_runs_of_two_epochs_are_one_of_four(small: Path, run: Run, options: 
         np.testing.assert_array_equal(getattr(long, name), getattr(more, name))
     np.testing.assert_array_equal(long.kept.W_velocity, more.kept.W_velocity)
     np.testing.assert_array_equal(long.trace.reconstruction, more.trace.reconstruction)
+
+
+def test_the_trace_of_validation_rows_is_drawn_where_there_is_one(small: Path, run: Run, tmp_path: Path) -> None:
+    fit(run, small, "--epochs", "2")
+    told = run("eval", "m.h5", "--plot", "validation", "v.png")
+    assert (told.code, told.err.splitlines()[-1]) == (
+        65,
+        "herd eval: m.h5: there is no trace of validation rows: fit-rbm --validate-every 1 keeps one",
+    )
+    fit(run, small, "--epochs", "4", "--validate-every", "2", out="v.h5")
+    assert run("eval", "v.h5", "--plot", "validation", "v.svg").code == 0
+    drawn = (tmp_path / "v.svg").read_text()
+    assert "nats a validation row" in drawn
+    assert "pseudo-likelihood" in drawn
+
+
+def test_models_of_classes_stop_by_themselves_in_shards_too(small: Path, run: Run, tmp_path: Path) -> None:
+    asked = ("--per-class", "--patience", "2", "--epochs", "9", "--learning-rate", ".3")
+    fit(run, small, *asked, out="whole.h5")
+    for shard in ("1/2", "2/2"):
+        fit(run, small, *asked, "--shard", shard, out=f"part{shard[0]}.h5")
+    assert run("merge", "part1.h5", "part2.h5", "-o", "merged.h5").code == 0
+    assert (tmp_path / "whole.h5").read_bytes() == (tmp_path / "merged.h5").read_bytes()

@@ -2,8 +2,9 @@
 
 An algorithm is a frozen dataclass of everything its numbers depend on (rows, settings, seed) and of how it is run (`map`), with
 the methods below.  Its state is a dataclass that holds all that its future depends on; the type of it is known without a start,
-so that a resumed run reads its checkpoint and never repeats `init`.  Commands run every algorithm by the same call, which guards
-memory, saves and resumes, answers signals, tries the first steps for a dry run, and shows how far it is.
+so that a resumed run reads its checkpoint and never repeats `init`; one whose start is work has `like` besides.  Commands run
+every algorithm by the same call, which guards memory, saves and resumes, answers signals, tries the first steps for a dry run,
+and shows how far it is.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from herdcli import iterate
 from herdcli.iterate import Steppable
 
 S = TypeVar("S", bound=Steppable)
+T = TypeVar("T", bound=Steppable, covariant=True)
 R = TypeVar("R", covariant=True)
 
 
@@ -85,6 +87,20 @@ class Algorithm(Protocol[S, R]):
     def result(self, state: S) -> R:
         """What came of it."""
         ...
+
+
+@runtime_checkable
+class Shaped(Protocol[T]):
+    """An algorithm whose start is work (a pass over the rows, draws, a first propagation), which a resumed run need not do again."""
+
+    def like(self) -> T:
+        """A state with the types and shapes of the first one, whatever its numbers."""
+        ...
+
+
+def shapes(algorithm: Algorithm[S, R]) -> S:
+    """A state whose types and shapes those of a checkpoint must have: without the work of a start, where that is any."""
+    return algorithm.like() if isinstance(algorithm, Shaped) else algorithm.init()
 
 
 def solve(algorithm: Algorithm[S, R], state: S | None = None, *, watch: Watch | None = None) -> R:

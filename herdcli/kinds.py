@@ -106,7 +106,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="dbn",
-            versions=("herdcli.rbm.stack.DBN",),
+            versions=("herdcli.rbm.layers.DBN",),
             metrics="herdcli.evaluation.dbn.metrics",
             judged_by=("data",),
             **HARMONIUMS,

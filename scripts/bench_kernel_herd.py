@@ -43,7 +43,7 @@ from herdcli import fast, iterate
 from herdcli.algorithm import solve
 from herdcli.numerics.kernel_names import median_distance
 from herdcli.numerics.kernels import Gaussian
-from herdcli.quadrature import embedding, rules, selection
+from herdcli.quadrature import embedding, problems, rules, selection
 from herdcli.quadrature.assemble import samples
 from herdcli.quadrature.targets import Rows
 
@@ -55,10 +55,10 @@ def mixture(n: int, d: int) -> np.ndarray:
     return centres[random.integers(8, size=n)] + random.standard_normal((n, d))
 
 
-def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine: int = 0) -> selection.State:
+def herd(X: np.ndarray, scale: float, count: int, rule: str = "herding", refine: int = 0) -> problems.State:
     """The whole run of `herd kernel-herd` without its files."""
-    settings = selection.Settings(rules.Settings(rule), refine)
-    problem = selection.Problem(Gaussian(scale), (selection.Group(Rows(X, np.full(len(X), 1.0 / len(X))), None, count),), settings)
+    settings = problems.Settings(rules.Settings(rule), refine)
+    problem = problems.Problem(Gaussian(scale), (problems.Group(Rows(X, np.full(len(X), 1.0 / len(X))), None, count),), settings)
     return solve(selection.Selection(problem))
 
 
@@ -190,7 +190,7 @@ def quality() -> bool:
     bars = {"herding": (12.5, 4.9), "refine 10": (7.4, 3.0), "refine 10, simplex": (6.0, 1.7), "min-norm-point": (5.0, 0.70)}
     for m, place in ((100, 0), (316, 1)):
         refined = herd(X, scale, m, refine=10)
-        problem = selection.Problem(Gaussian(scale), (selection.Group(Rows(X, np.full(len(X), 1e-4)), None, m),), selection.Settings())
+        problem = problems.Problem(Gaussian(scale), (problems.Group(Rows(X, np.full(len(X), 1e-4)), None, m),), problems.Settings())
         projected = samples(problem, refined, [None], kind="simplex", projected=False, scale=np.ones(10))
         nearest = herd(X, scale, m, "min-norm-point").done[0]
         result = refined.done[0]

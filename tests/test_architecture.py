@@ -317,3 +317,59 @@ def test_options_are_parsed_once():
 def test_commands_name_their_types():
     count = sum(len(re.findall(r"\bAny\b", content(path))) for path in MODULES if within(module_name(path), "herdcli.cli"))
     assert count < 60
+
+
+def test_histories_name_no_place_of_a_file():
+    """What an option that takes a file is recorded as: its content is among the inputs, its path is one machine's."""
+    import dataclasses
+    from importlib import import_module
+
+    from herdcli.cli.main import COMMANDS
+
+    seen, told = 0, {}
+    for name, (module, _) in COMMANDS.items():
+        imported = import_module(module)
+        asked = {each.name: each for each in dataclasses.fields(getattr(imported, "Request", object))} if name != "completion" else {}
+        for option in imported.command.params:
+            if option.name in asked and re.search(r"FILE|MODEL|NETWORK|DATA|ARTIFACT|INPUT|SHARD", option.metavar or ""):
+                shown = asked[option.name].metadata.get("record", str)("/elsewhere/a.h5")
+                seen += 1
+                if shown == "/elsewhere/a.h5":
+                    told[f"{name} {option.name}"] = shown
+    assert seen > 30
+    assert told == {}
+
+
+def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+    """Public classes and functions of a module, and public methods, by their dotted names."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body, f"{prefix}{node.name}.")
+
+
+def is_interface(node: ast.AST) -> bool:
+    """A Protocol, or an ABC: what says once what the methods of several classes do."""
+    return isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) or ast.unparse(base) == "ABC" for base in node.bases)
+
+
+@pytest.mark.parametrize("part", sorted(TOPICS | {"numerics"}))
+def test_public_names_of_topics_say_what_they_are(part):
+    """A method may be described by the interface that it belongs to."""
+    files = {path: ast.parse(path.read_text()) for path in (PACKAGE / part).rglob("*.py")}
+    described = {
+        method.name
+        for tree in [*files.values(), ast.parse((PACKAGE / "algorithm.py").read_text())]
+        for node in tree.body
+        if is_interface(node)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and ast.get_docstring(method)
+    }
+    names = [(path, name, node) for path, tree in files.items() for name, node in public(tree.body)]
+    silent = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path, name, node in names
+        if not (ast.get_docstring(node) or ("." in name and name.rpartition(".")[2] in described))
+    ]
+    assert len(silent) <= 0.05 * len(names), silent

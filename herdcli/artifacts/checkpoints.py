@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from herdcli import schema
@@ -31,10 +32,10 @@ def save_checkpoint(path: str, state: Any, digest: str) -> None:
         hdf5.write(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
 
 
-def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: State | None = None) -> State | None:
+def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None) -> State | None:
     """The state saved at `path`, None if there is no file.
 
-    like  a state of the same run, mostly its first: what is loaded must have its types and shapes.
+    like  makes a state of the same run, whose types and shapes must be those of what is loaded.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
     or no checkpoint.
@@ -57,7 +58,7 @@ def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: St
                 state: State = codec.read(file, state_type, where=path)
         schema.check(state, where=path)
         if like is not None:
-            schema.check_like(state, like, where=path)
+            schema.check_like(state, like(), where=path)
         return state
 
 

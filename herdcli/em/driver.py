@@ -161,6 +161,11 @@ class EM:
     def _begin(self, restart: int) -> Course:
         return Course(self.model.start(restart), np.empty((0, 4)))
 
+    def like(self) -> State:
+        """A restart that no start has been found for: parameters have no shapes that a run could hold a checkpoint to."""
+        course = Course({}, np.empty((0, 4)))
+        return State(0, course, replace(course))
+
     def init(self) -> State:
         """The first restart before its first E step."""
         course = self._begin(0)

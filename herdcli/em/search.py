@@ -49,6 +49,11 @@ class Search:
         """The type of its states."""
         return SearchState
 
+    def like(self) -> SearchState:
+        """The first candidate, without its start."""
+        now = self.runs[0].like()
+        return SearchState(0, now, now)
+
     def init(self) -> SearchState:
         """The first candidate before its first E step."""
         now = self.runs[0].init()

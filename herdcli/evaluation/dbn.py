@@ -12,9 +12,10 @@ from herdcli.evaluation.plots import Figure
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.rows import dense
 from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.layers import DBN
 from herdcli.rbm.likelihood import Map, log_likelihood
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.stack import DBN, bounds, reconstructed, states_above
+from herdcli.rbm.stack import bounds, reconstructed, states_above
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 

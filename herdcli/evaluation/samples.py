@@ -18,6 +18,7 @@ from herdcli.evaluation.table import Row
 from herdcli.herding import entropy
 from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import closed_form, embedding
+from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.samples import Samples, Summary
 from herdcli.quadrature.targets import Rows, Target, Trigonometric
 from herdcli.schema import Array
@@ -143,10 +144,10 @@ def reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any
         mean, norm = closed_form.embedding(kernel, target)
         return Reference(mean, norm, None if isinstance(target, Trigonometric) else target.moments())
     X, weights = target.X, target.weights
-    if embedding.by_moments(kernel):
+    if by_moments(kernel):
         first, second = target.moments()
-        norm = embedding.moment_embedding(kernel, X[:1], first, second)[1]
-        return Reference(lambda x: embedding.moment_embedding(kernel, x, first, second)[0], norm, (first, second))
+        norm = moment_embedding(kernel, X[:1], first, second)[1]
+        return Reference(lambda x: moment_embedding(kernel, x, first, second)[0], norm, (first, second))
     sums = sum_over(kernel, X, X, weights, map=map)
     return Reference(lambda x: sum_over(kernel, x, X, weights, map=map), float(weights @ sums), target.moments())
 
@@ -208,7 +209,7 @@ def _finite(number: float) -> float | None:
 
 def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: Reference, wanted: set[int]) -> Iterable[tuple[int, float]]:
     """‖g_t − μ‖ for the wanted t, g_t ← (1−ρ_t) g_t + ρ_t Φ(x_t)."""
-    points = embedding.evaluator(kernel, atoms)
+    points = evaluator(kernel, atoms)
     own, z = kernel.diagonal(atoms), target.mean(atoms)
     running, quadratic, linear = np.zeros(len(atoms)), 0.0, 0.0
     for t, rate in enumerate(rates):

@@ -102,13 +102,13 @@ def herding() -> Iterator[Answer]:
 def quadrature() -> Iterator[Answer]:
     """Kernel herding under Bernoulli kernels, whose answers are known."""
     from herdcli.numerics.kernel_names import parse
-    from herdcli.quadrature import rules, selection
+    from herdcli.quadrature import problems, rules, selection
     from herdcli.quadrature.preparation import uniform
 
     kernel, grid = parse("bernoulli:1"), np.arange(16)[:, np.newaxis] / 16
     target = uniform(0.0, 1.0, 1)
     chosen = selection.Selection(
-        selection.Problem(kernel, (selection.Group(target, grid, 16),), selection.Settings(rules.Settings("herding")))
+        problems.Problem(kernel, (problems.Group(target, grid, 16),), problems.Settings(rules.Settings("herding")))
     )
     result = solve(chosen).done[0]
     own = float(kernel.matrix(grid[:1], grid[:1])[0, 0])

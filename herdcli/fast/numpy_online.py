@@ -49,10 +49,15 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
     learns = m <= 0.0 if algorithm == SOP else loss != SQUARED_HINGE or m < 1.0
     if not (learns or always):
         return NOTHING
+    # μ ← μ + α y Σx with α = max(0, 1 − m)/(v + 1/C) minimises ½ (μ − μ_i)'Σ⁻¹(μ − μ_i) + (C/2) max(0, 1 − y μ·x)²: setting its
+    # derivative to 0 gives 1 − m − αv = α/C.  Crammer & Lee (2010), eq. 9, whose text lacks the Σ that Alg. 3 has.
     alpha = 0.0
     if learns:
         alpha = _log_step(m, v, C) if loss == LOG else (1.0 - m) / (v + 1.0 / C)
     k = 0.25 * C if loss == LOG else C
+    # A = (Σ⁻¹ + k xx')⁻¹ Σ⁻¹ herds the weights (eq. 11).  Σ_new = AΣA' has the inverse Σ⁻¹ + (2k + k²v) xx' (eq. 12), and by Woodbury
+    # is Σ − Σxx'Σ (k²v + 2k)/(1 + kv)² (eq. 13).  AROW adds k xx' to the inverse (sec. 4.3), so that Σ_new = Σ − Σxx'Σ k/(1 + kv).
+    # k is C times the bound on the loss's second derivative (Prop. 2): 1, and ¼ for the logistic loss.
     grown = 1.0 + k * v
     if algorithm == NHERD:
         return (alpha, 2.0 * k + k * k * v, (k * k * v + 2.0 * k) / (grown * grown), k)
@@ -107,7 +112,11 @@ def _aggressiveness(rule: Rule, running: Array | list[float], squares: float, we
 
 
 def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
-    """New variances."""
+    """New variances: the diagonal of Σ_new (drop), of its inverse inverted (project), or what a diagonal A gives (exact).
+
+    Exact minimises Σ_r ½ (a_r − 1)² + (k/2) x_r² a_r² s_r, so a_r = 1/(1 + k x_r² s_r), and s_r becomes a_r² s_r.
+    Source: Crammer & Lee (2010), eq. 10 and sec. 4.3.
+    """
     _, gamma, shrink, curvature = step
     if rule[1] == DROP:
         g = s * x

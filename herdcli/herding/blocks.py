@@ -22,18 +22,28 @@ class Settled(Protocol):
     """How long herding goes on."""
 
     @property
-    def iterations(self) -> int: ...
+    def iterations(self) -> int:
+        """Iterations of every run."""
+        ...
 
 
 class Divided(Protocol):
     """Runs, and how many iterations of them are one step."""
 
     @property
-    def settings(self) -> Settled: ...
+    def settings(self) -> Settled:
+        """How long."""
+        ...
+
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Runs."""
+        ...
+
     @property
-    def block(self) -> int: ...
+    def block(self) -> int:
+        """Iterations of one step."""
+        ...
 
 
 class Iterated(Protocol):

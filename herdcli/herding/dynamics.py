@@ -73,6 +73,7 @@ class Settings:
 
     @property
     def spin(self) -> bool:
+        """Whether units are −1 and +1; else 0 and 1."""
         return self.representation == "spin"
 
     @property
@@ -82,6 +83,7 @@ class Settings:
 
     @property
     def kept(self) -> int:
+        """States that the artifact holds: the last ones, none of them of the burn-in."""
         after = self.iterations - self.burn_in
         return after if self.keep is None else min(self.keep, after)
 
@@ -243,6 +245,7 @@ class HiddenHerding(Blocks[Problem, State]):
         return _started(self.problem)
 
     def advance(self, state: State, count: int, u: int) -> None:
+        """`count` iterations of run u, in place."""
         _advance(self.problem, state, count, u)
 
     def memory(self) -> int:
@@ -314,6 +317,8 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
         n, visible_data = unit.n, unit.b
         hidden_data[...] = unit.c
         squares = _update_wide(run, pair_step, unit.M, n, column, row)
+    # w ← w + η (data's sum of the statistic − n times its value at the state the ascent ended in): step 3, eqs. 10 and 14–16 of
+    # Welling (2009), with a constant η.  All weights are kept n times as large, so that every number here is an integer.
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
     if settings.hidden_bias == "full":
         run.c += hidden_step * (hidden_data - n * z.astype(np.int64))

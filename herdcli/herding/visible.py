@@ -60,6 +60,7 @@ class Settings:
 
     @property
     def kept(self) -> int:
+        """States that the artifact holds: the last ones, none of them of the burn-in."""
         after = self.iterations - self.burn_in
         return after if self.keep is None else min(self.keep, after)
 
@@ -207,6 +208,7 @@ class VisibleHerding(Blocks[Problem, State]):
         return _started(self.problem)
 
     def advance(self, state: State, count: int, u: int) -> None:
+        """`count` iterations of run u, in place."""
         _advance(self.problem, state, count, u)
 
     def memory(self) -> int:

@@ -250,6 +250,13 @@ class MaximumLikelihood:
     def state(self) -> type[State]:
         return State
 
+    def like(self) -> State:
+        """J = I, at which nothing has been evaluated."""
+        D = self.problem.Z.shape[1]
+        square, none = np.zeros((D, D)), np.zeros((0, D, D))
+        counts = np.zeros(D, dtype=np.int64) if self.problem.density == AUTO else None
+        return State(0, 0, False, 0.0, np.eye(D), square, square, none, none, np.zeros(1), counts, counts)
+
     def init(self) -> State:
         """J = I, or as given; on thinned rows first where there are many."""
         return _started(self.problem)

@@ -125,6 +125,11 @@ class JointDiagonalisation:
     def state(self) -> type[State]:
         return State
 
+    def like(self) -> State:
+        """No rotation of no covariances."""
+        D = self.problem.Z.shape[1]
+        return State(0, np.inf, np.eye(D), np.zeros((self.problem.lags, D, D)), np.zeros(1))
+
     def init(self) -> State:
         """No rotation."""
         return _started(self.problem)

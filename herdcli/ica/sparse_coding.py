@@ -26,9 +26,9 @@ import numpy as np
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
 from herdcli.ica.experts import EXPERTS, check_integrable
-from herdcli.ica.learning import Map, Problem
-from herdcli.ica.learning import Settings as Learning
 from herdcli.ica.model import Trace
+from herdcli.ica.problem import Map, Problem
+from herdcli.ica.problem import Settings as Learning
 from herdcli.ica.results import Fit
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array

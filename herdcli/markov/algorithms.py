@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.iterate import run
 
 if TYPE_CHECKING:
+    from herdcli.markov.exact.elimination import Search
+    from herdcli.markov.exact.methods import Orders
     from herdcli.markov.method import Method, Settings
     from herdcli.markov.model.network import Network
 
@@ -40,10 +43,10 @@ NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 
 def remaining(method: Method, state: Any) -> tuple[float, int]:
     """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached."""
-    from herdcli.markov.exact.methods import JunctionTree
+    from herdcli.markov.exact.methods import JunctionTree, Orders
 
     if isinstance(method, JunctionTree):
-        return method.remaining(run(method.step, state, until=method.done))
+        return method.remaining(solve(Orders(method), state))
     return 0.0, method.bytes_needed(state)[0]
 
 
@@ -106,14 +109,17 @@ class Candidate:
     method: Method | None = None
 
 
-def candidates(network: Network, settings: Settings, limit: int) -> list[Candidate]:
-    """What `auto` tries in turn until one converges: exact within `limit` bytes, else propagation, then UPS."""
+def candidates(network: Network, settings: Settings, limit: int, run: Callable[[Orders], Search] = solve) -> list[Candidate]:
+    """What `auto` tries in turn until one converges: exact within `limit` bytes, else propagation, then UPS.
+
+    run  runs the search for an elimination order.
+    """
     if network.observations():
         return [Candidate("ups", "as marginals are observed")]
-    from herdcli.markov.exact.methods import JunctionTree
+    from herdcli.markov.exact.methods import JunctionTree, Orders
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"))
-    state = run(exact.step, exact.init(), until=exact.done)
+    state = run(Orders(exact))
     size, what = exact.bytes_needed(state)
     if (swept := _sweepable(network, settings, size, limit)) is not None:
         return [Candidate(*swept)]

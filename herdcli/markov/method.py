@@ -61,7 +61,9 @@ class Tolerant(Protocol):
     """Settings with a residual to reach."""
 
     @property
-    def tolerance(self) -> float: ...
+    def tolerance(self) -> float:
+        """The residual at which a run has converged."""
+        ...
 
 
 S = TypeVar("S", bound=Steppable)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from herdcli.online.blocks import Block, prepared, rescaled
 from herdcli.online.full import learn_full, symmetrised, widened
 from herdcli.online.kernel import Growing, learn_kernel
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
+from herdcli.online.state import Batch, Named, Source, State
 from herdcli.online.updates import rule_of
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -21,61 +20,6 @@ from herdcli.schema import Array
 KEPT = 2_000  # last progressive scores, for calibration
 SMALLER = "use a smaller --C, or --normalize l2"
 STRAIN_ROWS = 100  # first examples whose C·v is looked at
-
-
-class Source(Protocol):
-    """Where blocks come from: `block(step)` is the block of a step, None after the last.
-
-    proof  of the batch before, as a resumed run remembers it: DataError if what was read again is not the same.
-    """
-
-    @property
-    def steps(self) -> int | None:
-        """Blocks in all, None where nobody knows."""
-        ...
-
-    def block(self, step: int, proof: bytes = b"") -> Batch | None: ...
-
-
-class Named(Protocol):
-    """What knows the names of the classes; those of a stream can be settled as it is read."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A block with labels as class indices, its number within the pass, and whether the pass is the first.
-
-    proof  how much had been read when the block was whole, and the digest of it; empty where a source has none.
-    """
-
-    block: Block
-    number: int
-    first_pass: bool
-    proof: bytes = b""
-
-
-@dataclass
-class State:
-    """Everything the rest of a run depends on.  Of table, sigma and machines the one in use is not None."""
-
-    step: int
-    done: bool
-    counts: Array  # (classes,) labels seen
-    running: Array  # (2,) examples, sum of |x|²
-    tally: Array  # (6,) seen, wrong, loss, updates, refused, largest C·v of the first examples
-    trace: Array  # (3, T) examples, error, loss at powers of two
-    score: Array  # (n, C) last progressive scores
-    variance: Array  # (n, C)
-    label: Array  # (n,)
-    table: Array | None = None  # (D, 2, C) means and variances
-    mean: Array | None = None  # (C, D)
-    sigma: Array | None = None  # (M, D', D'), upper triangle
-    machines: list[Machine] = field(default_factory=list)
-    sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
-    proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.online import learner
 from herdcli.online.blocks import Block, joined, prepared, rescaled
-from herdcli.online.learner import Batch
 from herdcli.online.model import Race, Settings
 from herdcli.online.source import require_same
+from herdcli.online.state import Batch, Source
 from herdcli.schema import Array
 
 EXAMPLES = 10_000
@@ -28,7 +28,7 @@ POWERS = range(-2, 6)  # of 4, over the mean of |x|²
 class Replay:
     """A source whose first batches are kept by `first`, so that they can be learned after they have been raced on."""
 
-    def __init__(self, source: learner.Source, where: str = "") -> None:
+    def __init__(self, source: Source, where: str = "") -> None:
         self.source, self.where = source, where
         self._kept: list[Batch] = []
 

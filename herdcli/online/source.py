@@ -11,8 +11,8 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.online.blocks import ROWS, Block, from_rows
 from herdcli.online.labels import Labels
-from herdcli.online.learner import Batch
 from herdcli.online.parse import Reader
+from herdcli.online.state import Batch
 from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from herdcli.numerics.kernels import Features
-from herdcli.quadrature import embedding
+from herdcli.quadrature.points import evaluator
+from herdcli.quadrature.problems import Problem, Result, State
 from herdcli.quadrature.samples import Projected, Samples, Summary
-from herdcli.quadrature.selection import Problem, Result, State
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows
 from herdcli.quadrature.weights import projected_trace, report, weights
@@ -128,7 +128,7 @@ def _index(index: Array, rows: Array | None) -> Array:
 def _space(problem: Problem, result: Result) -> Space:
     """The space of the atoms alone, which is all that weights need."""
     own = problem.kernel.diagonal(result.atoms)
-    points = embedding.evaluator(problem.kernel, result.atoms)
+    points = evaluator(problem.kernel, result.atoms)
     return Space(problem.kernel, result.atoms, result.embedding, result.norm, own, points, lambda x: np.zeros(len(x)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import preparation
-from herdcli.quadrature.selection import Group
+from herdcli.quadrature.problems import Group
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.schema import Array
 

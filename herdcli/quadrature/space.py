@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.numerics.kernels import Kernel
-from herdcli.quadrature.embedding import Evaluator
+from herdcli.quadrature.points import Evaluator
 from herdcli.schema import Array
 
 TIE = 2.0**-43  # scores that differ by less, relative to the largest k(x, x), are equal: the lowest index wins

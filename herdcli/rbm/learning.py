@@ -129,6 +129,10 @@ class Learning(Counted[State]):
         per_weight = 4 + 4 + 8 + 4 * ((settings.algorithm == "fpcd") + (settings.every > 0) + (settings.average > 0))
         return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
 
+    def like(self) -> State:
+        """Models without weights."""
+        return _begun(self.problem, drawn=False)
+
     def init(self) -> State:
         """Every model before its first minibatch."""
         return _begun(self.problem)
@@ -162,7 +166,7 @@ class Learning(Counted[State]):
         return state
 
 
-def _begun(problem: Problem) -> State:
+def _begun(problem: Problem, drawn: bool = True) -> State:
     """W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0; chains at fair states."""
     settings = problem.settings
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
@@ -170,7 +174,7 @@ def _begun(problem: Problem) -> State:
     W, chain = np.empty((M, D, K), dtype=np.float32), np.empty((M, problem.chains if settings.persistent else 0, K), dtype=np.float32)
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
-    for m, rows in enumerate(problem.rows):
+    for m, rows in enumerate(problem.rows if drawn else ()):
         first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
         W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(scale)
         b[m] = problem.visible.base_rate(rows)

@@ -91,9 +91,18 @@ class Sampling(Counted[State]):
         D, K = given.models[0].W.shape
         return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)))
 
+    def like(self) -> State:
+        """Chains that are nowhere yet."""
+        given = self.problem
+        D, K = given.models[0].W.shape
+        hidden = np.empty((len(given.models), given.width, K), dtype=np.float32)
+        return State(hidden, np.zeros((len(given.models), given.rounds, given.width, D), dtype=np.float32))
+
     def init(self) -> State:
         """Every chain at its start."""
-        return _begun(self.problem)
+        state = self.like()
+        _begin(self.problem, state.hidden)
+        return state
 
     def step(self, state: State) -> State:
         """One sweep of every chain, kept if it is a round's."""
@@ -112,17 +121,14 @@ class Sampling(Counted[State]):
         return _carried_down(self.problem, state)
 
 
-def _begun(problem: Problem) -> State:
-    """Every chain at its start."""
-    D, K = problem.models[0].W.shape
-    hidden = np.empty((len(problem.models), problem.width, K), dtype=np.float32)
+def _begin(problem: Problem, hidden: Array) -> None:
+    """Every chain at its start: hidden (models, chains, K) is filled."""
     for m, h in enumerate(problem.models):
         first = generator(problem.seed, Stream.SAMPLE, unit=m)
         if problem.start is None:
             hidden[m] = layer(h.hidden).fair_states(hidden[m].shape, first)
         else:
             _sweeper(h, first).up(problem.start.astype(np.float32), np.empty_like(hidden[m]), hidden[m])
-    return State(hidden, np.zeros((len(problem.models), problem.rounds, problem.width, D), dtype=np.float32))
 
 
 def _sweep(problem: Problem, state: State, m: int) -> None:

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage
 from herdcli.rbm import learning
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.likelihood import Map, row_blocks
@@ -29,38 +29,6 @@ from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import TwoState, family
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
-
-
-@dataclass(frozen=True)
-class DBN:
-    """The `dbn` artifact: one rbm for each layer, the lowest first, which carries the rows for `eval`."""
-
-    layers: list[RBM]
-
-    def validate(self) -> None:
-        """Raise DataError unless each layer's visible units are the hidden ones of the layer below."""
-        if not self.layers:
-            raise DataError("/layers is empty")
-        for index, (below, above) in enumerate(pairwise(self.layers)):
-            if below.count != 1 or above.count != 1:
-                raise DataError("/layers has more than one model in a layer")
-            ours, theirs = (above.W.shape[1], above.visible_units), (below.W.shape[2], below.hidden_units)
-            if ours != theirs:
-                raise DataError(f"/layers/{index + 1} has {ours[0]} {ours[1]} visible units, the layer below {theirs[0]} {theirs[1]} ones")
-
-    def harmoniums(self) -> list[Harmonium]:
-        """All layers in float64."""
-        return [part.harmonium() for part in self.layers]
-
-
-def layers_of(value: RBM | DBN) -> list[RBM]:
-    """The layers of a deep belief network, the lowest first; an RBM is its own only one."""
-    return value.layers if isinstance(value, DBN) else [value]
-
-
-def with_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
-    """The same with another lowest layer."""
-    return replace(value, layers=[lowest, *value.layers[1:]]) if isinstance(value, DBN) else lowest
 
 
 @dataclass
@@ -182,6 +150,10 @@ class Stacking(Counted[State]):
     def memory(self) -> int:
         """Bytes of the first layer's learning."""
         return self._layer([]).memory()
+
+    def like(self) -> State:
+        """The first layer, without its start."""
+        return State(0, self._layer([]).like())
 
     def init(self) -> State:
         """The first layer at its start.  Raises BadUsage unless there is a layer to learn."""

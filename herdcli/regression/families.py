@@ -31,7 +31,9 @@ class Family(Protocol):
     """A distribution and its link; η (m, K), y (m,)."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As --family has it."""
+        ...
 
     @property
     def dispersed(self) -> bool:

@@ -59,6 +59,56 @@ def test_a_run_whose_result_could_not_be_written_is_resumed_behind_its_last_step
     assert not (inputs / "c.state").exists()
 
 
+BEGUN_WITH_WORK = [
+    "fit-rbm small.h5 --hidden 3 --epochs 1 --algorithm pcd",
+    "fit-rbm small.h5 --layers 3,2 --epochs 1",
+    "sample small.rbm.h5 --count 3 --burn-in 2",
+    "ica points.csv --steps 2",
+    "ica points.csv --steps 2 --density auto",
+    "ica points.csv --algorithm sobi --lags 15",
+    "em points.csv --components 2 --iterations 2",
+    "ups-infer grid.h5 --algorithm bp --schedule residual",
+    "ups-infer grid.h5 --algorithm bp --schedule sequential",
+    "ups-infer grid.h5 --algorithm ups",
+    "ups-infer grid.h5 --algorithm is-bp --observe x0=.3,.7",
+    "ups-infer grid.h5 --algorithm enumerate --observe x0=.3,.7",
+    "fit-mrf binary.csv --smoothing 1",
+    "fit-mrf binary.csv --smoothing 1 --algorithm ipf",
+]
+
+
+@pytest.mark.parametrize("line", BEGUN_WITH_WORK)
+def test_a_resumed_run_does_not_begin_again(inputs, monkeypatch, line):
+    from herdcli.algorithm import Shaped
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.main import main
+    from herdcli.schema import check_like
+
+    begun = []
+
+    def run(session, algorithm, **more):
+        kind = type(algorithm)
+        assert isinstance(algorithm, Shaped)
+        if session.resume:
+            monkeypatch.setattr(kind, "init", lambda self: pytest.fail("init is run by a resumed run"))
+        else:
+            first = algorithm.init()
+            check_like(first, algorithm.like())
+            check_like(algorithm.like(), first)
+        begun.append(session.resume)
+        return original(session, algorithm, **more)
+
+    original = Session.run
+    monkeypatch.setattr(Session, "run", run)
+    monkeypatch.chdir(inputs)
+    command = [*line.split(), "-q", "--checkpoint", "c.state", "--every", "1"]
+    for more, code in ((["-o", "/dev/full"], 74), (["--resume", "-o", "resumed.h5"], 0)):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, *more])
+        assert (ended.value.code or 0) == code
+    assert begun == [False, True]
+
+
 def flipped(text: bytes) -> bytes:
     """The same lines, other labels in the second half."""
     half = text.rfind(b"\n", 0, len(text) * 3 // 4) + 1

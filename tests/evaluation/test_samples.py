@@ -8,12 +8,12 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.evaluation import samples
 from herdcli.numerics.kernels import Features, Gaussian
-from herdcli.quadrature import assemble, preparation, rules, selection
+from herdcli.quadrature import assemble, preparation, problems, rules, selection
 from herdcli.quadrature.targets import Moments, Rows
 
 
 def made(kernel, group, rule="herding", **more):
-    problem = selection.Problem(kernel, (group,), selection.Settings(rules.Settings(rule)))
+    problem = problems.Problem(kernel, (group,), problems.Settings(rules.Settings(rule)))
     state = solve(selection.Selection(problem))
     return assemble.samples(problem, state, [None], kind="rule", projected=True, scale=np.ones(group.target.dimension), **more)
 
@@ -25,7 +25,7 @@ def rows():
 
 def test_comparison_with_other_rows(rows):
     kernel = Gaussian(1.0)
-    value = made(kernel, selection.Group(Rows(rows, np.full(120, 1 / 120)), None, 30), "line-search")
+    value = made(kernel, problems.Group(Rows(rows, np.full(120, 1 / 120)), None, 30), "line-search")
     held = np.random.default_rng(1).standard_normal((90, 2)) + 0.3
     found = samples.compared(kernel, value.x, value.weight, samples.reference(kernel, Rows(held, np.full(90, 1 / 90))))
     w, v = value.weight, np.full(90, 1 / 90)
@@ -42,7 +42,7 @@ def test_comparison_with_other_rows(rows):
 def test_trace_against_a_target_uses_the_weights_of_each_t(rows, rule):
     kernel = Gaussian(1.0)
     target = Rows(rows, np.full(120, 1 / 120))
-    value = made(kernel, selection.Group(target, None, 40), rule)
+    value = made(kernel, problems.Group(target, None, 40), rule)
     found = samples.trace(value, samples.reference(kernel, target), kernel)
     assert [row["t"] for row in found][-1] == 40
     for row in found:
@@ -52,7 +52,7 @@ def test_trace_against_a_target_uses_the_weights_of_each_t(rows, rule):
 
 def test_laws_of_states():
     mean = np.array([0.25, -0.5, 0.75])
-    group = selection.Group(Moments(mean, None), preparation.cube(3), 400)
+    group = problems.Group(Moments(mean, None), preparation.cube(3), 400)
     value = made(Features(), group)
     law = np.bincount((value.x > 0) @ [1, 2, 4], minlength=8) / 400
     independent = [np.prod([(1 + m * s) / 2 for m, s in zip(mean, state, strict=True)]) for state in preparation.cube(3)]
@@ -63,7 +63,7 @@ def test_laws_of_states():
 
 
 def test_figures_of_the_artifact(rows):
-    value = made(Gaussian(1.0), selection.Group(Rows(rows, np.full(120, 1 / 120)), None, 20))
+    value = made(Gaussian(1.0), problems.Group(Rows(rows, np.full(120, 1 / 120)), None, 20))
     found = samples.metrics(value, None)
     assert found["atoms"] == 20
     assert found["mmd"] == pytest.approx(value.mmd[-1], abs=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from herdcli.ica import hmc
 from herdcli.ica.energy import Linear, Manifold, Topographic, energy_of, leapfrog, normalisable, student_floor
 from herdcli.ica.experts import EXPERTS
-from herdcli.ica.learning import pooling
+from herdcli.ica.problem import pooling
 
 SMOOTH = ("student", "logistic", "laplace-smooth", "gaussian-cdf")
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
+from herdcli.algorithm import solve
 from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration
@@ -229,7 +230,7 @@ def test_induction_adds_the_largest_gain_first_and_gains_what_it_says():
     rows = cases.sample(200, 8, cardinality)
     pairs = constraints.pairs(rows, cardinality, 1.0)
     start = Problem(cardinality, constraints.from_scopes(rows, cardinality, [], 1.0), rows=rows)
-    grown, added = induction.induced(start, pairs, 6, Settings(), 1.0, 1e9)
+    grown, added = solve(induction.Induction(start, pairs, 6, Settings(), 1.0, 1e9))
     information = pairs.information()
     assert abs(added[0][2] - information.max()) < 1e-9
     assert information[added[0][:2]] == information.max()

@@ -8,7 +8,8 @@ import pytest
 from herdcli import iterate
 from herdcli.algorithm import solve
 from herdcli.numerics.kernels import Gaussian
-from herdcli.quadrature import closed_form, embedding, rules, selection
+from herdcli.quadrature import closed_form, problems, rules, selection
+from herdcli.quadrature.points import evaluator
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows, Uniform
 
@@ -23,7 +24,7 @@ def _space_of(kernel, target, candidates):
         norm = float(target.weights @ kernel.matrix(target.X, target.X) @ target.weights)
     else:
         mean, norm = closed_form.embedding(kernel, target)
-    points = embedding.evaluator(kernel, candidates)
+    points = evaluator(kernel, candidates)
     return Space(kernel, candidates, mean(candidates), norm, kernel.diagonal(candidates), points, mean)
 
 
@@ -36,9 +37,9 @@ def _run_rule(space, target, count, **settings):
 def _select(X, count, *, rule="herding", refine=0, kernel=None, weights=None, map=map, **more):
     """The result of a whole run over rows."""
     weights = np.full(len(X), 1.0 / len(X)) if weights is None else weights
-    settings = selection.Settings(rules.Settings(rule, **more), refine)
-    group = selection.Group(Rows(X, weights), None, count)
-    problem = selection.Problem(kernel or Gaussian(1.5), (group,), settings)
+    settings = problems.Settings(rules.Settings(rule, **more), refine)
+    group = problems.Group(Rows(X, weights), None, count)
+    problem = problems.Problem(kernel or Gaussian(1.5), (group,), settings)
     return solve(selection.Selection(problem, map)).done[0]
 
 

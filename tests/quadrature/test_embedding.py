@@ -11,6 +11,7 @@ from herdcli import fast, iterate
 from herdcli.numerics import kernel_names
 from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import embedding
+from herdcli.quadrature.points import evaluator, moment_embedding, profile
 
 
 def sums(kernel, points, rows, weights, *, map=map, precision="float64"):
@@ -55,8 +56,8 @@ def test_compiled_and_numpy_loops_give_the_same_bits(both_loops, text, precision
     X, w = np.random.default_rng(0).random((600, d)), np.random.default_rng(1).random(600)
     kernel = kernel_names.parse(text)
     np.testing.assert_array_equal(*both_loops(lambda: sums(kernel, X, X, w, precision=precision)))
-    np.testing.assert_array_equal(*both_loops(lambda: embedding.evaluator(kernel, X).values(X[4])))
-    np.testing.assert_array_equal(*both_loops(lambda: embedding.evaluator(kernel, X).combine(X[:9], w[:9])))
+    np.testing.assert_array_equal(*both_loops(lambda: evaluator(kernel, X).values(X[4])))
+    np.testing.assert_array_equal(*both_loops(lambda: evaluator(kernel, X).combine(X[:9], w[:9])))
 
 
 RADIAL = ["laplace:1", "matern12:2", "matern32:1", "matern52:0.3", "inverse-multiquadric:2", "rational-quadratic:1", "energy", "hamming"]
@@ -71,12 +72,12 @@ def test_radial_kernels_are_those_of_the_matrix(text):
     if text == "hamming":
         X = np.round(3 * X)
     kernel = kernel_names.parse(text)
-    assert embedding.profile(kernel, 3) is not None
+    assert profile(kernel, 3) is not None
     kernel = kernel_names.choose(kernel, X, "median", 0)
     K = kernel.matrix(X, X)
     np.testing.assert_allclose(sums(kernel, X, X, w), K @ w, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(sums(kernel, X[:70].copy(), X, w), K[:70] @ w, rtol=1e-11, atol=1e-11)
-    points = embedding.evaluator(kernel, X)
+    points = evaluator(kernel, X)
     np.testing.assert_allclose(points.values(X[4]), K[4], rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(points.combine(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13, atol=1e-13)
 
@@ -127,7 +128,7 @@ def test_one_far_row_costs_its_own_differences_alone(d, precision, monkeypatch):
 def test_combine_and_values_are_rows_of_the_matrix():
     X = np.random.default_rng(0).standard_normal((37, 5))
     for kernel in (Gaussian(0.9), kernel_names.parse("matern52:1")):
-        found = embedding.evaluator(kernel, X)
+        found = evaluator(kernel, X)
         K = kernel.matrix(X, X)
         np.testing.assert_allclose(found.values(X[4]), K[:, 4], rtol=1e-13)
         np.testing.assert_allclose(found.combine(X[:6], np.arange(6.0)), K[:, :6] @ np.arange(6.0), rtol=1e-13)
@@ -138,7 +139,7 @@ def test_moments_stand_for_pairs(text):
     random = np.random.default_rng(0)
     X, w = random.standard_normal((60, 4)), np.full(60, 1 / 60)
     kernel = kernel_names.parse(text)
-    mean, norm = embedding.moment_embedding(kernel, X, w @ X, X.T @ X / 60)
+    mean, norm = moment_embedding(kernel, X, w @ X, X.T @ X / 60)
     K = kernel.matrix(X, X)
     np.testing.assert_allclose(mean, K @ w, atol=1e-13)
     assert norm == pytest.approx(w @ K @ w, abs=1e-13)

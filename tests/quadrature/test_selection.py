@@ -11,20 +11,20 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.numerics.kernels import Gaussian
-from herdcli.quadrature import assemble, embedding, rules, selection
+from herdcli.quadrature import assemble, embedding, problems, rules, selection
 from herdcli.quadrature.targets import Rows
 
 
 def problem_of(X, counts, *, rule="herding", refine=0, reduce=0, candidates=None, start=None, norm=0, **more):
     parts = np.array_split(np.arange(len(X)), len(counts))
-    settings = selection.Settings(rules.Settings(rule, **more), refine, norm=norm)
+    settings = problems.Settings(rules.Settings(rule, **more), refine, norm=norm)
     groups = tuple(
-        selection.Group(
+        problems.Group(
             Rows(X[part].copy(), np.full(len(part), 1.0 / len(X) if reduce else 1.0 / len(part))), candidates, count, start=start
         )
         for part, count in zip(parts, counts, strict=True)
     )
-    return selection.Problem(Gaussian(1.5), groups, settings, reduce)
+    return problems.Problem(Gaussian(1.5), groups, settings, reduce)
 
 
 def run(problem, map=map):
@@ -75,14 +75,14 @@ def test_samples_of_another_run_are_refused(rows):
     problem = problem_of(rows, (8,))
     value = assemble.samples(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
     groups, kernel = list(problem.groups), value.kernel
-    assert selection.continued(groups, value, "herding", kernel, np.ones(3))[0].start is not None
+    assert problems.continued(groups, value, "herding", kernel, np.ones(3))[0].start is not None
     with pytest.raises(BadUsage, match="not of line-search"):
-        selection.continued(groups, value, "line-search", kernel, np.ones(3))
+        problems.continued(groups, value, "line-search", kernel, np.ones(3))
     other = problem_of(rows[::-1], (8,))
     with pytest.raises(BadUsage, match="not among the candidates"):
-        selection.continued(list(other.groups), value, "herding", kernel, np.ones(3))
+        problems.continued(list(other.groups), value, "herding", kernel, np.ones(3))
     with pytest.raises(BadUsage, match="chose from 200 candidates, there are 150"):
-        selection.continued(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
+        problems.continued(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
 
 
 def test_merge_and_reduce_stays_within_its_bound(rows, mmd):
@@ -148,7 +148,7 @@ def test_going_on_with_an_estimated_norm_equals_one_run(rows):
     value = assemble.samples(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
     assert value.summary.norm_error[0] == few.done[0].norm_error
     with pytest.raises(BadUsage, match="is estimated, or is to be, but not both"):
-        selection.continued(list(problem.groups), value, "herding", value.kernel, np.ones(3))
+        problems.continued(list(problem.groups), value, "herding", value.kernel, np.ones(3))
 
 
 def test_refined_atoms_carry_their_own_trace(rows, mmd):

@@ -11,9 +11,10 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.rbm import likelihood, stack
+from herdcli.rbm.layers import DBN
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.stack import DBN, Problem, State
+from herdcli.rbm.stack import Problem, State
 from herdcli.rbm.units import family
 
 

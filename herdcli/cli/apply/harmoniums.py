@@ -11,6 +11,7 @@ from herdcli.errors import BadUsage
 from herdcli.evaluation.classes import class_probabilities
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import stack, transform
+from herdcli.rbm.layers import layers_of
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -25,7 +26,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         return _completed(session, fitted, data, request)
     if request.want == "rows":
         raise BadUsage("--want rows is of ica models: filter outputs back as rows", hint="--want features, energies or classes")
-    layers = stack.layers_of(fitted.value)
+    layers = layers_of(fitted.value)
     model = layers[0]
     if request.want == "energies" and len(layers) > 1:
         raise BadUsage("a dbn has no energies, only a bound of its likelihood", hint="--want features or states; herd eval --data FILE")
@@ -60,7 +61,7 @@ def _completed(session: Session, fitted: Artifact, data: Artifact, request: Requ
     from herdcli.rbm.conditionals import completed
     from herdcli.rbm.units import family
 
-    layers = stack.layers_of(fitted.value)
+    layers = layers_of(fitted.value)
     model, units = layers[0], family(layers[0].visible_units)
     if len(layers) > 1 or model.count > 1:
         what = "a dbn" if len(layers) > 1 else f"{model.count} models, one for each class"

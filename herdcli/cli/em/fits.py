@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli import algorithm
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.request import settings
 
@@ -28,7 +27,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     batches = fit.minibatch
     if batches is not None:
         fit = fit.after(session.run(batches, label="minibatches", memory="a minibatch"))
-        found = algorithm.solve(fit.search)
+        found = session.aside(fit.search, label=request.model)
     else:
         found = session.run(fit.search, label=request.model, memory="the statistics")
     value = fit.finished(found, session.map)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from herdcli.artifacts import provenance
-from herdcli.cli.apply.classifiers import scored
+from herdcli.cli.frame.scores import rescored
 from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import classifier, table
-from herdcli.online.model import Classifier, Holdout
-from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -62,13 +57,3 @@ def _result(artifact: Artifact) -> Row:
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """A classifier judged on the examples of --data; without the option as it is."""
     return rescored(session, artifact, request.data)
-
-
-def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact:
-    """A classifier judged on the labelled examples of another file; other kinds, and without a file all, as they are."""
-    if path is None or artifact.kind != "classifier":
-        return artifact
-    model: Classifier = artifact.value
-    score, variance, label, _ = scored(session, model, path, labelled=True)
-    held = Holdout(score, variance, label.astype(np.int64), np.full(len(label), TEST, dtype=np.uint8))
-    return replace(artifact, value=replace(model, holdout=held))

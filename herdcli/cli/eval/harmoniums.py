@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.cli.frame.rows import classes_of, rows_of
 from herdcli.evaluation.rbm import ranked_apart, worse_than_independent
 from herdcli.rbm.classes import judged_on
-from herdcli.rbm.stack import layers_of, with_lowest
+from herdcli.rbm.layers import layers_of, with_lowest
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:

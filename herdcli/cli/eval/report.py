@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from herdcli.cli.frame import outputs
 from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation import plots
-from herdcli.evaluation.report import Part, page
 from herdcli.kinds import able
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.report import Part
     from herdcli.evaluation.settings import EvaluationSettings
     from herdcli.evaluation.table import Row
 
@@ -48,6 +48,8 @@ class Reporter:
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
         """One artifact, with every picture of its kind that can be drawn here."""
         if self._path:
+            from herdcli.evaluation.report import Part
+
             pictures = _pictures(self._session, artifact, settings)
             self._parts.append(Part(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures))
 
@@ -55,6 +57,8 @@ class Reporter:
         """The page.  Raises BadUsage when there is nothing to report."""
         if not self._path:
             return
+        from herdcli.evaluation.report import page
+
         if not self._parts:
             raise BadUsage("there is nothing to report", where=self._path, hint="name artifacts; --confusion and the like have no page")
         outputs.beside(self._session, self._path, lambda target: outputs.write_text(target, page(self._parts)), binary=False)

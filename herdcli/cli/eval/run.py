@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.eval import plots, table
-from herdcli.cli.eval.classifiers import comparison
-from herdcli.cli.eval.harmoniums import warn_of_likelihoods, warn_of_ranks
 from herdcli.cli.eval.report import Reporter
 from herdcli.cli.frame.console import printable
 from herdcli.cli.frame.request import settings
@@ -31,8 +29,11 @@ def run(session: Session, request: Request) -> None:
     reporter = Reporter(session, request)
     rows, history = _compared(session, request, reporter) if request.table else _judged(session, request, reporter)
     table.write(session, rows, form, history)
-    warn_of_likelihoods(session, rows)
-    warn_of_ranks(session, rows)
+    if any("log_likelihood" in row or "pseudo_likelihood" in row for row in rows):  # what judges harmoniums is not imported for others
+        from herdcli.cli.eval.harmoniums import warn_of_likelihoods, warn_of_ranks
+
+        warn_of_likelihoods(session, rows)
+        warn_of_ranks(session, rows)
     missed = [message for bar in bars for message in bar.missed(rows)]
     if missed:
         raise NegativeResult("; ".join(missed))
@@ -40,6 +41,8 @@ def run(session: Session, request: Request) -> None:
 
 def _compared(session: Session, request: Request, reporter: Reporter) -> tuple[list[Row], None]:
     """The rows of a table of classifiers, which has no page."""
+    from herdcli.cli.eval.classifiers import comparison
+
     rows = comparison(session, request)
     reporter.write()
     return rows, None

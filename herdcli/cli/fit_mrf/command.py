@@ -8,8 +8,7 @@ import click
 
 from herdcli.cli.fit_mrf.options import learning_options, structure_options
 from herdcli.cli.fit_mrf.request import Request
-from herdcli.cli.frame.options import checkpoint_options, data_options, output_options, seed_option, stage
-from herdcli.cli.network.options import FORMATS, format_option
+from herdcli.cli.frame.options import NETWORK_FORMATS, checkpoint_options, data_options, format_option, output_options, seed_option, stage
 from herdcli.cli.ups_infer.options import iteration_options
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("fit-mrf")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
-@format_option(FORMATS)
+@format_option(NETWORK_FORMATS)
 @stage(Request, structure_options, learning_options, iteration_options, data_options, seed_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Learn a Markov network: the likeliest one, or that of largest entropy, that has the marginals of the data.
@@ -36,9 +35,9 @@ def command(session: Session, request: Request) -> None:
     distribution nearest to a network instead of the one of largest entropy.  herd eval gives test log-likelihoods.
     """
     from herdcli.cli.fit_mrf import inputs, learn
-    from herdcli.cli.network.results import check, output_format
+    from herdcli.cli.frame.networks import check, output_format
 
-    form = output_format(session, request.format, FORMATS)
+    form = output_format(session, request.format, NETWORK_FORMATS)
     check(session, "network", form)
     request.warn_of_ignored(session)
     learn.learn(session, inputs.read(session, request), request, form)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.network.inputs import load_like, load_text
+from herdcli.cli.frame.networks import load_like, load_text
 from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_mrf.inputs import regions
+from herdcli.cli.frame.networks import write_network
 from herdcli.cli.frame.request import settings
-from herdcli.cli.network.results import write_network
 from herdcli.errors import DataError, NotConverged
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def _induced(session: Session, inputs: Inputs, asked: Settings, request: Request
 
     assert inputs.pairs is not None
     limit = session.max_memory or memory.default_limit()
-    with session.console.progress("inducing") as progress:
-        problem, added = induction.induced(inputs.problem, inputs.pairs, request.induce, asked, request.smoothing, limit, progress=progress)
+    asked_pairs = induction.Induction(inputs.problem, inputs.pairs, request.induce, asked, request.smoothing, limit)
+    problem, added = session.aside(asked_pairs, label="inducing")
     if added:
         (i, j, first), (*_, last) = added[0], added[-1]
         a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))

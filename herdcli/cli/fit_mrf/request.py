@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import as_file, unrecorded
 from herdcli.markov.learning.table import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ class Request:
     input_format: str | None = unrecorded()
     values: str
     structure: tuple[str, float, int] | None
-    edges: str | None
-    clusters: str | None
+    edges: str | None = as_file()
+    clusters: str | None = as_file()
     induce: int
     smoothing: float
-    moments: str | None
-    features: str | None
-    base: str | None
+    moments: str | None = as_file()
+    features: str | None = as_file()
+    base: str | None = as_file()
     algorithm: str
     tolerance: float
     orders: int
     max_clique: int | None
-    regions: str | None
+    regions: str | None = as_file()
     double_loop: bool
     damping: float
     penalty: float

@@ -23,6 +23,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     """Learn the layers and save them as a `dbn`."""
     from herdcli.rbm import stack
     from herdcli.rbm.classes import judged_on
+    from herdcli.rbm.layers import DBN
 
     if request.per_class:
         raise BadUsage("--layers and --below learn one model, --per-class several", hint="leave one of them out")
@@ -51,7 +52,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     first = judged_on(first, rows.X, rows.split, None, map=session.map)
     if not below:
         first = replace(first, **rows.as_seen())
-    made = stack.DBN([first, *others])
+    made = DBN([first, *others])
     outputs.artifact(session, made, f"layers of {', '.join(str(part.W.shape[2]) for part in made.layers)} hidden units", history=data)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import settings, unrecorded, where_given
+from herdcli.cli.frame.request import as_file, settings, unrecorded, where_given
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Request:
     folds: int | None
     average_scores: int | None
     layers: tuple[int, ...] | None
-    below: str | None
+    below: str | None = as_file()
     pairs: bool
     units: str | None
     visible_units: str | None

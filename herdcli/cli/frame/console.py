@@ -83,9 +83,6 @@ class Display:
         if self.bar is not None:
             self.bar.stop()
 
-    def __call__(self, done: int, total: int) -> None:
-        self.show(Progress(done, total))
-
     def show(self, progress: Progress) -> None:
         """Show how far a run is, if it is time to."""
         now = time.monotonic()

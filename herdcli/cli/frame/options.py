@@ -289,3 +289,18 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
         return command
 
     return decorate
+
+
+NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif")
+
+
+def network_format_option(command: Callable[..., object]) -> Callable[..., object]:
+    """--input-format of commands that read networks."""
+    return click.option(
+        "--input-format", type=click.Choice(NETWORK_FORMATS), default=None, help="Read the network as this.  [default: told by its content]"
+    )(command)
+
+
+def format_option(formats: tuple[str, ...]) -> Decorator:
+    """--format of commands that write one of these."""
+    return click.option("--format", type=click.Choice(formats), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")

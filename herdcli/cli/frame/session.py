@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from herdcli import artifacts, iterate
-from herdcli.algorithm import Algorithm, Counted
+from herdcli.algorithm import Algorithm, Counted, shapes, solve
 from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
@@ -252,13 +252,17 @@ class Session:
             ended(state)
         return algorithm.result(state)
 
+    def aside(self, algorithm: Algorithm[S, R], *, label: str) -> R:
+        """Run an algorithm that prepares for the one of `run`: shown and stopped like it, but without checkpoint, and done in a dry run."""
+        with self.console.progress(label) as progress:
+            return solve(algorithm, watch=progress.show)
+
     def _resumed(self, algorithm: Algorithm[S, R], digest: str) -> S | None:
         """The state of the checkpoint, where there is one to go on from."""
         if not (self.checkpoint and self.resume):
             return None
-        like = algorithm.init()
         self._from = self.checkpoint
-        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=like)
+        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm))
         if saved is None:
             self._from = None
             self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")

@@ -9,7 +9,7 @@ from herdcli.cli.frame.request import as_file, settings, unrecorded
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
-    from herdcli.ica.learning import Settings
+    from herdcli.ica.problem import Settings
     from herdcli.numerics.whitening import Method
 
 MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
@@ -83,7 +83,7 @@ class Request:
     def learning(self, dimensions: int) -> Settings:
         """The settings of minibatch learning, of rows of so many dimensions."""
         from herdcli.ica import defaults
-        from herdcli.ica.learning import Settings
+        from herdcli.ica.problem import Settings
 
         more = defaults.missing(self.algorithm, dimensions, (self.filters or dimensions) == dimensions, vars(self))
         if self.topography is not None:

@@ -92,6 +92,7 @@ def _library(session: Session, rows: Rows, request: Request) -> Fit:
 def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
     """infomax, ebm, equil, sparse-coding: by minibatches at rates that are given."""
     from herdcli.ica import learning
+    from herdcli.ica.problem import Problem
     from herdcli.ica.sparse_coding import DictionaryLearning, Task
 
     settings = request.learning(rows.Z.shape[1])
@@ -99,10 +100,10 @@ def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
         session.ignored("gamma_rate", f"with --expert {settings.expert}")
     if request.algorithm == "sparse-coding":
         noise = NOISE if request.noise is None else request.noise
-        task = Task(learning.Problem(rows.Z, settings), noise, request.posterior or "map")
+        task = Task(Problem(rows.Z, settings), noise, request.posterior or "map")
         return session.run(DictionaryLearning(task, session.map), label="learning", memory="learning")
     kind = "float32" if settings.algorithm == "ebm" else "float64"
-    problem = learning.Problem(rows.Z.astype(kind, copy=False), settings, rows.product)
+    problem = Problem(rows.Z.astype(kind, copy=False), settings, rows.product)
     algorithm = learning.StochasticGradient(problem, session.map)
     try:
         return session.run(algorithm, label="learning", memory="learning")

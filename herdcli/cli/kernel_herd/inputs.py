@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.numerics.kernels import Kernel
     from herdcli.quadrature.grouping import Weighted
+    from herdcli.quadrature.problems import Group, Problem, Settings
     from herdcli.quadrature.samples import Samples
-    from herdcli.quadrature.selection import Group, Problem, Settings
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
@@ -54,7 +54,7 @@ class _Input:
 def read(session: Session, request: Request) -> Inputs:
     """The problem that the options ask for."""
     from herdcli.numerics.kernel_names import parse
-    from herdcli.quadrature import selection
+    from herdcli.quadrature import problems
 
     request.refuse()
     request.warn_of_ignored(session)
@@ -69,11 +69,11 @@ def read(session: Session, request: Request) -> Inputs:
     kernel = _suited(kernel, request, data, target, given, scale)
     settings = _settings(session, request, norm_rows(request.norm, target, given))
     if earlier is not None:
-        groups = selection.continued(groups, earlier.value, request.rule, kernel.text(), scale, settings.norm)
+        groups = problems.continued(groups, earlier.value, request.rule, kernel.text(), scale, settings.norm)
     _tell_repeats(session, request, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return Inputs(
-        problem=selection.Problem(kernel, tuple(groups), settings, request.count if request.block_rows else 0),
+        problem=problems.Problem(kernel, tuple(groups), settings, request.count if request.block_rows else 0),
         rows=rows,
         scale=scale,
         group_names=names,
@@ -160,10 +160,10 @@ def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Targe
 
 
 def _settings(session: Session, request: Request, norm: int) -> Settings:
-    from herdcli.quadrature import rules, selection
+    from herdcli.quadrature import problems, rules
 
     rule = rules.Settings(request.rule, request.init or "auto", _rates(session, request), request.unique, request.seed)
-    return selection.Settings(rule, request.refine, request.precision, norm)
+    return problems.Settings(rule, request.refine, request.precision, norm)
 
 
 def _rates(session: Session, request: Request) -> tuple[float, ...]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options import output_options, seed_option, stage
-from herdcli.cli.network.options import FORMATS, format_option, network_format_option
+from herdcli.cli.frame.options import NETWORK_FORMATS, format_option, network_format_option, output_options, seed_option, stage
 from herdcli.cli.network.request import Request
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--evidence", default=None, metavar="FILE", help="The rows that the states of from-hmm emitted; a column 'sequence' divides them."
 )
-@format_option(FORMATS)
+@format_option(NETWORK_FORMATS)
 @stage(Request, network_format_option, seed_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Make a Boltzmann machine on a grid, tree or random graph, convert a network, or turn a hidden Markov model into one.
@@ -48,15 +47,15 @@ def command(session: Session, request: Request) -> None:
 
     Formats: UAI (.uai), libDAI factor graphs (.fg), Bayesian networks (.bif), and the artifact (HDF5).
     """
-    from herdcli.cli.network import results
+    from herdcli.cli.frame import networks
     from herdcli.cli.network.inputs import made
 
-    form = results.output_format(session, request.format, FORMATS)
-    results.check(session, "network", form)
+    form = networks.output_format(session, request.format, NETWORK_FORMATS)
+    networks.check(session, "network", form)
     request.warn_of_ignored(session)
     network, history = made(session, request)
     observed = len(network.observations())
     summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
     if observed and form != "hdf5":
         session.console.warn(f"{form} holds no observed marginals: they are left out (HDF5 keeps them)")
-    results.write_network(session, network, summary, form, history)
+    networks.write_network(session, network, summary, form, history)

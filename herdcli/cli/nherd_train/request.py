@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import settings, unrecorded
+from herdcli.cli.frame.request import as_file, settings, unrecorded
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Request:
     positive: str | None
     split: str | None
     label: str | None
-    model: str | None
+    model: str | None = as_file()
     verify: bool
     seed: int
 

@@ -9,7 +9,7 @@ import click
 
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.options import output_options, stage
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import as_file, unrecorded
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
 
@@ -24,7 +24,7 @@ class Request:
 
     models: tuple[str, ...] = unrecorded()
     rule: str
-    data: str | None
+    data: str | None = as_file()
 
 
 @click.command("merge")
@@ -84,8 +84,8 @@ def _loaded(session: Session, path: str, role: str) -> Artifact:
 def _classifiers(session: Session, found: list[Artifact], request: Request) -> None:
     from dataclasses import replace
 
-    from herdcli.cli.eval.classifiers import rescored
     from herdcli.cli.frame import outputs
+    from herdcli.cli.frame.scores import rescored
     from herdcli.online import merge, predict
 
     if len(found) < 2:

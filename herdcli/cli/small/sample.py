@@ -80,9 +80,9 @@ def command(session: Session, request: Request) -> None:
 
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
+    from herdcli.rbm.layers import layers_of
     from herdcli.rbm.proper import require_proper
     from herdcli.rbm.sampling import Problem, Sampling
-    from herdcli.rbm.stack import layers_of
 
     *below, top = layers_of(fitted.value)
     for h in top.harmoniums():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.algorithm import Progress
 from herdcli.cli.frame.console import write_stdout
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
@@ -50,7 +51,7 @@ def command(session: Session, request: Request) -> None:
     with session.console.progress("checking") as progress:
         for number, name in enumerate(topics):
             answers[name] = list(selftest.TOPICS[name]())
-            progress(number + 1, len(topics))
+            progress.show(Progress(number + 1, len(topics)))
     rows = selftest.rows(answers)
     write_stdout(table.FORMATS[request.format or ("aligned" if sys.stdout.isatty() else "tsv")](rows))
     wrong = [row["claim"] for row in rows if row["verdict"] != "ok"]

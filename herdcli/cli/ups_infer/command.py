@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
-from herdcli.cli.frame.options import checkpoint_options, input_argument, output_options, seed_option, stage
-from herdcli.cli.network.options import format_option, network_format_option
+from herdcli.cli.frame.options import (
+    checkpoint_options,
+    format_option,
+    input_argument,
+    network_format_option,
+    output_options,
+    seed_option,
+    stage,
+)
 from herdcli.cli.ups_infer.options import algorithm_options, evidence_options, gibbs_options, iteration_options
 from herdcli.cli.ups_infer.request import FORMATS, Request
 
@@ -43,8 +50,7 @@ def command(session: Session, request: Request) -> None:
     --observe fixes their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows
     takes a table of evidence and writes a table of marginals.
     """
-    from herdcli.cli.network.inputs import load_network
-    from herdcli.cli.network.results import check, output_format
+    from herdcli.cli.frame.networks import check, load_network, output_format
     from herdcli.cli.ups_infer import evidence_rows, inputs, starts
 
     form = output_format(session, request.format, FORMATS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.network.inputs import load_text
+from herdcli.cli.frame.networks import load_text
 from herdcli.cli.ups_infer.request import CLAMPS
 from herdcli.errors import BadUsage, DataError
 

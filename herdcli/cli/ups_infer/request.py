@@ -62,7 +62,7 @@ class Request:
     burn_in: int
     annealing: int
     chains: int
-    evidence_rows: str | None
+    evidence_rows: str | None = as_file()
     evidence: str | None = as_file()
     observe: tuple[str, ...]
     likelihood: tuple[str, ...]

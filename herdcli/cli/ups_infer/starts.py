@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs, shards
+from herdcli.cli.frame.networks import output_format
 from herdcli.cli.frame.request import settings
-from herdcli.cli.network.results import output_format
 from herdcli.cli.ups_infer.inputs import clamp_sets
 from herdcli.cli.ups_infer.request import AUTO, FORMATS, RESTARTED
 from herdcli.errors import BadUsage, DataError, NotConverged
@@ -96,7 +96,7 @@ def _inferred(session: Session, network: Network, asked: Settings) -> tuple[Resu
     if asked.algorithm == AUTO:
         if session.checkpoint:
             raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
-        tries = algorithms.candidates(network, asked, session.max_memory or memory.default_limit())
+        tries = algorithms.candidates(network, asked, session.max_memory or memory.default_limit(), partial(session.aside, label="orders"))
     for each in tries:
         if each.why:
             session.console.note(f"auto: {each.name}, {each.why}")

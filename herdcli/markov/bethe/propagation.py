@@ -63,14 +63,20 @@ class BeliefPropagation(ToTolerance[State, Settings]):
         self.scratch = self.graph.scratch()
         self.note = reduction_note(self.graph)
 
-    def init(self) -> State:
-        """Uniform messages, or random ones."""
+    def like(self) -> State:
+        """The first messages; those by residual are not propagated yet."""
         first = starts.messages(self.settings, self.graph)
         state = State(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if self.residual_schedule:
             state.pending = state.messages.copy()
-            leaves = 1 << max(1, (2 * self.graph.edges - 1).bit_length())
-            state.tree = np.zeros(2 * leaves)
+            state.tree = np.zeros(2 << max(1, (2 * self.graph.edges - 1).bit_length()))
+        return state
+
+    def init(self) -> State:
+        """Uniform messages, or random ones."""
+        state = self.like()
+        if self.residual_schedule:
+            leaves = len(state.tree) // 2
             every = np.arange(2 * self.graph.edges, dtype=np.int32)
             for d in every:
                 change, bad = self._update(every[d : d + 1], state.messages, state.pending, 0.0)

@@ -43,10 +43,15 @@ class ScalingByPropagation(ToTolerance[State, Settings]):
         self.whole = np.array([0, len(self.order)], dtype=np.int64)
         self.note = propagation.reduction_note(self.graph)
 
-    def init(self) -> State:
-        """Converged messages of the unscaled network."""
+    def like(self) -> State:
+        """Uniform messages."""
         state = State(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         state.potential = self.graph.potential.copy()
+        return state
+
+    def init(self) -> State:
+        """Converged messages of the unscaled network."""
+        state = self.like()
         self._propagate(state)
         return state
 

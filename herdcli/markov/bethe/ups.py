@@ -68,14 +68,18 @@ class UPS(ToTolerance[UPSState, Settings]):
         if settings.algorithm == "ups-t" and any(len(plan.clamped) for plan in self.plans):
             raise BadUsage("ups-t is for networks whose loops are all broken by observed variables", hint="--algorithm ups")
 
+    def like(self) -> UPSState:
+        """The first messages."""
+        first = starts.messages(self.settings, self.graph)
+        return UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+
     def init(self) -> UPSState:
         """Uniform messages, or random ones; where factors have zeros, those of a few sweeps of propagation.
 
         Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree; where it does
         not converge, the first marginals come from a convex problem.
         """
-        first = starts.messages(self.settings, self.graph)
-        state = UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
+        state = self.like()
         if not self.graph.table.all():
             sweeps, whole, arrays = np.zeros(1, dtype=np.int64), np.array([0, len(self.order)], dtype=np.int64), self.graph.arrays
             inner = 0.1 * self.settings.tolerance

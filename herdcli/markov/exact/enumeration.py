@@ -27,6 +27,11 @@ class State:
     step: int
 
 
+def shape(network: Network) -> tuple[int, ...]:
+    """Of the joint table: an axis for each variable of two states or more."""
+    return tuple(states for states in network.cardinality.tolist() if states > 1)
+
+
 def log_joint(network: Network) -> Array:
     """log Π f_a(x) with one axis a variable.  Raises DataError above 2^26 states."""
     states = math.prod(network.cardinality.tolist())
@@ -36,14 +41,13 @@ def log_joint(network: Network) -> Array:
         raise DataError(f"{wide} variables have 2^{math.log2(states):.1f} states together, enumerate handles 2^26", hint=hint)
     kept = [i for i in range(network.count) if network.cardinality[i] > 1]
     axis = {i: k for k, i in enumerate(kept)}
-    table = np.zeros([int(network.cardinality[i]) for i in kept])
+    table = np.zeros(shape(network))
     for scope, values in network.factors():
         inside = [i for i in scope if i in axis]
         with np.errstate(divide="ignore"):
             logs = np.log(values).reshape([values.shape[k] for k, i in enumerate(scope) if i in axis])
         order = sorted(range(len(inside)), key=lambda k: axis[inside[k]])
-        shape = [int(network.cardinality[i]) if i in inside else 1 for i in kept]
-        table += logs.transpose(order).reshape(shape)
+        table += logs.transpose(order).reshape([int(network.cardinality[i]) if i in inside else 1 for i in kept])
     return table
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import time
 from copy import copy
+from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.algorithm import Progress
 from herdcli.markov.exact import elimination, enumeration, junction_tree
 from herdcli.markov.exact.elimination import Search
 from herdcli.markov.exact.enumeration import State
@@ -75,6 +77,42 @@ class JunctionTree(Stepwise[Search]):
         return Result(junction_tree.node_marginals(self.network, found), cliques, attributes)
 
 
+@dataclass(frozen=True)
+class Orders:
+    """The steps of a junction tree by themselves: the algorithm whose result is the order that was found, and its size."""
+
+    tree: JunctionTree
+
+    @property
+    def state(self) -> type[Search]:
+        """The type of its states."""
+        return Search
+
+    def init(self) -> Search:
+        """No order yet."""
+        return self.tree.init()
+
+    def step(self, state: Search) -> Search:
+        """One more randomised run."""
+        return self.tree.step(state)
+
+    def done(self, state: Search) -> bool:
+        """Whether no better order is looked for."""
+        return self.tree.done(state)
+
+    def memory(self) -> int:
+        """Nothing to speak of."""
+        return 0
+
+    def progress(self, state: Search) -> Progress:
+        """The size of the best tree so far."""
+        return self.tree.progress(state)
+
+    def result(self, state: Search) -> Search:
+        """The search itself."""
+        return state
+
+
 class Enumerate(ToTolerance[State, Settings]):
     """The joint table; with observed marginals the steps are sweeps of proportional fitting."""
 
@@ -83,6 +121,10 @@ class Enumerate(ToTolerance[State, Settings]):
     def __init__(self, network: Network, settings: Settings) -> None:
         self.network, self.settings = network, settings
         self.steps = settings.iterations if network.observations() else 0
+
+    def like(self) -> State:
+        """A joint table that nothing has been worked out for."""
+        return State(np.empty(enumeration.shape(self.network)), np.empty(0), 0)
 
     def init(self) -> State:
         """P over all states."""

@@ -6,63 +6,119 @@ fitted anew.  Source: Teh (2003), sec. 2.5.1; Della Pietra, Della Pietra & Laffe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from herdcli import fast, iterate
+from herdcli.algorithm import Counted, Progress
 from herdcli.markov.exact.cliques import depth_first
-from herdcli.markov.learning.ipf import IterativeScaling, State
+from herdcli.markov.learning import ipf
+from herdcli.markov.learning.ipf import IterativeScaling
 from herdcli.markov.learning.learners import Settings
 from herdcli.markov.model import constraints
 from herdcli.markov.model.constraints import Pairs, Problem
-from herdcli.schema import Array
+from herdcli.schema import Array, array
 
 TOLERANCE = 1e-7
 SWEEPS = 300
 
 
-def induced(
-    problem: Problem, empirical: Pairs, count: int, settings: Settings, smoothing: float, limit: float,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[Problem, list[tuple[int, int, float]]]:  # fmt: skip
-    """The problem with `count` more pairs, and those pairs with their gains in nats a row.
+@dataclass
+class State:
+    """The pairs so far, with their gains; `ended` when no other pair gains, or none fits."""
 
-    A pair whose junction tree would take more than `limit` bytes is passed over.
+    step: int
+    ended: bool
+    pairs: Array = array("m 2", "variables that were joined", kind="i")
+    gains: Array = array("m", "gain of each pair, nats a row", kind="f")
+
+
+@dataclass(frozen=True)
+class Induction(Counted[State]):
+    """The algorithm that adds `count` pairs, one a step; a pair whose junction tree would take more than `limit` bytes is passed over.
+
+    Its result is the problem with the pairs, and the pairs (i, j, gain).
     """
-    assert problem.rows is not None
-    chosen = replace(settings, algorithm="ups-jt", tolerance=TOLERANCE, iterations=SWEEPS)
-    added: list[tuple[int, int, float]] = []
-    while len(added) < count:
-        model = IterativeScaling(problem, chosen)
-        state = iterate.run(model.step, model.init(), until=model.done)
-        gain = gains(empirical, pair_marginals(model, state))
+
+    problem: Problem
+    empirical: Pairs
+    count: int
+    settings: Settings
+    smoothing: float
+    limit: float
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """A pair each."""
+        return self.count
+
+    @cached_property
+    def _chosen(self) -> Settings:
+        return replace(self.settings, algorithm="ups-jt", tolerance=TOLERANCE, iterations=SWEEPS)
+
+    def init(self) -> State:
+        """No pair yet."""
+        return State(0, False, np.empty((0, 2), dtype=np.int64), np.empty(0))
+
+    def step(self, state: State) -> State:
+        """Fit the model and add the pair that gains most."""
+        problem = self._grown(state.pairs)
+        fitted = IterativeScaling(problem, self._chosen)
+        gain = gains(self.empirical, pair_marginals(fitted, iterate.run(fitted.step, fitted.init(), until=fitted.done)))
         for cluster in problem.clusters:
             gain[np.ix_(cluster.scope, cluster.scope)] = 0.0
-        order = np.argsort(-np.triu(gain).ravel(), kind="stable")
-        for flat in order.tolist():
+        found = self._best(state.pairs, gain)
+        state.step += 1
+        if found is None:
+            state.ended = True
+        else:
+            state.pairs, state.gains = np.vstack([state.pairs, found]), np.append(state.gains, gain[found])
+        return state
+
+    def _best(self, pairs: Array, gain: Array) -> tuple[int, int] | None:
+        """The pair of largest gain whose junction tree fits."""
+        for flat in np.argsort(-np.triu(gain).ravel(), kind="stable").tolist():
             i, j = divmod(flat, len(gain))
             if not gain[i, j] > 0 or j <= i:
-                return problem, added
-            wider = _with_pair(problem, i, j, smoothing)
-            if IterativeScaling(wider, chosen).bytes_needed()[0] <= limit:
-                break
-        else:
-            return problem, added
-        problem = wider
-        added.append((i, j, float(gain[i, j])))
-        if progress:
-            progress(len(added), count)
-    return problem, added
+                return None
+            if IterativeScaling(self._grown(np.vstack([pairs, (i, j)])), self._chosen).bytes_needed()[0] <= self.limit:
+                return i, j
+        return None
 
+    def _grown(self, pairs: Array) -> Problem:
+        """The problem with pairs (m, 2) more."""
+        if not len(pairs):
+            return self.problem
+        assert self.problem.rows is not None
+        features = [cluster for cluster in self.problem.clusters if cluster.features is not None]
+        scopes = [cluster.scope for cluster in self.problem.clusters if cluster.features is None]
+        scopes += [(i, j) for i, j in pairs.tolist()]
+        made = constraints.from_scopes(self.problem.rows, self.problem.cardinality, scopes, self.smoothing)
+        return replace(self.problem, clusters=[*made, *features])
 
-def _with_pair(problem: Problem, i: int, j: int, smoothing: float) -> Problem:
-    assert problem.rows is not None
-    features = [cluster for cluster in problem.clusters if cluster.features is not None]
-    scopes = [cluster.scope for cluster in problem.clusters if cluster.features is None]
-    made = constraints.from_scopes(problem.rows, problem.cardinality, [*scopes, (i, j)], smoothing)
-    return replace(problem, clusters=[*made, *features])
+    def done(self, state: State) -> bool:
+        """Whether all pairs are there, or there is none to add."""
+        return state.ended or super().done(state)
+
+    def memory(self) -> int:
+        """Of the junction tree, before a pair is added."""
+        return IterativeScaling(self.problem, self._chosen).bytes_needed()[0]
+
+    def progress(self, state: State) -> Progress:
+        """Pairs, and what the last one gained."""
+        return Progress(state.step, self.count, f"gain {state.gains[-1]:.3g}" if len(state.gains) else "")
+
+    def result(self, state: State) -> tuple[Problem, list[tuple[int, int, float]]]:
+        """The problem with its pairs, and these."""
+        added = [(i, j, gain) for (i, j), gain in zip(state.pairs.tolist(), state.gains.tolist(), strict=True)]
+        return self._grown(state.pairs), added
 
 
 def gains(empirical: Pairs, model: Array) -> Array:
@@ -73,7 +129,7 @@ def gains(empirical: Pairs, model: Array) -> Array:
     return empirical.sums(terms)
 
 
-def pair_marginals(model: IterativeScaling, state: State) -> Array:
+def pair_marginals(model: IterativeScaling, state: ipf.State) -> Array:
     """(Σ card, Σ card) the model's marginals of all pairs, from clique tables that agree with each other.
 
     For each state of each variable the tables are conditioned on it where the variable lives, and the change goes out.

@@ -87,6 +87,10 @@ class IterativeScaling(Sized, ToTolerance[State, Settings]):
                 run.append((k, other))
         return [*parts, np.array(run, dtype=np.int32).reshape(-1, 2)]
 
+    def like(self) -> State:
+        """Uniform cliques."""
+        return State(self.layout.uniform_tables(), self.layout.uniform_values(), no_residual(), np.zeros(2, dtype=np.int64), 0)
+
     def init(self) -> State:
         """P0, in the marginals of the cliques."""
         if self.settings.algorithm == "ipf":

@@ -127,7 +127,7 @@ def consistency_gap(beliefs: Beliefs) -> float:
     """Largest difference between a variable's marginal and that of a clique: all cliques of one shape at a time."""
     states, scopes = np.diff(beliefs.node_offset), np.diff(beliefs.clique_scope_offset)
     largest = 0.0
-    for width in np.unique(scopes[scopes > 0]).tolist():
+    for width in sorted(set(scopes[scopes > 0].tolist())):  # np.unique would import numpy.ma
         wide = np.flatnonzero(scopes == width)
         variables = beliefs.clique_scope[beliefs.clique_scope_offset[wide][:, None] + np.arange(width)]
         shapes, kind = np.unique(states[variables], axis=0, return_inverse=True)

@@ -1,0 +1,89 @@
+"""What a classifier says of labelled or new examples, of a data set or of text: for apply, eval and merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import examples
+from herdcli.cli.frame.columns import by_name
+from herdcli.errors import DataError
+from herdcli.online.blocks import Block, from_rows
+from herdcli.online.labels import Labels
+from herdcli.online.model import Classifier, Holdout
+from herdcli.online.parse import Reader
+from herdcli.online.predict import scorer
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.schema import Array
+
+ROWS = 1000
+
+
+def scored(
+    session: Session, model: Classifier, path: str, *, labelled: bool, input_format: str | None = None, label: str | None = None
+) -> tuple[Array, Array, Array, Array | None]:
+    """Scores, variances (n, C), class indices and parts (n,) of the examples of a file; text has no parts (None)."""
+    score_of = scorer(model)
+    scores, variances, labels = [], [], []
+    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label) as given:
+        try:
+            for block in _blocks(session, given, model, labelled):
+                score, variance = score_of(block)
+                scores.append(score)
+                variances.append(variance)
+                labels.append(block.label)
+        except DataError as error:
+            error.where = error.where or given.name
+            raise
+        given.finish()
+        if not scores:
+            raise DataError("there is no line of data", where=given.name)
+    split = None if given.data is None else given.data.value.split
+    return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
+
+
+def _blocks(session: Session, given: examples.Examples, model: Classifier, labelled: bool) -> Iterator[Block]:
+    if given.data is not None:
+        yield from _rows(session, given.data, model, labelled)
+        return
+    if not model.bits and (given.text == "vw" or model.text != given.text):
+        learned = f"{model.text} text" if model.text else "a data set"
+        if given.text == "vw" or model.text:
+            raise DataError(f"is {given.text} text, the model was learned from {learned}", where=given.name)
+    reader = Reader(given.name, given.text == "vw", bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled)
+    classes = Labels(model.classes) if labelled else None
+    for block in reader.blocks(given.pieces()):
+        yield replace(block, label=classes.indices(block.label, given.name)) if classes else block
+
+
+def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -> Iterator[Block]:
+    had = model.features
+    if model.bits:
+        raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
+    data = data if model.text else by_name(session, data, model.feature_names, had)
+    X = data.value.X
+    if X.shape[1] != had and not (hasattr(X, "indptr") and model.text):
+        raise DataError(f"/X has {X.shape[1]} columns, the model has {had} features", where=data.name)
+    label = np.zeros(X.shape[0], dtype=np.int64)
+    if labelled:
+        task = examples.classification(data, split=None, seed=0, only=None, positive=None, classes=",".join(model.classes))
+        label = task.y
+    for start in range(0, X.shape[0], ROWS):
+        yield from_rows(X, label, slice(start, start + ROWS))
+
+
+def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact:
+    """A classifier judged on the labelled examples of another file; other kinds, and without a file all, as they are."""
+    if path is None or artifact.kind != "classifier":
+        return artifact
+    model: Classifier = artifact.value
+    score, variance, label, _ = scored(session, model, path, labelled=True)
+    held = Holdout(score, variance, label.astype(np.int64), np.full(len(label), TEST, dtype=np.uint8))
+    return replace(artifact, value=replace(model, holdout=held))

@@ -1,0 +1,171 @@
+"""What stochastic gradients on whitened rows learn from, and where they stand; the updates are in herdcli.ica.learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.ica.experts import AUTO, EXPERTS, check_integrable, named
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+Map = Callable[..., Iterable[Any]]
+TRACED = 250  # entries of a trace at most
+SUPER = {"infomax": "laplace", "equil": "logistic"}  # of "auto", with the bimodal density
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit depends on besides its rows."""
+
+    algorithm: str = "infomax"  # infomax, ebm or equil
+    filters: int = 0  # M; 0: as many as dimensions
+    expert: str = "logistic"  # of EXPERTS, or infomax: the energy of eq. 4.27; of equil also auto
+    density: str = "logistic"  # of the energy of eq. 4.27; of square infomax also auto
+    natural: bool = True  # of infomax
+    rates: tuple[tuple[float, int], ...] = ((0.05, 2000), (0.025, 2000), (0.005, 2000), (0.0025, 2000), (0.0005, 2000))
+    batch_size: int = 100
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    gamma: float = 1.0  # of every expert at the start
+    gamma_rate: float = 0.0  # rate of γ over that of J
+    initial_scale: float = 0.1  # standard deviation of the first filters' entries; 0: filters of length 1
+    proposals: int = 1  # the n of CD-n
+    leapfrog: int = 30
+    acceptance: float = 0.9
+    step_size: float = 0.1  # the first one
+    step_gain: float = 0.005
+    average: int = 0  # last updates over which the result is averaged; 0: the last parameters
+    grid: tuple[int, int] | None = None  # height and width of a topographic map
+    neighbourhood: int = 3  # side of the squares of the map that are pooled
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ("infomax", "ebm", "equil"):
+            raise BadUsage(f"unknown algorithm '{self.algorithm}', expected infomax, ebm or equil")
+        if self.expert not in (*EXPERTS, "infomax", AUTO) or self.density not in (*EXPERTS, AUTO):
+            raise BadUsage(f"unknown expert '{self.expert}' or density '{self.density}'")
+        if self.density == AUTO and self.algorithm != "infomax":
+            raise BadUsage(f"the density auto is of infomax, not of {self.algorithm}")
+        if not self.rates or any(rate <= 0 or updates < 1 for rate, updates in self.rates):
+            raise BadUsage("rates must be above 0, each for at least one update")
+        if self.average > self.updates:
+            raise BadUsage(f"{self.updates} updates, of which {self.average} last ones cannot be averaged")
+        if self.grid is not None and (self.grid[0] * self.grid[1] != self.filters or self.expert != "student" or self.algorithm != "ebm"):
+            raise BadUsage("a topography is of ebm with student experts, and has as many places as filters")
+
+    @property
+    def used(self) -> str:
+        """The density of this algorithm's outputs: by `density` of infomax, by `expert` of the others."""
+        return self.density if self.algorithm == "infomax" else self.expert
+
+    @property
+    def updates(self) -> int:
+        """All updates of the schedule."""
+        return sum(updates for _, updates in self.rates)
+
+    def rate(self, update: int) -> float:
+        """The rate of an update, counted from 0."""
+        for rate, updates in self.rates:
+            if update < updates:
+                return rate
+            update -= updates
+        raise IndexError("the schedule is over")
+
+
+@dataclass
+class State:
+    """The parameters and all that their future depends on."""
+
+    step: int
+    epsilon: float  # leapfrog step size
+    J: Array = array("M D", "filters", kind="f", finite=True)
+    gamma: Array = array("M", "weights of the experts", kind="f", finite=True)
+    J_velocity: Array = array("M D", "last update of J", kind="f", finite=True)
+    gamma_velocity: Array = array("M", "last update of γ", kind="f", finite=True)
+    good_J: Array = array("M D", "filters when the acceptance was last as wanted", kind="f")
+    good_gamma: Array = array("M", "γ at that time", kind="f")
+    J_sum: Array = array("M D", "of the last updates, where they are averaged", kind="f")
+    gamma_sum: Array = array("M", "likewise", kind="f")
+    objective: Array = array("T", "trace", kind="f")
+    acceptance: Array = array("T", "trace", kind="f")
+    step_sizes: Array = array("T", "trace", kind="f")
+    amari: Array = array("T", "trace", kind="f")
+    accepted: float = 0.0  # summed acceptance since the last entry of the trace
+    low: int = 0  # updates in a row of collapsed acceptance
+    resets: int = 0  # of the leapfrog step; else how often the rates were halved
+    good_objective: float = -np.inf  # at good_J, without chains
+    raised: int = 0  # γ that were set back into the normalisable region
+    signs: Array | None = array("M", "of auto: 1 for a super-Gaussian density, -1 for the bimodal one", kind="i", optional=True)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Whitened rows Z (n, D) float32 or float64, and the settings.
+
+    product  (C', S): forward @ mixing, so that J @ product is a scaled permutation where the mixing was undone.
+    """
+
+    Z: Array
+    settings: Settings
+    product: Array | None = None
+    _orders: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        n, D = self.Z.shape
+        if n < 2:
+            raise DataError("there must be at least two rows")
+        if self.filters < D:
+            raise BadUsage(f"{self.filters} filters of {D} dimensions: there must be as many or more", hint="--components keeps fewer")
+        if self.settings.algorithm == "equil" and self.filters != D:
+            raise BadUsage(f"equil draws from square models, and {self.filters} filters of {D} dimensions are not", hint="use ebm")
+        if self.settings.used == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
+            raise BadUsage(
+                f"{self.settings.algorithm} of {self.filters} filters of {D} dimensions has one density for all outputs: not auto"
+            )
+        if self.filters == D:
+            check_integrable(self.settings.used, self.settings.gamma)
+
+    @property
+    def filters(self) -> int:
+        """M."""
+        return self.settings.filters or self.Z.shape[1]
+
+    @property
+    def every(self) -> int:
+        """Updates from one entry of a trace to the next."""
+        return -(-self.settings.updates // TRACED)
+
+    def experts(self, state: State) -> list[str]:
+        """The name of each output's expert."""
+        if state.signs is not None:
+            return named(state.signs, SUPER[self.settings.algorithm])
+        overcomplete = self.settings.algorithm == "infomax" and self.filters > self.Z.shape[1]
+        return ["infomax" if overcomplete else self.settings.used] * self.filters
+
+    def batch(self, update: int) -> Array:
+        """Rows of one update; each epoch goes through them in an order of its own, and drops what does not fill a batch."""
+        size = min(self.settings.batch_size, len(self.Z))
+        epoch, place = divmod(update, len(self.Z) // size)
+        if epoch not in self._orders:
+            self._orders.clear()
+            self._orders[epoch] = generator(self.settings.seed, Stream.SHUFFLE, step=epoch).permutation(len(self.Z))
+        rows: Array = self.Z[self._orders[epoch][place * size : (place + 1) * size]]
+        return rows
+
+
+def pooling(grid: tuple[int, int], side: int) -> Array:
+    """(K, K) weights 1/side² over the square around each place of a grid whose edges meet: a mean of squared outputs."""
+    height, width = grid
+    if side > min(grid) or side % 2 == 0:
+        raise BadUsage(f"a neighbourhood of {side} does not fit a grid of {height}×{width}: an odd side, at most {min(grid)}")
+    rows, columns = np.divmod(np.arange(height * width), width)
+    down = np.abs(rows[:, np.newaxis] - rows)
+    across = np.abs(columns[:, np.newaxis] - columns)
+    near: Array = (np.minimum(down, height - down) <= side // 2) & (np.minimum(across, width - across) <= side // 2)
+    weights: Array = near / float(side**2)
+    return weights

@@ -1,0 +1,70 @@
+"""What a learner is given and where it stands: sources of blocks, a block with its place, the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from herdcli.online.blocks import Block
+from herdcli.online.model import Machine
+from herdcli.schema import Array
+
+
+class Source(Protocol):
+    """Where blocks come from: `block(step)` is the block of a step, None after the last.
+
+    proof  of the batch before, as a resumed run remembers it: DataError if what was read again is not the same.
+    """
+
+    @property
+    def steps(self) -> int | None:
+        """Blocks in all, None where nobody knows."""
+        ...
+
+    def block(self, step: int, proof: bytes = b"") -> Batch | None:
+        """The block of a step, None behind the last; proof: of what was read before it, which must be the same text."""
+        ...
+
+
+class Named(Protocol):
+    """What knows the names of the classes; those of a stream can be settled as it is read."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The classes, in the order of their indices."""
+        ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A block with labels as class indices, its number within the pass, and whether the pass is the first.
+
+    proof  how much had been read when the block was whole, and the digest of it; empty where a source has none.
+    """
+
+    block: Block
+    number: int
+    first_pass: bool
+    proof: bytes = b""
+
+
+@dataclass
+class State:
+    """Everything the rest of a run depends on.  Of table, sigma and machines the one in use is not None."""
+
+    step: int
+    done: bool
+    counts: Array  # (classes,) labels seen
+    running: Array  # (2,) examples, sum of |x|²
+    tally: Array  # (6,) seen, wrong, loss, updates, refused, largest C·v of the first examples
+    trace: Array  # (3, T) examples, error, loss at powers of two
+    score: Array  # (n, C) last progressive scores
+    variance: Array  # (n, C)
+    label: Array  # (n,)
+    table: Array | None = None  # (D, 2, C) means and variances
+    mean: Array | None = None  # (C, D)
+    sigma: Array | None = None  # (M, D', D'), upper triangle
+    machines: list[Machine] = field(default_factory=list)
+    sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
+    proof: Array | None = None  # of the last batch, so that a resumed run knows its text again

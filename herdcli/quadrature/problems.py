@@ -1,0 +1,215 @@
+"""What atoms are chosen for: groups of candidates with their targets, the problem they make, what came of each, and where a run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.kernels import Kernel
+from herdcli.quadrature import active_set, embedding, min_norm_point, rules, swap
+from herdcli.quadrature.embedding import EmbeddingState
+from herdcli.quadrature.points import by_moments
+from herdcli.quadrature.polish import Polish
+from herdcli.quadrature.samples import Continuation, Samples
+from herdcli.quadrature.targets import Rows, Target
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+Map = embedding.Map
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding.
+
+    norm  rows that ‖μ‖² is estimated from where the candidates are others than the rows; 0: from all pairs.
+    """
+
+    rule: rules.Settings = field(default_factory=rules.Settings)
+    refine: int = 0
+    precision: str = "float64"
+    norm: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """One target, its candidates (N, d) (None: the target's rows), the atoms wanted, and a state to go on from."""
+
+    target: Target
+    candidates: Array | None
+    count: int
+    polish: Polish | None = None
+    start: Continuation | None = None
+
+    @property
+    def points(self) -> Array:
+        """The candidates."""
+        if self.candidates is not None:
+            return self.candidates
+        return self.target.X if isinstance(self.target, Rows) else np.zeros((0, self.target.dimension))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Groups under one kernel; with `reduce` atoms wanted, the last group are the atoms of the others (merge-and-reduce).
+
+    numbers  of the groups among all, of which their random numbers are functions; None: these are all.
+    """
+
+    kernel: Kernel
+    groups: tuple[Group, ...]
+    settings: Settings
+    reduce: int = 0
+    numbers: Sequence[int] | None = None
+
+    def number(self, g: int) -> int:
+        """The number of group g among all, here and elsewhere."""
+        return g if self.numbers is None else self.numbers[g]
+
+    def part(self, groups: Sequence[int]) -> Problem:
+        """Some of the groups alone, whose atoms are what they are among all."""
+        if len(groups) == len(self.groups):
+            return self
+        return replace(self, groups=tuple(self.groups[g] for g in groups), numbers=[self.number(g) for g in groups])
+
+    @property
+    def runs(self) -> int:
+        """Groups to go through."""
+        return len(self.groups) + (self.reduce > 0)
+
+
+@dataclass
+class Result:
+    """What came of one group: atoms (m, d) with index, weight by the rule, μ, traces; and its state."""
+
+    ended: str
+    norm: float
+    spread: float  # E k(x,x) − ‖μ‖²
+    index: Array = array("m", "candidate or −1", kind="i")
+    atoms: Array = array("m d", "points", kind="f")
+    weight: Array = array("m", "the rule's weights", kind="f")
+    embedding: Array = array("m", "μ at the atoms", kind="f")
+    mmd: Array = array("m", "trace", kind="f")
+    gap: Array = array("m", "trace", kind="f")
+    rate: Array | None = array("m", "step sizes", kind="f", optional=True)
+    passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
+    state: Continuation | None = None
+    norm_error: float | None = None  # standard error of an estimated ‖μ‖²
+
+
+@dataclass
+class State:
+    """`step` counts steps of all phases of all groups; `phase` is one of PHASES and began at step `begun`."""
+
+    step: int
+    group: int
+    phase: str
+    begun: int
+    sums: list[EmbeddingState]
+    sequence: rules.State | None
+    active: active_set.State | None
+    hull: min_norm_point.State | None
+    swap: swap.State | None
+    done: list[Result]
+    grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done")  # differ from group to group
+
+    def validate(self) -> None:
+        """Raise DataError for a phase that there is not."""
+        if self.phase not in PHASES or self.group < 0 or not 0 <= self.begun <= self.step:
+            raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
+
+
+def group_of(problem: Problem, state: State) -> Group:
+    """The group a state is at; the last one of merge-and-reduce is made of the results before it."""
+    if state.group < len(problem.groups):
+        return problem.groups[state.group]
+    shares = [group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)]
+    rows = np.concatenate([result.atoms for result in state.done])
+    weights = np.concatenate([share * result.weight for share, result in zip(shares, state.done, strict=True)])
+    return Group(Rows(rows, weights / weights.sum()), None, problem.reduce)
+
+
+def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0) -> list[Group]:
+    """Groups that go on from earlier samples.  Raises BadUsage unless these are of the same rule, kernel, scale and candidates."""
+    states = earlier.state
+    if not states:
+        raise BadUsage("the samples carry no state to go on from", hint="make them without --no-state and without --block-rows")
+    if (earlier.rule, earlier.kernel) != (rule, kernel):
+        raise BadUsage(f"the samples are of {earlier.rule} with {earlier.kernel}, not of {rule} with {kernel}", hint="repeat their options")
+    if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_estimated(group, norm) for group in groups):
+        raise BadUsage("‖μ‖² of the samples is estimated, or is to be, but not both", hint="repeat their --norm")
+    if len(states) != len(groups):
+        raise BadUsage(f"the samples have {len(states)} groups, the rows {len(groups)}")
+    found = []
+    for number, (group, state) in enumerate(zip(groups, states, strict=True)):
+        if len(state.embedding) != len(group.points):
+            raise BadUsage(f"the samples chose from {len(state.embedding)} candidates, there are {len(group.points)}")
+        saved = state.sequence
+        if saved is not None:
+            chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
+            if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
+                raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+        elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_index(state)] * scale):
+            raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+        found.append(replace(group, start=state))
+    return found
+
+
+def _active_index(state: Continuation) -> Array:
+    """Candidates in use in a saved active set."""
+    if state.hull is not None:
+        return state.hull.hull.ids[: state.hull.hull.size]
+    return np.zeros(0, np.int64) if state.active is None else state.active.index[: state.active.size]
+
+
+PHASES = ("embedding", "rule", "swap")
+
+
+def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
+    """Steps of the phases of a group."""
+    sums = sum(embedding.count_steps(problem.kernel, *pair) for pair in norm_sizes(problem, group))
+    rule, count = problem.settings.rule.rule, group.count
+    if rule == "min-norm-point":
+        steps = min_norm_point.PER_ATOM * count + 100
+    else:
+        steps = active_set.PER_ATOM * count if rule in active_set.RULES else count
+    return sums, steps, problem.settings.refine * count
+
+
+def is_estimated(group: Group, norm: int) -> bool:
+    """Is ‖μ‖² of a group estimated?"""
+    return norm > 0 and group.candidates is not None and isinstance(group.target, Rows)
+
+
+def norm_sizes(problem: Problem, group: Group) -> list[tuple[int, int]]:
+    """(points, rows) over which k is summed: at the candidates, and for ‖μ‖² at the rows where those are others, or at some of them."""
+    target = group.target
+    if not isinstance(target, Rows) or by_moments(problem.kernel):
+        return []
+    n, norm = len(target.X), problem.settings.norm
+    at = [] if group.start is not None else [(len(group.points), n)]
+    if is_estimated(group, norm):
+        return [*at, (norm, n)]
+    return at if group.candidates is None or not at else [*at, (n, n)]
+
+
+def norm_pairs(problem: Problem, group: Group, number: int) -> list[tuple[Array, Array]]:
+    """The points and rows of `norm_sizes`."""
+    target = group.target
+    if not isinstance(target, Rows):
+        raise TypeError(target.name)
+    points = [group.points] if group.start is None else []
+    if is_estimated(group, problem.settings.norm):
+        points.append(target.X[drawn_rows(problem, target, number)])
+    elif group.candidates is not None:
+        points.append(target.X)
+    return [(at, target.X) for at in points]
+
+
+def drawn_rows(problem: Problem, target: Rows, number: int) -> Array:
+    """Rows that ‖μ‖² is estimated from, drawn with their weights."""
+    return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)

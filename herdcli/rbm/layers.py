@@ -1,0 +1,41 @@
+"""A deep belief network as an artifact, and the layers of whatever has any; their learning is in stack.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from herdcli.errors import DataError
+from herdcli.rbm.model import RBM, Harmonium
+
+
+@dataclass(frozen=True)
+class DBN:
+    """The `dbn` artifact: one rbm for each layer, the lowest first, which carries the rows for `eval`."""
+
+    layers: list[RBM]
+
+    def validate(self) -> None:
+        """Raise DataError unless each layer's visible units are the hidden ones of the layer below."""
+        if not self.layers:
+            raise DataError("/layers is empty")
+        for index, (below, above) in enumerate(pairwise(self.layers)):
+            if below.count != 1 or above.count != 1:
+                raise DataError("/layers has more than one model in a layer")
+            ours, theirs = (above.W.shape[1], above.visible_units), (below.W.shape[2], below.hidden_units)
+            if ours != theirs:
+                raise DataError(f"/layers/{index + 1} has {ours[0]} {ours[1]} visible units, the layer below {theirs[0]} {theirs[1]} ones")
+
+    def harmoniums(self) -> list[Harmonium]:
+        """All layers in float64."""
+        return [part.harmonium() for part in self.layers]
+
+
+def layers_of(value: RBM | DBN) -> list[RBM]:
+    """The layers of a deep belief network, the lowest first; an RBM is its own only one."""
+    return value.layers if isinstance(value, DBN) else [value]
+
+
+def with_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
+    """The same with another lowest layer."""
+    return replace(value, layers=[lowest, *value.layers[1:]]) if isinstance(value, DBN) else lowest

@@ -190,6 +190,14 @@ KINDS: dict[str, Kind] = {
             plots=_plots("hmm_plots", "transitions", "ledger"),
         ),
         Kind(
+            name="lds",
+            versions=("herdcli.em.lds_artifacts.LinearDynamics",),
+            metrics="herdcli.evaluation.lds.metrics",
+            apply="herdcli.cli.em.dynamics_rows.applied",
+            sample="herdcli.cli.em.dynamics_rows.drawn",
+            plots=_plots("lds_plots", "states") | _plots("em_plots", "ledger"),
+        ),
+        Kind(
             name="regression",
             versions=("herdcli.regression.model.GeneralisedLinear",),
             metrics="herdcli.evaluation.regression.metrics",

@@ -50,6 +50,7 @@ class Stream(IntEnum):
     MINIBATCH = 33  # rows that a minibatch of k-means takes
     CONDITIONAL = 34  # chains that hold the known entries of rows fast
     PATHS = 35  # paths of hidden states drawn from their posterior
+    PARTICLES = 36  # particle filters
     SEQUENCES = 37  # new sequences drawn from a model in time
 
 

@@ -7,7 +7,7 @@
         [C c] and R in the same way over all T rows; μ and P over first rows
 
 The normaliser of Q is T − 1 because a sequence has so many steps: with T the likelihood falls, by 0.2 nats on sequences of length 4.
-A single sequence has one first state, which says nothing of how first states vary: P stays as it began.
+A single sequence has one first state, which says nothing of how first states vary: its P shrinks towards the floor.
 Source: Shumway & Stoffer (1982); Ghahramani & Hinton (1996); Makin, sec. 6.4.4.  Controls in the M step: ADDED.
 """
 
@@ -22,7 +22,7 @@ from herdcli.em import lds_start
 from herdcli.em.closed_form import FLOOR
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
-from herdcli.em.kalman import Filtered, Gaps, Smoothed, gaps, kalman, noise_root, smooth
+from herdcli.em.kalman import Gaps, Smoothed, gaps, kalman, noise_root, smooth
 from herdcli.em.lds_start import Opening
 from herdcli.em.sequences import SequenceBlock
 from herdcli.errors import Diverged
@@ -48,14 +48,15 @@ class LDS:
     opening: Opening
     controls: Array | None
     seed: int
-    several: bool  # sequences
+    several: bool  # sequences; the floor of a single one's P is no news
     given: Parameters | None = None
+    random: bool = False  # the first restart too
 
     def start(self, restart: int) -> Parameters:
         """Principal axes of short windows and regressions on them; later restarts take random directions."""
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
-        found = lds_start.begin(self.opening, self.states, self.seed, restart, diagonal=self.diagonal)
+        found = lds_start.begin(self.opening, self.states, self.seed, restart + self.random, diagonal=self.diagonal)
         return found | {"noise": floored(found["noise"], self.floor, self.scale, self.diagonal)[0]}
 
     def _controls(self, block: SequenceBlock) -> Array | None:
@@ -131,9 +132,8 @@ class LDS:
         if transitions:
             after["process"], more = floored(steps / transitions, STATE_FLOOR, unit, diagonal=False)
             low += more
-        if self.several:
-            after["start_covariance"], more = floored(first / sequences, STATE_FLOOR, unit, diagonal=False)
-            low += more
+        after["start_covariance"], more = floored(first / sequences, STATE_FLOOR, unit, diagonal=False)
+        low += more * self.several
         return after, low
 
     def penalty(self, parameters: Parameters) -> float:
@@ -282,9 +282,3 @@ def free_floor(variance: Array, floor: float | None) -> tuple[float, Array]:
     if floor is not None:
         return floor, np.ones(len(variance))
     return FLOOR, np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))
-
-
-def filtered(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = None) -> tuple[Filtered, Smoothed]:
-    """Both passes over sequences."""
-    found = kalman(parameters, Y, offsets, U)
-    return found, smooth(parameters, found, offsets)

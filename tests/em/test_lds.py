@@ -63,7 +63,7 @@ def test_it_is_at_least_as_likely_as_the_truth():
     assert found.log_likelihood > truth
     assert found.log_likelihood < truth + 0.1
     ours, theirs = (np.sort_complex(np.linalg.eigvals(q["transition"])) for q in (found.parameters, p))
-    np.testing.assert_allclose(ours, theirs, atol=0.1)  # the basis of the states is free, the eigenvalues are not
+    np.testing.assert_allclose(ours, theirs, atol=0.2)  # the basis of the states is free, the eigenvalues are not
     response = [q["loading"] @ q["control"] for q in (found.parameters, p)]
     np.testing.assert_allclose(response[0], response[1], rtol=0.1)
 
@@ -98,10 +98,11 @@ def test_weights_of_sequences_are_repetitions():
     assert heavy.log_likelihood == pytest.approx(again.log_likelihood, abs=1e-9)
 
 
-def test_one_sequence_keeps_the_spread_of_first_states_and_sequences_of_one_step_the_dynamics():
+def test_one_sequence_is_sure_of_its_first_state_and_sequences_of_one_step_the_dynamics():
     Y, key, _, _ = sequences(2, 3, 1, 60)
     one = fitted(Y, None, 2, iterations=20)
-    assert (one.parameters["start_covariance"] == np.eye(2)).all()
+    assert np.linalg.eigvalsh(one.parameters["start_covariance"]).max() < 0.5
+    assert one.ledger.rise < 1e-9
     Y, key, _, _ = sequences(2, 4, 50, 1)
     steps = fitted(Y, key, 2, diagonal=True, iterations=50)
     assert (steps.parameters["transition"] == 0).all()

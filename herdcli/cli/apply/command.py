@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 EM = ("mixture", "kmeans", "factors")
 OF_EM = ("clusters", "responsibilities", "scores")
-IN_TIME = ("hmm",)
-OF_TIME = ("filtered", "smoothed", "viterbi", "predicted", "paths")
-WANTS = ["features", "states", "energies", "classes", "rows", *OF_EM, "completed", "means", *OF_TIME[:-1], "paths:N"]
+IN_TIME = ("hmm", "lds")
+OF_TIME = ("filtered", "smoothed", "viterbi", "predicted", "paths", "forecast")
+WANTS = ["features", "states", "energies", "classes", "rows", *OF_EM, "completed", "means", *OF_TIME[:-2], "paths:N", "forecast:N"]
 
 
 class Want(click.Choice):  # type: ignore[type-arg]
@@ -43,10 +43,12 @@ class Want(click.Choice):  # type: ignore[type-arg]
     help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
     "(ica) filter outputs back as rows; of em the rows with their clusters as y, probabilities of the clusters, factor scores, or the "
     "rows with their gaps filled, which an rbm does too (NaN, by expectations); of regress means; of hmm likeliest states as y, "
-    "probabilities of the states by all rows, by those up to each and by those before it, or N paths drawn.  "
-    "[default: classes if there are, else features; of em clusters, scores or viterbi, of regress means]",
+    "probabilities of the states by all rows, by those up to each and by those before it, or N paths drawn; "
+    "of lds its states in the same ways with standard deviations, or the next N rows.  "
+    "[default: classes if there are, else features; of em clusters, scores, viterbi or smoothed, of regress means]",
 )
-@click.option("--sequence", metavar="COLUMN", default=None, help="Of hmm: which sequence a row is of.  [default: sequence]")
+@click.option("--sequence", metavar="COLUMN", default=None, help="Of hmm and lds: which sequence a row is of.  [default: sequence]")
+@click.option("--particles", type=click.IntRange(2), default=None, metavar="N", help="Of hmm and lds: by a particle filter and smoother.")
 @stage(Request, data_options, seed_option, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Run new rows through a model and write the result as a data set.
@@ -75,5 +77,6 @@ def command(session: Session, request: Request) -> None:
         raise BadUsage(f"--want {request.want} is of models in time, not of a {fitted.kind}", hint="herd apply without --want")
     if fitted.kind not in IN_TIME:
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
+        session.ignored("particles", f"with a model of kind {fitted.kind}")
     result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)

@@ -20,4 +20,5 @@ class Request:
     value_range: tuple[float, float] | None
     label: str | None
     sequence: str | None = where_given()
+    particles: int | None = where_given()
     seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 WANTS = ("viterbi", "smoothed", "filtered", "predicted")
 STEPS = 100  # of a sequence drawn, where no number is given
+
+
+class Rows(NamedTuple):
+    """New rows, as sequences, and what groups them."""
+
+    data: Dataset
+    found: Sequences
+    key: Array | None
 
 
 def rows(session: Session, model: MarkovChain, request: Request) -> tuple[Dataset, Sequences, Array | None]:
@@ -45,6 +53,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     model: MarkovChain = fitted.value
     want, count = _wanted(request.want or WANTS[0])
     value, found, key = rows(session, model, request)
+    if request.particles is not None:
+        return _by_particles(session, model, Rows(value, found, key), want, request)
     try:
         made = model.paths(found, count, request.seed, session.map) if count else model.told(found, want, session.map)
     except HerdError as error:
@@ -61,6 +71,27 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     names = [f"path{n + 1}" for n in range(count)] if count else _names(model) or [f"state{k + 1}" for k in range(model.states)]
     made_of = Dataset(back, beside.y, value.split, value.weight, names, beside.class_names, columns=columns)
     return made_of, f"{len(back)} rows × {back.shape[1]} {'paths' if count else want}"
+
+
+def _by_particles(session: Session, model: MarkovChain, given: Rows, want: str, request: Request) -> tuple[Dataset, str]:
+    """Probabilities of the states by a particle filter, with the effective sample size of every row."""
+    from herdcli.em.particles import Discrete, shares
+
+    count, found = int(request.particles or 0), given.found
+    if want not in ("filtered", "smoothed"):
+        raise BadUsage(f"--particles with --want {want} says nothing", hint="--want filtered or smoothed")
+    session.require_memory(24 * int(found.lengths.max()) * count + 16 * count * count, f"{found.lengths.max()} steps × {count} particles")
+    states, ready = model.states_of(found), model.ready()
+    back = np.empty((len(found.chosen), model.states + 1))
+    for s in range(found.count):
+        block = found.take(s, s + 1)
+        system = Discrete(states.initial, states.transition, ready.logs(block.X))
+        told, cloud = shares(system, count, request.seed, unit=s, smooth=want == "smoothed")
+        back[block.chosen] = np.column_stack([told, cloud.effective])
+    names = [*(_names(model) or [f"state{k + 1}" for k in range(model.states)]), "effective_particles"]
+    columns = None if given.key is None else {request.sequence or sequences.COLUMN: given.key}
+    made = Dataset(back, split=given.data.split, weight=given.data.weight, feature_names=names, columns=columns)
+    return made, f"{len(back)} rows × {model.states} {want} by {count} particles, effective sample size from {back[:, -1].min():.3g}"
 
 
 def _wanted(want: str) -> tuple[str, int]:

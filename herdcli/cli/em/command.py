@@ -31,14 +31,22 @@ def _parse_range(text: str) -> tuple[int, int]:
     return first, last
 
 
+def _parse_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError("is no list of different columns such as a,b")
+    return names
+
+
 @click.command("em")
 @input_argument
 @click.option(
     "--model",
-    type=click.Choice(["gmm", "kmeans", "fa", "ppca", "pca", "hmm"]),
+    type=click.Choice(["gmm", "kmeans", "fa", "ppca", "pca", "hmm", "lds"]),
     default="gmm",
     show_default=True,
-    help="Gaussian mixture, k-means, factor analysis, principal components with noise and without, hidden Markov model.",
+    help="Gaussian mixture, k-means, factor analysis, principal components with noise and without, hidden Markov model, "
+    "linear dynamical system.",
 )
 @click.option(
     "--components",
@@ -77,6 +85,8 @@ def _parse_range(text: str) -> tuple[int, int]:
     help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix whose zeros forbid.",
 )
 @click.option("--sequence", metavar="COLUMN", default=None, help="The column that says which sequence a row is of.  [default: sequence]")
+@click.option("--controls", type=Parsed("columns", _parse_names), default=None, metavar="A,B", help="Columns that drive the states of lds.")
+@click.option("--diagonal", is_flag=True, help="Noise of lds that is independent in every column.")
 @click.option("--iterations", type=click.IntRange(0), default=500, show_default=True, help="Most M steps of a restart.")
 @click.option("--restarts", type=click.IntRange(1), default=1, show_default=True, help="Starts, of which the best end is kept.")
 @click.option(
@@ -99,25 +109,28 @@ def _parse_range(text: str) -> tuple[int, int]:
 @click.option("--on-disk", is_flag=True, help="Keep the rows of a Parquet file in $TMPDIR and not in memory, all of them as split 0.")
 @stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Mixtures, k-means, factors and hidden Markov models by expectation-maximisation.
+    """Mixtures, k-means, factors, hidden Markov models and linear dynamical systems by expectation-maximisation.
 
     \b
       herd data digits | herd em --model ppca --components 10 | herd eval
       herd em iris.csv -o iris.em.h5
       herd apply iris.em.h5 iris.csv -o clusters.csv
       herd em nights.csv --model hmm --components 3 | herd eval
+      herd data digits | herd em --model lds --components 2 --iterations 20 | herd eval
 
     The rows of split 0 are learned from, those of split 1 can choose the number of components, those of split 2
     stay in the result for eval.  Empty cells and NaN are missing values, which all but kmeans take into account.
-    Sequences of hmm are rows with the same value of a column, in their order; splits are of whole sequences.
+    Sequences of hmm and lds are rows with the same value of a column, in their order; splits are of whole sequences.
     Any number of threads gives the same bytes.
     """
-    from herdcli.cli.em import chains, fits, inputs
+    from herdcli.cli.em import chains, dynamics, fits, inputs
     from herdcli.cli.frame import outputs
 
     request.warn_of_ignored(session)
     outputs.check(session, fits.KINDS[request.model])
     if request.model == "hmm":
         chains.run(session, request)
+    elif request.model == "lds":
+        dynamics.run(session, request)
     else:
         fits.run(session, inputs.read(session, request), request)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from herdcli.em.fitting import Made
     from herdcli.em.search import Found
 
-KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors", "hmm": "hmm"}
+KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors", "hmm": "hmm", "lds": "lds"}
 PARTS = {"gmm": "component", "kmeans": "cluster", "fa": "factor", "ppca": "factor", "pca": "factor"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -168,7 +168,7 @@ def _start(session: Session, request: Request, data: Artifact) -> Parameters | A
     kind = {"gmm": "mixture", "kmeans": "kmeans"}.get(request.model, "factors")
     path = str(request.start)
     begun = session.load(path, "init", kinds={"dataset", kind} - ({"dataset"} if kind == "factors" else set()))
-    value: Any = begun.value
+    value = begun.value
     width = data.value.X.shape[1]
     if begun.kind == "dataset":
         X = columns.by_name(session, begun, data.value.feature_names, width).value.X

@@ -15,20 +15,22 @@ SIZES = (1, 10)  # components that are tried where none are given,
 WORSE = 2  # until so many in a row were worse than the best
 OF = {
     "covariance": ("gmm", "hmm"),
-    "criterion": ("gmm", "fa", "ppca", "hmm"),
-    "floor": ("gmm", "fa", "ppca", "hmm"),
+    "criterion": ("gmm", "fa", "ppca", "hmm", "lds"),
+    "floor": ("gmm", "fa", "ppca", "hmm", "lds"),
     "per_class": ("gmm", "hmm"),
     "rotation": ("fa", "ppca", "pca"),
     "minibatch": ("kmeans",),
     "emission": ("hmm",),
     "mixtures": ("hmm",),
     "transitions": ("hmm",),
-    "sequence": ("hmm",),
+    "sequence": ("hmm", "lds"),
+    "controls": ("lds",),
+    "diagonal": ("lds",),
 }
-IN_TIME = ("hmm",)  # whose rows are in sequences
+IN_TIME = ("hmm", "lds")  # whose rows are in sequences
 STRUCTURES = ("full", "left-to-right", "banded")  # of transitions; anything else names a file
 METHODS = ("random", "kmeans++", "pca", "newton")
-STARTS = {"fa": ("newton", "pca", "random"), "ppca": ("pca", "random"), "pca": ("pca", "random")}  # others: kmeans++, random
+STARTS = {"fa": ("newton", "pca", "random")} | dict.fromkeys(("ppca", "pca", "lds"), ("pca", "random"))  # others: kmeans++, random
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,8 @@ class Request:
     mixtures: int = where_changed(2)
     transitions: str = where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file")
     sequence: str | None = where_given()
+    controls: tuple[str, ...] | None = where_given()
+    diagonal: bool = where_changed(False)
     on_disk: bool = unrecorded()
     split: str | None
     label: str | None
@@ -81,6 +85,8 @@ class Request:
             raise BadUsage("--per-class has a component for each class", hint="leave out --components")
         if self.per_class and self.model not in ("gmm", "hmm"):
             raise BadUsage("--per-class is of mixtures and chains", hint="--model gmm or hmm")
+        if self.on_disk and self.model in IN_TIME:
+            raise BadUsage("--on-disk reads rows, not sequences", hint="leave out --on-disk")
         if self.model == "hmm":
             self._of_chains(session)
         if self.on_disk and self.per_class:
@@ -93,8 +99,6 @@ class Request:
             raise BadUsage("--minibatch runs once, not with --restarts", hint="leave out one of them")
 
     def _of_chains(self, session: Session) -> None:
-        if self.on_disk:
-            raise BadUsage("--on-disk reads rows, not sequences", hint="leave out --on-disk")
         if self.emission not in ("gaussian", "gmm"):
             session.ignored("covariance", f"with --emission {self.emission}")
         if self.emission != "gmm":

@@ -1,0 +1,145 @@
+"""The run of `herd em --model lds`: sequences in, a linear dynamical system out, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.em import sequences
+from herdcli.cli.em.request import SIZES, WORSE
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.request import settings
+from herdcli.errors import DataError, HerdError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Dataset
+    from herdcli.cli.em.request import Request
+    from herdcli.cli.em.sequences import Series
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.lds_artifacts import LinearDynamics
+    from herdcli.em.lds_fitting import AskedDynamics, DynamicFitting, DynamicRows
+    from herdcli.em.search import Found
+    from herdcli.schema import Array
+
+
+def run(session: Session, request: Request) -> None:
+    """Learn, and save an `lds`."""
+    series = sequences.read(
+        session,
+        request.source,
+        input_format=request.input_format,
+        label=request.label,
+        split=request.split,
+        seed=request.seed,
+        column=request.sequence,
+        weights=request.weights,
+        keep=request.controls or (),
+    )
+    try:
+        made = _fitting(session, series, request)
+    except HerdError as error:
+        error.where = error.where or series.history.name
+        raise
+    found = session.run(made.search, label="lds", memory="the moments of the states")
+    value = made.finished(found, session.map)
+    outputs.artifact(session, value, _summary(value, found), history=series.history)
+    _warn(session, value, found, request)
+
+
+def _fitting(session: Session, series: Series, request: Request) -> DynamicFitting:
+    from herdcli.em.driver import Settings
+    from herdcli.em.lds_fitting import fitting
+
+    if 0 not in series.parts:
+        raise DataError("has no sequences of split 0 to learn from")
+    rows = _rows(series, request.controls)
+    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map)
+
+
+def _rows(series: Series, names: tuple[str, ...] | None) -> DynamicRows:
+    from herdcli.em.lds_fitting import DynamicRows
+
+    data, controls = with_controls(series.data, names)
+    whole = {name: replace(part, X=data.X) for name, part in ({-1: series.sequences} | series.parts).items()}
+    return DynamicRows(
+        whole=whole[-1],
+        training=whole[0],
+        valid=whole.get(1),
+        test=whole.get(2),
+        controls=controls,
+        feature_names=data.feature_names,
+        control_names=None if names is None else list(names),
+    )
+
+
+def with_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Dataset, Array | None]:
+    """A data set without its controls, and those (n, m).  Raises DataError for columns that are not there or hold no numbers."""
+    found = []
+    for name in names or ():
+        column, data = sequences.taken(data, name)
+        if column is None:
+            raise DataError(f"has no column '{name}', which --controls names")
+        if column.dtype.kind not in "fiub":
+            raise DataError(f"column '{name}' holds no numbers, which --controls needs")
+        found.append(np.asarray(column, dtype=np.float64))
+    if names and not data.X.shape[1]:
+        raise DataError("has no columns beside its controls")
+    return data, np.column_stack(found) if found else None
+
+
+def _asked(session: Session, rows: DynamicRows, request: Request) -> AskedDynamics:
+    from herdcli.em.lds_fitting import AskedDynamics
+
+    given = _given(session, rows, request)
+    default = (SIZES[0], min(SIZES[1], max(1, rows.training.rows // 4))) if given is None else (given.states, given.states)
+    first, last = request.components or default
+    return AskedDynamics(
+        sizes=tuple(range(first, last + 1)),
+        diagonal=request.diagonal,
+        criterion=request.criterion,
+        floor=request.floor,
+        init=request.method,
+        patience=WORSE if request.components is None else None,
+        seed=request.seed,
+        given=None if given is None else given.parameters,
+    )
+
+
+def _given(session: Session, rows: DynamicRows, request: Request) -> LinearDynamics | None:
+    if request.start is None:
+        return None
+    found = session.load(request.start, "init", kinds={"lds"})
+    value: LinearDynamics = found.value
+    if value.columns != rows.training.columns:
+        raise DataError(f"is of {value.columns} columns, the rows have {rows.training.columns}", where=found.name)
+    if value.controls != (0 if rows.controls is None else rows.controls.shape[1]):
+        raise DataError(f"has {value.controls} controls", where=found.name, hint="--controls with as many columns")
+    return value
+
+
+def _summary(value: LinearDynamics, found: Found) -> str:
+    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
+    iterations = int(value.restarts.iterations[value.restarts.best])
+    last = float(value.ledger.log_likelihood[-1])
+    return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"
+
+
+def _warn(session: Session, value: LinearDynamics, found: Found, request: Request) -> None:
+    """What a user should know of the result."""
+    console = session.console
+    floors, known = int(value.ledger.floors[-2:].max(initial=0)), value.known
+    if floors:
+        many = "1 variance of the noise was" if floors == 1 else f"{floors} variances of the noise were"
+        console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
+    if not value.restarts.converged[value.restarts.best] and request.iterations:
+        console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    if known is not None and known.sequences == 1:
+        console.warn("one sequence says nothing of how others begin: μ and P are those of its own first state")
+    if known is not None and known.rows == known.sequences:
+        console.warn("no sequence has a second row: nothing is learned of how states move")
+    if value.radius > 1.0:
+        console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without end")
+    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
+        console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")

@@ -1,0 +1,200 @@
+"""What `herd em --model lds` becomes on disk, and what can be asked of it: states, forecasts, gaps filled in, new sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.em.artifacts import Restarts, _finite
+from herdcli.em.driver import Ledger, Parameters
+from herdcli.em.kalman import Filtered, gaps, kalman, smooth
+from herdcli.em.lds import completed, parameters_count
+from herdcli.errors import BadUsage, DataError
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array, require_offsets
+
+WANTS = ("smoothed", "filtered", "predicted", "completed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownDynamics:
+    """What is known of a model beside its parameters.  Log-likelihoods are nats a row; the baseline is one Gaussian for each column.
+
+    holdout_start_mean, holdout_start_covariance  of the first state of each held-out sequence by the rows before it: those of a piece of
+    a sequence that was cut in time; left out where sequences begin afresh.
+    """
+
+    rows: int  # of split 0
+    sequences: int  # of split 0
+    base_mean: Array = array("D", "mean of the training rows", kind="f")
+    base_variance: Array = array("D", "their variances", kind="f")
+    valid: float | None = None  # log-likelihood of split 1
+    missing: int = 0  # values
+    feature_names: list[str] | None = None
+    control_names: list[str] | None = None
+    control_mean: Array | None = array("m", "mean of each control", kind="f", optional=True)
+    holdout_controls: Array | None = array("h m", "controls of the held-out rows", kind="f", optional=True)
+    holdout_start_mean: Array | None = array("s K", "what was known of each first state", kind="f", optional=True)
+    holdout_start_covariance: Array | None = array("s K K", "its covariance", kind="f", optional=True)
+    sizes: Array | None = array("S", "numbers of states that were tried", kind="i", optional=True)
+    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
+    criterion: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearDynamics:
+    """x' = transition x + control u + drift + N(0, process), y = loading x + mean + N(0, noise); rows are times, states are columns on disk
+    of what `herd apply` makes, and matrices multiply columns: transition[i, j] is what state j adds to the next state i."""
+
+    transition: Array = array("K K", "A", kind="f")
+    drift: Array = array("K", "a", kind="f")
+    process: Array = array("K K", "Q, covariance of the noise of the states", kind="f")
+    loading: Array = array("D K", "C", kind="f")
+    mean: Array = array("D", "c", kind="f")
+    noise: Array = array("D D", "R, covariance of the noise of the rows", kind="f")
+    start_mean: Array = array("K", "mean of the first state", kind="f")
+    start_covariance: Array = array("K K", "its covariance; next to nothing where there was one sequence", kind="f")
+    diagonal: bool  # noise
+    floor: float  # least noise, of a column's variance unless --floor was given
+    ledger: Ledger
+    restarts: Restarts
+    mass: float  # Σ of the weights of the training rows
+    seed: int
+    control: Array | None = array("K m", "B", kind="f", optional=True)
+    holdout: Array | None = array("h D", "rows of split 2, sequence by sequence, NaN where a value is missing", kind="f", optional=True)
+    holdout_offsets: Array | None = array("o", "where each held-out sequence begins, and the number of rows", kind="i", optional=True)
+    known: KnownDynamics | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the parameters are finite and the covariances are covariances."""
+        _finite(self, "transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
+        for name in ("process", "noise", "start_covariance"):
+            S = getattr(self, name)
+            if S.shape[0] != S.shape[1] or np.linalg.eigvalsh(S).min(initial=1.0) <= 0:
+                raise DataError(f"/{name} is not positive definite")
+        if self.transition.shape[0] != self.transition.shape[1]:
+            raise DataError("/transition is not square")
+        if self.holdout is not None:
+            require_offsets("holdout_offsets", np.asarray(self.holdout_offsets), len(self.holdout), "holdout")
+
+    @property
+    def states(self) -> int:
+        """How many."""
+        return len(self.transition)
+
+    @property
+    def controls(self) -> int:
+        """How many."""
+        return 0 if self.control is None else int(self.control.shape[1])
+
+    @property
+    def columns(self) -> int:
+        """How many outputs a row has."""
+        return len(self.mean)
+
+    @property
+    def radius(self) -> float:
+        """Largest modulus of the eigenvalues of the transition; above 1 the states grow without end."""
+        return float(np.abs(np.linalg.eigvals(self.transition)).max())
+
+    @property
+    def parameters(self) -> Parameters:
+        """What EM learned."""
+        names = ("transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
+        control = np.zeros((self.states, 0)) if self.control is None else self.control
+        return {name: getattr(self, name) for name in names} | {"control": control}
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers were fitted."""
+        several = self.known is None or self.known.sequences > 1
+        return parameters_count(self.states, self.columns, self.controls, diagonal=self.diagonal, several=several)
+
+    def started(self, number: int) -> Parameters:
+        """The parameters with what was known of the first state of a held-out sequence."""
+        known = self.known
+        if known is None or known.holdout_start_mean is None or known.holdout_start_covariance is None:
+            return self.parameters
+        return self.parameters | {
+            "start_mean": known.holdout_start_mean[number],
+            "start_covariance": known.holdout_start_covariance[number],
+        }
+
+    def held_out(self) -> Iterator[tuple[Parameters, Array, Array | None]]:
+        """Parameters, rows and controls of each held-out sequence."""
+        if self.holdout is None or self.holdout_offsets is None:
+            return
+        U = None if self.known is None else self.known.holdout_controls
+        for s, (begin, end) in enumerate(zip(self.holdout_offsets[:-1], self.holdout_offsets[1:], strict=True)):
+            yield self.started(s), self.holdout[begin:end], None if U is None else U[begin:end]
+
+    def states_of(self, Y: Array, offsets: Array, U: Array | None, want: str) -> tuple[Array, Array]:
+        """Means (n, K) and standard deviations of the states by all rows of their sequence (smoothed), by those up to each (filtered), or
+        by those before it (predicted)."""
+        found = kalman(self.parameters, Y, offsets, U)
+        if want == "filtered":
+            return found.mean, deviations(found.covariance)
+        if want == "predicted":
+            return found.predicted, deviations(found.predicted_covariance)
+        after = smooth(self.parameters, found, offsets)
+        return after.mean, deviations(after.covariance)
+
+    def completed(self, Y: Array, offsets: Array, U: Array | None) -> Array:
+        """Rows with their expected values in the gaps, by all that is there in their sequence."""
+        p, missing = self.parameters, gaps(Y)
+        after = smooth(p, kalman(p, Y, offsets, U, missing), offsets)
+        return completed(p, Y, missing, after, None)[0]
+
+    def forecast(self, Y: Array, offsets: Array, U: Array | None, steps: int) -> tuple[Array, Array]:
+        """Means (s · steps, D) and standard deviations of the rows that follow each sequence.
+
+        Raises BadUsage where controls of rows to come would be needed.
+        """
+        if steps > 1 and self.controls:
+            hint = "append rows with their controls and empty outputs, and --want completed"
+            raise BadUsage(f"a forecast of {steps} steps needs the controls of rows to come", hint=hint)
+        p = self.parameters
+        found = kalman(p, Y, offsets, U)
+        last = offsets[1:] - 1
+        mean, covariance = _stepped(p, found.mean[last], found.covariance[last], found.drift[last])
+        means, spreads = [], []
+        for _ in range(steps):
+            means.append(mean @ p["loading"].T + p["mean"])
+            spreads.append(deviations(p["loading"] @ covariance @ p["loading"].T + p["noise"]))
+            mean, covariance = _stepped(p, mean, covariance, p["drift"])
+        return tuple(np.stack(part, axis=1).reshape(-1, self.columns) for part in (means, spreads))  # type: ignore[return-value]
+
+    def drawn(self, count: int, steps: int, seed: int) -> Array:
+        """(count · steps, D): new sequences one after the other, controls at their means."""
+        p, K = self.parameters, self.states
+        roots = {name: np.linalg.cholesky(p[name]) for name in ("start_covariance", "process", "noise")}
+        drift = p["drift"]
+        if self.known is not None and self.known.control_mean is not None:
+            drift = drift + p["control"] @ self.known.control_mean
+        found = np.empty((count, steps, self.columns))
+        x = np.empty((count, K))
+        for s in range(count):
+            random = generator(seed, Stream.SEQUENCES, unit=s)
+            x[s] = p["start_mean"] + roots["start_covariance"] @ random.standard_normal(K)
+            noise, moves = random.standard_normal((steps, self.columns)), random.standard_normal((steps, K))
+            for t in range(steps):
+                found[s, t] = p["loading"] @ x[s] + p["mean"] + roots["noise"] @ noise[t]
+                x[s] = p["transition"] @ x[s] + drift + roots["process"] @ moves[t]
+        return found.reshape(-1, self.columns)
+
+
+def _stepped(p: Parameters, mean: Array, covariance: Array, drift: Array) -> tuple[Array, Array]:
+    A = p["transition"]
+    return mean @ A.T + drift, A @ covariance @ A.T + p["process"]
+
+
+def deviations(covariance: Array) -> Array:
+    """(n, K) roots of the diagonals of covariances (n, K, K)."""
+    return np.asarray(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
+
+
+def ahead(p: Parameters, found: Filtered) -> Array:
+    """(n, D) what each row was expected to be by the rows before it."""
+    return np.asarray(found.predicted @ p["loading"].T + p["mean"])

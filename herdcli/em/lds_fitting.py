@@ -1,0 +1,213 @@
+"""From sequences and what is asked of them to a linear dynamical system: the numbers of states that are tried, and what is kept beside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from herdcli.em.artifacts import restarts
+from herdcli.em.driver import EM, Fit, Parameters, Settings
+from herdcli.em.gmm import criteria
+from herdcli.em.kalman import kalman
+from herdcli.em.lds import LDS, free_floor
+from herdcli.em.lds_artifacts import KnownDynamics, LinearDynamics
+from herdcli.em.lds_start import Opening, opening
+from herdcli.em.search import Found, Search
+from herdcli.em.sequences import SequenceBlocks, Sequences
+from herdcli.errors import BadUsage, DataError
+from herdcli.numerics.blocks import Map, Sums, total
+from herdcli.schema import Array
+
+CRITERIA = ("bic", "aic", "valid")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicRows:
+    """Sequences to learn from, to choose by and to judge by, with what all of them are parts of; controls (n, m) of the table."""
+
+    whole: Sequences
+    training: Sequences
+    valid: Sequences | None = None
+    test: Sequences | None = None
+    controls: Array | None = None
+    feature_names: list[str] | None = None
+    control_names: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedDynamics:
+    """Which model is wanted."""
+
+    sizes: tuple[int, ...]
+    diagonal: bool = False
+    criterion: str = "bic"
+    floor: float | None = None
+    init: str | None = None
+    patience: int | None = None
+    seed: int = 0
+    given: Parameters | None = None
+
+
+@dataclass(frozen=True)
+class DynamicFitting:
+    """Sequences and what is wanted of them, ready to be run: `search`, then `finished`."""
+
+    asked: AskedDynamics
+    rows: DynamicRows
+    found: Opening
+    floor: float
+    shift: Array  # (m,) of the controls
+    scale: Array  # (m,)
+    search: Search
+
+    def finished(self, found: Found, map: Map = map) -> LinearDynamics:
+        """The artifact of what a search found."""
+        value, rows, several = self.made(found.fit), self.rows, len(self.search.sizes) > 1
+        U, test = rows.controls, rows.test
+        known = KnownDynamics(
+            rows=self.found.rows,
+            sequences=len(self.found.lengths),
+            base_mean=self.found.centre,
+            base_variance=self.found.variance,
+            valid=None if rows.valid is None else self.judged(value, rows.valid, map),
+            missing=self.found.missing,
+            feature_names=rows.feature_names,
+            control_names=rows.control_names,
+            control_mean=None if U is None else U[rows.training.chosen].mean(axis=0),
+            holdout_controls=None if U is None or test is None else U[test.chosen],
+            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
+            scores=np.array(found.scores) if several else None,
+            criterion=self.asked.criterion if several else None,
+        )
+        if test is not None:
+            starts = self.starts(value, test)
+            if starts is not None:
+                known = replace(known, holdout_start_mean=starts[0], holdout_start_covariance=starts[1])
+            value = replace(value, holdout=test.whole().X, holdout_offsets=test.offsets.astype(np.int64))
+        return replace(value, known=known)
+
+    def made(self, fit: Fit) -> LinearDynamics:
+        """One fit in the controls' own units, without what is known beside it."""
+        p, U = fit.parameters, self.rows.controls
+        control = p["control"] / self.scale
+        names = ("transition", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
+        return LinearDynamics(
+            **{name: p[name] for name in names},
+            drift=p["drift"] - control @ self.shift,
+            control=None if U is None else control,
+            diagonal=self.asked.diagonal,
+            floor=self.floor,
+            ledger=fit.ledger,
+            restarts=restarts(fit),
+            mass=fit.mass,
+            seed=self.asked.seed,
+            known=None,
+        )
+
+    def starts(self, value: LinearDynamics, part: Sequences) -> tuple[Array, Array] | None:
+        """What is known of the first state of each sequence of a part by the rows before it; None where all begin afresh."""
+        means, covariances, later = [], [], False
+        for begin in part.offsets[:-1]:
+            before = self._before(int(part.chosen[begin]))
+            if len(before) < 2:
+                means.append(value.start_mean)
+                covariances.append(value.start_covariance)
+                continue
+            U = None if self.rows.controls is None else self.rows.controls[before]
+            Y = np.array(self.rows.whole.X[before], dtype=np.float64)
+            found = kalman(value.parameters, Y, np.array([0, len(Y)]), U)
+            means.append(found.predicted[-1])
+            covariances.append(found.predicted_covariance[-1])
+            later = True
+        return (np.array(means), np.array(covariances)) if later else None
+
+    def _before(self, place: int) -> Array:
+        """Places of the rows of a sequence up to and with one."""
+        whole = self.rows.whole
+        at = int(np.flatnonzero(whole.chosen == place)[0])
+        begin = whole.offsets[np.searchsorted(whole.offsets, at, side="right") - 1]
+        return whole.chosen[begin : at + 1]
+
+    def judged(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
+        """Log-likelihood a row of a part, its pieces given the rows before them."""
+        U, starts = self.rows.controls, self.starts(value, part)
+        if starts is not None:
+            likelihood = 0.0
+            for s in range(part.count):
+                block = part.take(s, s + 1)
+                p = value.parameters | {"start_mean": starts[0][s], "start_covariance": starts[1][s]}
+                own = kalman(p, block.X, block.offsets, None if U is None else U[block.chosen]).log_likelihood.sum()
+                likelihood += float(block.weights[0] * own)
+            return likelihood / part.mass
+
+        def statistics(block: object) -> Sums:
+            found = kalman(value.parameters, block.X, block.offsets, None if U is None else U[block.chosen])  # type: ignore[attr-defined]
+            w = np.repeat(block.weights, block.lengths)  # type: ignore[attr-defined]
+            return {"sum": np.array([w @ found.log_likelihood])}
+
+        return float(total(SequenceBlocks(part), statistics, map)["sum"][0]) / part.mass
+
+
+def fitting(rows: DynamicRows, asked: AskedDynamics, settings: Settings, map: Map = map) -> DynamicFitting:
+    """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
+    if asked.criterion not in CRITERIA:
+        raise BadUsage(f"--criterion {asked.criterion} is of mixtures", hint="--criterion bic, aic or valid")
+    if asked.init == "kmeans++":
+        raise BadUsage("--init kmeans++ is of clusters", hint="--init pca or random")
+    U, shift, scale = _scaled(rows)
+    source = SequenceBlocks(rows.training)
+    found = opening(source, max(asked.sizes), U, map)
+    if max(asked.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
+        raise DataError(f"{found.rows} rows cannot hold {max(asked.sizes)} states", hint=f"--components {most} or fewer")
+    least, relative = free_floor(found.variance, asked.floor)
+    given = None if asked.given is None else _given(asked.given, shift, scale)
+    several = rows.training.count > 1
+    random = asked.init == "random"
+    models = [LDS(size, asked.diagonal, least, relative, found, U, asked.seed, several, given, random) for size in asked.sizes]
+    search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
+    made = DynamicFitting(asked, rows, found, least, shift, scale, search)
+    return _scored(made, map)
+
+
+def _scaled(rows: DynamicRows) -> tuple[Array | None, Array, Array]:
+    """Controls about their means in units of their deviations, those of the training rows."""
+    U = rows.controls
+    if U is None:
+        return None, np.zeros(0), np.ones(0)
+    if not np.isfinite(U).all():
+        raise DataError("controls have missing values", hint="a control has to be known at every row: fill it in, or leave it out")
+    own = U[rows.training.chosen]
+    shift, scale = own.mean(axis=0), own.std(axis=0)
+    scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(shift)), scale, 1.0)
+    return (U - shift) / scale, shift, scale
+
+
+def _given(p: Parameters, shift: Array, scale: Array) -> Parameters:
+    """Parameters in the scaled controls."""
+    return p | {"control": p["control"] * scale, "drift": p["drift"] + p["control"] @ shift}
+
+
+def _scored(made: DynamicFitting, map: Map) -> DynamicFitting:
+    """With a criterion where there is a choice."""
+    if len(made.search.sizes) == 1:
+        return made
+    valid = made.rows.valid
+    if made.asked.criterion == "valid" and valid is None:
+        raise DataError("has no rows of split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+
+    def score(size: int, fit: Fit) -> float:
+        value = made.made(fit)
+        if made.asked.criterion == "valid" and valid is not None:
+            return -made.judged(value, valid, map)
+        value = replace(
+            value, known=KnownDynamics(rows=0, sequences=len(made.found.lengths), base_mean=value.mean, base_variance=value.mean)
+        )
+        return information(value)[made.asked.criterion]
+
+    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+
+
+def information(value: LinearDynamics) -> dict[str, float]:
+    """AIC and BIC of the rows learned from."""
+    return criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)

@@ -1,0 +1,58 @@
+"""Pictures of linear dynamical systems: states filtered and smoothed, with bands of two standard deviations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.em.kalman import kalman, smooth
+from herdcli.em.lds_artifacts import LinearDynamics, ahead, deviations
+from herdcli.errors import DataError
+from herdcli.evaluation import plots
+from herdcli.evaluation.settings import EvaluationSettings
+
+MOST_STEPS = 200
+MOST_PANELS = 4
+BAND = 2.0  # standard deviations
+
+
+def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """The first held-out sequence: its first columns beside what the rows before each said, and below them the states, filtered and
+    smoothed, with bands of two standard deviations."""
+    held = next(iter(value.held_out()), None)
+    if held is None:
+        raise DataError("there are no rows of split 2 to draw", hint="herd em with rows of split 2: --split .6,.2,.2")
+    p, Y, U = held
+    Y, U = Y[:MOST_STEPS], None if U is None else U[:MOST_STEPS]
+    offsets = np.array([0, len(Y)])
+    found = kalman(p, Y, offsets, U)
+    after = smooth(p, found, offsets)
+    outputs, count = min(2, value.columns), min(MOST_PANELS, value.states)
+    figure = plots.begin(1.0 + 1.35 * (outputs + count))
+    panels = figure.subplots(outputs + count, 1, sharex=True, squeeze=False)[:, 0]
+    names = value.known.feature_names if value.known is not None else None
+    expected, t = ahead(p, found), np.arange(len(Y))
+    spread = deviations(p["loading"] @ found.predicted_covariance @ p["loading"].T + p["noise"])
+    for d in range(outputs):
+        panel = panels[d]
+        panel.fill_between(t, expected[:, d] - BAND * spread[:, d], expected[:, d] + BAND * spread[:, d], color="C7", alpha=0.25, lw=0)
+        panel.plot(t, expected[:, d], "-", lw=1, color="C7", label="one step ahead")
+        panel.plot(t, Y[:, d], ".", ms=3, color="black", label="seen")
+        panel.set_ylabel(names[d] if names else f"x{d}", fontsize=8)
+    kinds = (("filtered", "C1", found.mean, found.covariance), ("smoothed", "C0", after.mean, after.covariance))
+    for k in range(count):
+        panel = panels[outputs + k]
+        for name, colour, mean, covariance in kinds:
+            deviation = BAND * deviations(covariance)[:, k]
+            panel.fill_between(t, mean[:, k] - deviation, mean[:, k] + deviation, color=colour, alpha=0.2, lw=0)
+            panel.plot(t, mean[:, k], "-", lw=1.1, color=colour, label=name)
+        panel.set_ylabel(f"state {k + 1}", fontsize=8)
+    for panel in (panels[0], panels[outputs]):
+        panel.legend(fontsize=7, ncols=2, loc="upper right")
+    for panel in panels:
+        panel.tick_params(labelsize=7)
+    panels[-1].set_xlabel("step")
+    panels[0].set_title(f"{value.states} state{'s' * (value.states != 1)}; bands of two standard deviations", fontsize=9)
+    return figure

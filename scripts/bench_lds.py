@@ -1,0 +1,152 @@
+"""Speed of the Kalman filter and smoother beside pykalman, simdkalman and dynamax, and the particle filter's errors beside their number.
+
+    python scripts/bench_lds.py speed [--steps 100000] [--states 8] [--outputs 16]
+    python scripts/bench_lds.py particles [--repetitions 200]
+
+Peers that are not installed are left out; pykalman is timed on fewer steps and its time scaled, since its steps cost the same.
+Ratios are of the best of three runs in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+from dynamics import draw, system
+
+from herdcli.em.kalman import kalman, smooth
+from herdcli.em.particles import LinearGaussian, bootstrap, smoother
+
+PYKALMAN_STEPS = 2000
+
+
+def best(run: Callable[[], object], times: int = 3) -> float:
+    """Least seconds of a few runs."""
+    found = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - begun)
+    return min(found)
+
+
+def speed(steps: int, states: int, outputs: int) -> None:
+    """Filter and smoother of one sequence, covariances of every step included."""
+    p = system(states, outputs) | {"drift": np.zeros(states), "mean": np.zeros(outputs)}
+    Y, offsets = draw(p, steps, np.random.default_rng(0)), np.array([0, steps])
+
+    def ours(rows: np.ndarray = Y) -> tuple[np.ndarray, np.ndarray]:
+        after = smooth(p, kalman(p, rows, offsets), offsets)
+        return after.mean, after.covariance
+
+    mean, covariance = ours()
+    base = best(ours)
+    print(f"{states} states, {outputs} outputs, {steps} steps: filter and smoother {base:.3f} s")
+    gone = np.where(np.random.default_rng(1).random(Y.shape) < 0.05, np.nan, Y)
+    print(f"  with 5 % of the values missing at random: {best(lambda: ours(gone), 2):.3f} s")
+    for name, peer in (("pykalman", pykalman), ("simdkalman", simdkalman), ("dynamax", dynamax)):
+        try:
+            seconds, theirs, spread = peer(p, Y)
+        except ImportError:
+            print(f"  {name}: not installed")
+            continue
+        gap = np.abs(theirs[: len(theirs) // 2] - mean[: len(theirs) // 2]).max()
+        wide = np.abs(spread[: len(spread) // 2] - covariance[: len(spread) // 2]).max()
+        print(f"  {name}: {seconds:.3f} s, {seconds / base:.1f} × ours; means differ by {gap:.1e}, covariances by {wide:.1e}")
+
+
+def pykalman(p: dict, Y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Timed on its first steps alone."""
+    from pykalman import KalmanFilter
+
+    few = Y[: min(PYKALMAN_STEPS, len(Y))]
+    model = KalmanFilter(p["transition"], p["loading"], p["process"], p["noise"], initial_state_mean=p["start_mean"])
+    model.initial_state_covariance = p["start_covariance"]
+    mean, covariance = model.smooth(few)
+    return best(lambda: model.smooth(few), 1) * len(Y) / len(few), np.asarray(mean), np.asarray(covariance)
+
+
+def simdkalman(p: dict, Y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """One series in its array of series."""
+    import simdkalman as module
+
+    model = module.KalmanFilter(p["transition"], p["process"], p["loading"], p["noise"])
+
+    def run() -> object:
+        return model.smooth(Y[None], initial_value=p["start_mean"], initial_covariance=p["start_covariance"])
+
+    found = run()
+    return best(run, 1), found.states.mean[0], found.states.cov[0]
+
+
+def dynamax(p: dict, Y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Compiled before it is timed, in double precision."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import jax.numpy as jnp
+    from dynamax.linear_gaussian_ssm import LinearGaussianSSM, lgssm_smoother
+
+    model = LinearGaussianSSM(len(p["drift"]), len(p["mean"]))
+    given, _ = model.initialize(
+        initial_mean=jnp.array(p["start_mean"]), initial_covariance=jnp.array(p["start_covariance"]),
+        dynamics_weights=jnp.array(p["transition"]), dynamics_covariance=jnp.array(p["process"]),
+        emission_weights=jnp.array(p["loading"]), emission_covariance=jnp.array(p["noise"]),
+    )  # fmt: skip
+    run = jax.jit(lambda rows: lgssm_smoother(given, rows))
+    found = jax.block_until_ready(run(jnp.array(Y)))
+    seconds = best(lambda: jax.block_until_ready(run(jnp.array(Y))))
+    return seconds, np.asarray(found.smoothed_means), np.asarray(found.smoothed_covariances)
+
+
+def errors(counts: tuple[int, ...], repetitions: int, steps: int = 15) -> np.ndarray:
+    """(2, counts) root mean squares of a particle filter's means less the Kalman filter's, and of its smoother's less RTS's."""
+    p = system(1, 1, seed=3)
+    Y, offsets = draw(p, steps, np.random.default_rng(0)), np.array([0, steps])
+    exact = kalman(p, Y, offsets)
+    after, model = smooth(p, exact, offsets), LinearGaussian(p, Y)
+    squares = np.zeros((2, len(counts)))
+    for place, count in enumerate(counts):
+        for repetition in range(repetitions):
+            cloud = bootstrap(model, count, seed=1, unit=repetition)
+            squares[0, place] += np.square(cloud.mean - exact.mean).mean()
+            squares[1, place] += np.square(smoother(model, cloud).mean - after.mean).mean()
+    return np.sqrt(squares / repetitions)
+
+
+def particles(repetitions: int) -> None:
+    """Errors and their slope in the number of particles."""
+    counts = (50, 100, 200, 400, 800)
+    found = errors(counts, repetitions)
+    for name, row in zip(("filter to Kalman", "smoother to RTS"), found, strict=True):
+        slope = np.polyfit(np.log(counts), np.log(row), 1)[0]
+        listed = ", ".join(f"{count}: {error:.4f}" for count, error in zip(counts, row, strict=True))
+        print(f"{name}, {repetitions} repetitions: {listed}; slope {slope:.3f}")
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("speed", "particles"))
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--states", type=int, default=8)
+    parser.add_argument("--outputs", type=int, default=16)
+    parser.add_argument("--repetitions", type=int, default=200)
+    given = parser.parse_args()
+    if given.what == "speed":
+        speed(given.steps, given.states, given.outputs)
+    else:
+        particles(given.repetitions)
+
+
+if __name__ == "__main__":
+    main()

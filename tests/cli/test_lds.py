@@ -1,0 +1,161 @@
+"""`herd em --model lds` as a process: what it learns, says, fills in and foretells, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from dynamics import draw, system
+
+
+@pytest.fixture
+def nights(tmp_path):
+    """Eight sequences of 15 rows with a control, two gaps in each, one name missing a row."""
+    random, p = np.random.default_rng(0), system(2, 3, 1, seed=1, radius=0.9)
+    rows = []
+    for s in range(8):
+        U = random.standard_normal((15, 1))
+        Y = draw(p, 15, random, U)
+        Y[4, 1], Y[9] = np.nan, np.nan
+        rows += [[f"n{s}", u[0], *("" if np.isnan(v) else v for v in y)] for u, y in zip(U, Y, strict=True)]
+    write(tmp_path / "nights.csv", ["sequence", "push", "a", "b", "c"], rows)
+    return tmp_path
+
+
+def write(path, names, rows):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def figures(herd, *options):
+    ended = herd("eval", *options, "--format", "json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)[0]
+
+
+def test_states_forecasts_gaps_and_new_sequences(herd, nights):
+    made = herd("em", "nights.csv", "--model", "lds", "--components", "2", "--controls", "push", "--iterations", "40", "-o", "a.h5")
+    assert made.code == 0, made.err
+    assert "8 sequences of 15 steps by the column 'sequence'" in made.err
+    row = figures(herd, "a.h5", "--require", "rise<1e-9")
+    assert row["states"] == 2
+    assert row["log_likelihood"] > row["log_likelihood_baseline"]
+    assert row["prediction_error"] < row["persistence"]
+    assert row["verdict"].startswith("better than the baseline by ")
+
+    for want in ("smoothed", "filtered", "predicted"):
+        assert herd("apply", "a.h5", "nights.csv", "--want", want, "-o", f"{want}.csv").code == 0
+    found = {want: read(nights / f"{want}.csv") for want in ("smoothed", "filtered", "predicted")}
+    assert list(found["smoothed"][0]) == ["state1", "state2", "state1_sd", "state2_sd", "sequence"]
+    spread = {want: np.array([float(row["state1_sd"]) for row in rows]) for want, rows in found.items()}
+    assert (spread["smoothed"] <= spread["filtered"] + 1e-9).all()
+    assert (spread["filtered"] <= spread["predicted"] + 1e-9).all()
+    assert found["smoothed"][14]["state1"] == found["filtered"][14]["state1"]  # the last row of a sequence
+
+    assert herd("apply", "a.h5", "nights.csv", "--want", "completed", "-o", "whole.csv").code == 0
+    given, whole = read(nights / "nights.csv"), read(nights / "whole.csv")
+    assert all(row["b"] for row in whole)
+    assert all(float(old["a"]) == pytest.approx(float(new["a"])) for old, new in zip(given, whole, strict=True) if old["a"])
+
+    assert herd("apply", "a.h5", "nights.csv", "--want", "forecast:1", "-o", "next.csv").code == 0
+    assert [row["sequence"] for row in read(nights / "next.csv")] == [f"n{s}" for s in range(8)]
+    refused = herd("apply", "a.h5", "nights.csv", "--want", "forecast:2")
+    assert refused.code == 2
+    assert refused.err.splitlines()[-2:] == [
+        "herd apply: a forecast of 2 steps needs the controls of rows to come",
+        "hint: append rows with their controls and empty outputs, and --want completed",
+    ]
+    drawn = herd("sample", "a.h5", "-m", "3", "--steps", "4", "-o", "new.csv")
+    assert "controls are at their means" in drawn.err
+    assert [row["sequence"] for row in read(nights / "new.csv")] == [str(s) for s in (0, 1, 2) for _ in range(4)]
+
+
+def test_particles_are_near_the_exact_states(herd, nights):
+    assert herd("em", "nights.csv", "--model", "lds", "--components", "1", "--iterations", "5", "-o", "a.h5").code == 0
+    for want in ("filtered", "smoothed"):
+        assert herd("apply", "a.h5", "nights.csv", "--want", want, "-o", "exact.csv").code == 0
+        made = herd("apply", "a.h5", "nights.csv", "--want", want, "--particles", "400", "-o", "drawn.csv")
+        assert "effective sample size from" in made.err
+        exact, drawn = read(nights / "exact.csv"), read(nights / "drawn.csv")
+        gap = [(float(a["state1"]) - float(b["state1"])) / float(a["state1_sd"]) for a, b in zip(exact, drawn, strict=True)]
+        assert np.sqrt(np.mean(np.square(gap))) < 0.3
+        assert all(1 <= float(row["effective_particles"]) <= 400.001 for row in drawn)
+        (nights / "exact.csv").unlink()
+        (nights / "drawn.csv").unlink()
+    assert herd("em", "nights.csv", "--model", "hmm", "--components", "2", "--iterations", "5", "-o", "b.h5").code == 0
+    for want in ("filtered", "smoothed"):
+        assert herd("apply", "b.h5", "nights.csv", "--want", want, "-o", "exact.csv").code == 0
+        assert herd("apply", "b.h5", "nights.csv", "--want", want, "--particles", "400", "-o", "drawn.csv").code == 0
+        exact, drawn = read(nights / "exact.csv"), read(nights / "drawn.csv")
+        assert np.mean([abs(float(a["state1"]) - float(b["state1"])) for a, b in zip(exact, drawn, strict=True)]) < 0.05
+        (nights / "exact.csv").unlink()
+        (nights / "drawn.csv").unlink()
+    refused = herd("apply", "a.h5", "nights.csv", "--want", "completed", "--particles", "9")
+    assert (refused.code, "--particles with --want completed says nothing" in refused.err) == (2, True)
+
+
+def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):
+    t = np.arange(300)
+    rows = np.sin(t / 7)[:, None] * [1.0, 2.0] + 0.1 * np.random.default_rng(0).standard_normal((300, 2))
+    write(tmp_path / "wave.csv", ["u", "v"], rows)
+    made = herd("em", "wave.csv", "--model", "lds", "--components", "1-3", "--iterations", "60", "-o", "a.h5")
+    assert "the rows are one sequence of 300 steps" in made.err
+    assert "one sequence says nothing of how others begin: μ and P are those of its own first state" in made.err
+    assert "2 states of 3 numbers tried" in made.err
+    row = figures(herd, "a.h5")
+    assert row["prediction_error"] < 0.6 * row["persistence"]
+    ended = herd("apply", "a.h5", "wave.csv", "--want", "forecast:22", "-o", "next.csv")
+    assert ended.code == 0
+    found = np.array([[float(row["u"]), float(row["u_sd"])] for row in read(tmp_path / "next.csv")])
+    assert np.abs(found[:, 0] - np.sin(np.arange(300, 322) / 7)).max() < 0.5
+    assert (np.diff(found[:, 1]) > 0).all()
+    pytest.importorskip("matplotlib")
+    drawn = herd("eval", "a.h5", "--plot", "states", "s.png")
+    assert drawn.code == 0, drawn.err
+    assert (tmp_path / "s.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_neither_threads_nor_resuming_change_a_byte(herd, nights):
+    common = ("em", "nights.csv", "--model", "lds", "--components", "2", "--diagonal", "--iterations", "6", "--restarts", "2")
+    assert herd(*common, "--threads", "1", "-o", "a.h5").code == 0
+    assert herd(*common, "--threads", "2", "-o", "b.h5").code == 0
+    assert (nights / "a.h5").read_bytes() == (nights / "b.h5").read_bytes()
+
+
+def test_what_cannot_be_learned_is_refused(herd, nights):
+    def refused(*options):
+        ended = herd(*options)
+        return ended.code, ended.err.splitlines()[-2:]
+
+    common = ("em", "nights.csv", "--model", "lds")
+    code, lines = refused(*common, "--controls", "pull")
+    assert code == 2
+    assert any("pull" in line for line in lines)
+    assert refused(*common, "--controls", "a,a")[0] == 2
+    assert refused(*common, "--criterion", "icl") == (
+        2,
+        ["herd em: nights.csv: --criterion icl is of mixtures", "hint: --criterion bic, aic or valid"],
+    )
+    code, lines = refused(*common, "--controls", "b")
+    assert (code, lines[0]) == (65, "herd em: nights.csv: column 'b' has 16 missing values (first: row 4)")
+    assert refused("em", "nights.csv", "--model", "lds", "--on-disk")[0] == 2
+    told = herd("em", "nights.csv", "--components", "1", "--diagonal", "-o", "g.h5")
+    assert "--diagonal has no effect with --model gmm" in told.err
+
+
+def test_an_unstable_system_and_rows_that_do_not_move_are_told(herd, tmp_path):
+    grown = np.exp(np.arange(40) / 8)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((40, 2))
+    write(tmp_path / "grown.csv", ["u", "v"], grown)
+    made = herd("em", "grown.csv", "--model", "lds", "--components", "1", "--split", "1,0,0", "-o", "a.h5")
+    assert "the system is unstable: the largest eigenvalue of A is 1.1" in made.err
+    assert figures(herd, "a.h5")["verdict"] == "unstable"
+    write(tmp_path / "alone.csv", ["sequence", "u", "v"], [[s, *row] for s, row in enumerate(np.random.default_rng(1).random((30, 2)))])
+    made = herd("em", "alone.csv", "--model", "lds", "--components", "1", "-o", "b.h5")
+    assert "no sequence has a second row: nothing is learned of how states move" in made.err

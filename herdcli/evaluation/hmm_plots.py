@@ -15,7 +15,8 @@ from herdcli.schema import Array
 
 STEPS = 400  # of a sequence that are shown
 COLUMNS = 4  # of a row that are shown
-CELLS = 12  # states up to which probabilities are written into the matrix
+COLOURS = 10  # of the cycle; more states take shades of a map
+CELLS = 8  # states up to which probabilities are written into the matrix
 LEGIBLE = 0.005  # a probability below it is not written
 
 
@@ -33,12 +34,21 @@ def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callab
     X, path, p, name = shown
     _rows(rows, X, path, value)
     steps = np.arange(len(p))
-    states.stackplot(steps, p.T, colors=[f"C{k % 10}" for k in range(value.states)], linewidth=0)
+    states.stackplot(steps, p.T, colors=[_colour(k, value) for k in range(value.states)], linewidth=0)
     states.set_ylim(0, 1)
     states.set_ylabel("p(state | all)", fontsize=8)
     states.set_xlabel(f"step of sequence {name}" if name else "step")
     states.set_xlim(0, max(1, len(p) - 1))
     return figure
+
+
+def _colour(k: int, value: MarkovChain) -> Any:
+    """Of a state."""
+    if value.states <= COLOURS:
+        return f"C{k}"
+    from matplotlib import colormaps
+
+    return colormaps["turbo"]((k + 0.5) / value.states)
 
 
 def _matrix(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
@@ -47,7 +57,7 @@ def _matrix(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
     panel.set_xticks(range(value.states), names, fontsize=7)
     panel.set_yticks(range(value.states), names, fontsize=7)
     for k, tick in enumerate(panel.get_yticklabels()):
-        tick.set_color(f"C{k % 10}")
+        tick.set_color(_colour(k, value))
     panel.set_xlabel("next state", fontsize=8)
     panel.set_ylabel("state now", fontsize=8)
     panel.set_title(f"transitions of {value.states} states, {value.emission}", fontsize=9)
@@ -85,7 +95,7 @@ def _rows(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
     steps = np.arange(len(X))
     ends = np.flatnonzero(np.diff(path)) + 1
     for begin, end in zip([0, *ends], [*ends, len(path)], strict=True):
-        panel.axvspan(begin - 0.5, end - 0.5, color=f"C{int(path[begin]) % 10}", alpha=0.18, linewidth=0)
+        panel.axvspan(begin - 0.5, end - 0.5, color=_colour(int(path[begin]), value), alpha=0.18, linewidth=0)
     whole = value.emission in ("categorical", "poisson", "bernoulli")
     spread = np.nanstd(X, axis=0)
     order = np.argsort(-spread, kind="stable")[:COLUMNS]

@@ -186,6 +186,7 @@ def test_pictures(herd, rows, tmp_path):
 def test_messages(herd, rows, tmp_path):
     assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     (tmp_path / "one.csv").write_text("u\n" + "\n".join("0123456789" * 3) + "\n")
+    (tmp_path / "apart.csv").write_text("sequence,u\n" + "".join(f"{n},{n % 7}\n" for n in range(30)))
     for line, code, message in (
         (("em", "rows.csv", "--model", "hmm", "--emission", "poisson"), 65, "and counts are whole numbers from 0"),
         (("em", "rows.csv", "--model", "hmm", "--criterion", "icl"), 2, "--criterion icl is of mixtures"),
@@ -193,6 +194,11 @@ def test_messages(herd, rows, tmp_path):
         (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk reads rows, not sequences"),
         (("em", "rows.csv", "--model", "gmm", "--transitions", "full", "-o", "g.h5"), 0, "--transitions has no effect with --model gmm"),
         (("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"), 0, "one sequence says nothing of how others begin"),
+        (
+            ("em", "apart.csv", "--model", "hmm", "--components", "2", "-o", "a.h5"),
+            0,
+            "no sequence has a second row: nothing is learned of the",
+        ),
         (("apply", "m.h5", "rows.csv", "--want", "clusters"), 2, "--want clusters is not of kind hmm"),
         (("apply", "m.h5", "one.csv"), 65, "one.csv: lacks"),
         (("apply", "g.h5", "rows.csv", "--want", "paths:3"), 2, "--want paths:3 is of models in time, not of a mixture"),

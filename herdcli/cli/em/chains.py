@@ -148,5 +148,7 @@ def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
         session.console.warn("one sequence says nothing of how others begin: the first state's probabilities are those of its first row")
+    if found.size > 1 and made.rows.training.rows == made.rows.training.count:
+        session.console.warn("no sequence has a second row: nothing is learned of the transitions")
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
         session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")

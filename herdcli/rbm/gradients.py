@@ -79,6 +79,9 @@ def _first_phase(h: Harmonium, rows: Array) -> tuple[Moments, float]:
 
 
 def _difference(first: Moments, second: Moments, error: float) -> Sums:
+    # log P(v) = b·v + Σ_k A(c_k + W_k·v) + log h(v) − log Z.  A' is the mean of h_k, and the derivatives of log Z are the model's moments:
+    # ∂/∂W = E_data[v E[h|v]'] − E_model[v h'], and likewise b and c.  One sweep from the data in the place of the model is contrastive
+    # divergence: Teh (2003), eq. 3.4, where the third term of eq. 2.61 is left out.
     W, b, c = first.pairs - second.pairs, first.visible - second.visible, first.hidden - second.hidden
     return _sums(W, b, c, error, first.hidden)
 

@@ -167,8 +167,8 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     W, c = h.W.astype(np.float32), h.c.astype(np.float32)
     visible_layer, hidden_layer = layer(h.visible), layer(h.hidden)
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
-    # f_β(v) = h(v) exp((1 − β) a·v + β b·v + Σ_k A(β x_k)), x = W'v + c, goes from the base model (β = 0) to the harmonium (β = 1).  A chain at
-    # v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 however badly it mixes (Neal 2001).
+    # f_β(v) = h(v) exp((1 − β) a·v + β b·v + Σ_k A(β x_k)), x = W'v + c, goes from the base model (β = 0) to the harmonium (β = 1).
+    # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 however badly it mixes (Neal 2001).
     # A sweep at β: h given v has the natural parameters β x, v given h has β (Wh + b) + (1 − β) a.
     for before, beta in pairwise(betas.tolist()):
         np.matmul(v, W, out=x)

@@ -80,8 +80,8 @@ class ScalingByPropagation(ToTolerance[State, Settings]):
         power = 1 / max(1, len(self.turns)) if together else 1.0
         for i in chosen:
             own = slice(self.graph.node_offset[i], self.graph.node_offset[i + 1])
-            # With the other potentials held, b_i(x) is proportional to f_i(x): f_i ← f_i p_i / b_i makes it p_i at once.  All nodes together
-            # (GIS) overshoot, and share the step: the power 1/nodes, which keeps its bound on the free energy.
+            # With the other potentials held, b_i(x) is proportional to f_i(x): f_i ← f_i p_i / b_i makes it p_i at once.  All nodes
+            # together (GIS) would overshoot, and share the step: each takes the power 1/nodes of it.
             ratio = np.divide(self.observed[i], node[own], out=np.zeros(own.stop - own.start), where=node[own] > 0)
             scaled = state.potential[own] * ratio**power
             state.potential[own] = scaled / scaled.max()

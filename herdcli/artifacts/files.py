@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 from herdcli.artifacts import guard, hdf5, header, people, sniff
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
-from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.inputs import Counted, Source, open_source
 from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
@@ -204,11 +205,13 @@ def _read_export(source: Source, form: str, options: Asked) -> Dataset:
 
         with source.file() as path:
             return tables.read_arrow(path, where=source.name, asked=options)
-    with source.reader() as stream:
+    with source.reader() as whole:
+        marks = b":\n" if form == "svmlight" else b",;\t \n"
+        stream: BinaryIO = io.BufferedReader(Counted(whole, marks, limit=options.limit, where=source.name), 1 << 18)
         if form == "svmlight":
             from herdcli.artifacts import svmlight
 
-            return svmlight.read_dataset(stream, where=source.name, note=options.note)
+            return svmlight.read_dataset(stream, where=source.name, note=options.note, limit=options.limit)
         from herdcli.artifacts import delimited
 
         return delimited.read(stream, source.head, where=source.name, asked=options)

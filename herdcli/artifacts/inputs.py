@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from herdcli.artifacts import header, memory
 from herdcli.artifacts.streams import own_descriptor, scratch_file, widen
 from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
@@ -133,6 +135,31 @@ class _Tap(io.RawIOBase):
         target[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+class Counted(io.RawIOBase):
+    """Text as it is read, refused when what it unfolds to would be more than a limit.
+
+    Each value, told by the mark behind or inside it, takes `WIDTH` bytes beside those of the text itself: as the parser has it, and as
+    the data set does.
+    """
+
+    WIDTH = 20
+
+    def __init__(self, stream: BinaryIO, marks: bytes, *, limit: int, where: str) -> None:
+        self._stream, self._marks, self._limit, self._where, self._taken = stream, marks, limit, where, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        count = self._stream.readinto(target) or 0  # type: ignore[attr-defined]
+        piece = np.frombuffer(target, dtype=np.uint8, count=count)
+        values = sum(int(np.count_nonzero(piece == mark)) for mark in self._marks)
+        self._taken += count + self.WIDTH * values
+        if self._taken > self._limit:
+            memory.require(self._taken, self._limit, where=self._where)
+        return int(count)
 
 
 @contextlib.contextmanager

@@ -14,22 +14,24 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from herdcli import fast
+from herdcli.artifacts import memory
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import Dataset
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
 BLOCK = 1 << 22
+ROOM = 18  # bytes of numbers that the parser makes room for, for each byte of a block of text
 BAD_LABEL = 1  # of the codes of `fast.parse_text`: all others are of a pair
 
 
-def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None]) -> Dataset:
-    """The data set of svmlight text."""
-    X, labels = read(stream, where=where)
+def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None], limit: int | None = None) -> Dataset:
+    """The data set of svmlight text.  limit: bytes that it may take."""
+    X, labels = read(stream, where=where, limit=limit)
     return assemble(X, {"y": labels}, {}, where=where, note=note)
 
 
-def read(stream: BinaryIO, *, where: str) -> tuple[Any, Array]:
+def read(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any, Array]:
     """CSR rows (n, d) and float64 labels (n,) of svmlight text, parsed block by block as it arrives.
 
     Raises DataError at the first line that is wrong, with its number, and where there is no line of data, no feature at all, or an
@@ -40,6 +42,7 @@ def read(stream: BinaryIO, *, where: str) -> tuple[Any, Array]:
     pointer, index = np.empty(0, np.int64), np.empty(0, np.int32)
     line = 0
     for block in _line_blocks(stream):
+        require_short(len(block), limit, where)
         most = len(block) // 2 + 2  # a row and an entry take two bytes at least
         if len(label) < most:
             label, weight, value = np.empty(most), np.empty(most), np.empty(most)
@@ -54,6 +57,12 @@ def read(stream: BinaryIO, *, where: str) -> tuple[Any, Array]:
         raise DataError("there is no line of data", where=where)
     labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return _matrix(columns, values, lengths, where), labels
+
+
+def require_short(size: int, limit: int | None, where: str) -> None:
+    """Raise DataError for a line that is longer than others ever are, if the numbers in it could take more than the limit."""
+    if limit is not None and size > 2 * BLOCK and ROOM * size > limit:
+        memory.require(ROOM * size, limit, where=f"{where}: a line of {size:,} bytes".replace(",", " "))
 
 
 def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:

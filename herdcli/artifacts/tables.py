@@ -132,6 +132,7 @@ def read(
                 raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
             _require_memory(file, asked.limit, where)
             table = file.read(use_threads=False)
+            _require_unfolded(table, asked.limit, where)
     except HerdError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -177,6 +178,20 @@ def _require_memory(file: Any, limit: int, where: str) -> None:
     groups = range(file.metadata.num_row_groups)
     stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
     memory.require(max(declared, stored), limit, where=where)
+
+
+def _require_unfolded(table: Any, limit: int, where: str) -> None:
+    """Refuse texts that a dictionary keeps once and many rows name: as the texts of rows they would take more than the limit."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = 0
+    for column in table.columns:
+        if not (pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)):
+            continue
+        for chunk in column.chunks:
+            total += pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+    memory.require(total, limit, where=where)
 
 
 def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:

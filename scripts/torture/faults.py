@@ -1,6 +1,6 @@
 """(b) The N-th call of a function of the system fails, N from 1 until there is no N-th: outputs are whole or absent, nothing else changes.
 
-The functions are those of shim.c, which is compiled and loaded before libc.  A trial is one command and one function; each N is a
+The functions are those of shim.h, which is compiled and loaded before libc.  A trial is one command and one function; each N is a
 run in a child of its own, since a library whose call failed may keep what it held.
 """
 
@@ -54,10 +54,10 @@ EXPORTS = (
 
 
 def library(folder: Path) -> Path:
-    """shim.c, compiled into a folder."""
+    """shim.h, compiled into a folder."""
     made = folder / "shim.so"
-    source = Path(__file__).with_name("shim.c")
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-w", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
+    source = Path(__file__).with_name("shim.h")
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-w", "-shared", "-fPIC", "-x", "c", "-o", made, source, "-ldl"], check=True)
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts.files import output_format
 from herdcli.cli.convert.images import normalized
 from herdcli.cli.convert.rows import changed
 from herdcli.cli.convert.splits import partitioned
@@ -22,4 +23,6 @@ def convert(session: Session, request: Request) -> None:
     value = changed(session, normalized(session, data, request), data.name, request)
     value = partitioned(value, request)
     rows, columns = value.X.shape
+    if value.is_sparse and output_format(session.output, request.format, "dataset") == "csv":
+        session.require_memory(2 * rows * columns, f"{rows} × {columns} values as CSV, two bytes each at least,")
     outputs.artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)

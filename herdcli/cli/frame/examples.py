@@ -12,8 +12,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import Artifact, preparation
+from herdcli.artifacts import Artifact, memory, preparation
 from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.svmlight import require_short
 from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.labels import MOST, check_classes, listed
@@ -98,7 +99,7 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
         nonlocal whole, size
         whole, size = hashlib.sha256(), 0
         with open(path, "rb") if path else source.reader() as stream:
-            for fresh, lines in _in_lines(stream):
+            for fresh, lines in _in_lines(stream, limit, source.name):
                 whole.update(fresh)
                 size += len(fresh)
                 examples.used += len(fresh)
@@ -111,6 +112,7 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     def proof() -> bytes:
         return size.to_bytes(8, "big") + whole.copy().digest()
 
+    limit = session.max_memory or memory.default_limit()
     found: list[tuple[str, int]] = []
     path: str | None = None
     known_as("text-head", hashlib.sha256(source.head).hexdigest(), len(source.head))
@@ -122,8 +124,11 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
         yield examples
 
 
-def _in_lines(stream: BinaryIO) -> Iterator[tuple[memoryview, memoryview]]:
-    """What was read, and the lines that it completes: parts of one buffer, which the next part is read into."""
+def _in_lines(stream: BinaryIO, limit: int, where: str) -> Iterator[tuple[memoryview, memoryview]]:
+    """What was read, and the lines that it completes: parts of one buffer, which the next part is read into.
+
+    Raises DataError for a line whose numbers could take more than `limit` bytes.
+    """
     buffer, kept = bytearray(PIECE), 0
     while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
         end = kept + count
@@ -132,6 +137,7 @@ def _in_lines(stream: BinaryIO) -> Iterator[tuple[memoryview, memoryview]]:
         kept = end - cut
         rest = buffer[cut:end]
         if 2 * kept > len(buffer):
+            require_short(2 * kept, limit, where)
             buffer = bytearray(2 * len(buffer))
         buffer[:kept] = rest
     yield memoryview(b""), memoryview(buffer)[:kept]

@@ -1,0 +1,105 @@
+"""--max-memory bounds the peak resident size: what the program is itself (SHARE), and as much again as the option says."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+SHARE = 220 << 20  # interpreter, NumPy, SciPy, h5py and pyarrow, which differs between machines
+LIMIT = 60 << 20
+
+
+def plain(folder: Path) -> str:
+    (folder / "in.csv").write_text("a,b,c\n" + "1.25,2.5,3\n" * 1_200_000)
+    return "in.csv"
+
+
+def folded(folder: Path) -> str:
+    with gzip.open(folder / "in.csv.gz", "wb", 6) as file:
+        file.write(b"a,b\n")
+        for _ in range(100):
+            file.write(b"0,0\n" * 262_144)
+    return "in.csv.gz"
+
+
+def long_line(folder: Path) -> str:
+    (folder / "in.svm").write_bytes(b"1 " + b" ".join(b"%d:1.5" % i for i in range(1, 1_200_000)) + b"\n")
+    return "in.svm"
+
+
+def dictionary(folder: Path) -> str:
+    """20 million equal numbers, which run-length coding makes of a few kB."""
+    table = pa.table({"a": pa.array(np.zeros(20_000_000)), "b": pa.array(np.zeros(20_000_000))})
+    pq.write_table(table, folder / "in.parquet", compression="zstd", use_dictionary=True)
+    return "in.parquet"
+
+
+def texts(folder: Path) -> str:
+    """One long text, named by every row of a dictionary."""
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000, dtype=np.int32)), pa.array(["x" * 100_000]))
+    pq.write_table(pa.table({"a": pa.array(np.zeros(20_000)), "label": long}), folder / "in.parquet")
+    return "in.parquet"
+
+
+def chunks(folder: Path) -> str:
+    with h5py.File(folder / "in.h5", "w") as file:
+        file.create_dataset("X", data=np.zeros((4_000_000, 8), dtype=np.float32), compression="gzip", chunks=(1_000_000, 8))
+    return "in.h5"
+
+
+def archive(folder: Path) -> str:
+    with zipfile.ZipFile(folder / "in.npz", "w", zipfile.ZIP_DEFLATED) as file, file.open("X.npy", "w", force_zip64=True) as member:
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10_000_000, 2)})
+        member.write(head.getvalue())
+        for _ in range(160):
+            member.write(bytes(1_000_000))
+    return "in.npz"
+
+
+def largest_index(folder: Path) -> str:
+    (folder / "in.svm").write_text("1 1:1 2000000000:2\n-1 2:1\n" * 20)
+    return "in.svm"
+
+
+BOMBS = (plain, folded, long_line, dictionary, texts, chunks, archive)
+
+
+@pytest.mark.parametrize(
+    ("bomb", "command"),
+    [*((bomb, "convert") for bomb in BOMBS), (long_line, "nherd-train")],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_what_would_take_more_is_refused_before_it_does(
+    tmp_path: Path, herd_command: Path, herd_environment: Callable[..., dict[str, str]], bomb: Callable[[Path], str], command: str
+) -> None:
+    name = bomb(tmp_path)
+    line = [str(herd_command), command, name, "--max-memory", str(LIMIT), "-o", "out.h5"]
+    with open(tmp_path / "err", "wb") as err:
+        child = os.fork()
+        if child == 0:
+            os.chdir(tmp_path)
+            os.dup2(err.fileno(), 2)
+            os.execve(line[0], line, herd_environment())
+        _, status, usage = os.wait4(child, 0)
+    said = (tmp_path / "err").read_text()
+    assert os.waitstatus_to_exitcode(status) == 65, said
+    assert name in said
+    assert usage.ru_maxrss * 1024 < SHARE + LIMIT, said
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_a_table_of_mostly_zeros_is_refused_by_its_size(herd: Callable[..., object], tmp_path: Path) -> None:
+    name = largest_index(tmp_path)
+    ended = herd("convert", name, "-o", "out.csv")
+    assert (ended.code, "40 × 2000000000 values as CSV" in ended.err) == (65, True), ended.err

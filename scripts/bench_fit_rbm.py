@@ -34,6 +34,9 @@ Exit code 1 if a bar is missed.
 CSR rows      7,674 × 12,683, 200 hidden units, batches of 20, centred: the defaults.
 dense rows    the same as int8; herd finds the zeros of a minibatch by itself.
 all dense     the same with all five products dense.
+
+Seen on the same machine, least CPU ms an update: 7.4, 7.0 and 11.8.  What is left is the product with W' that samples the visible units,
+and passes over W, its velocity and its gradient.
 """
 
 from __future__ import annotations

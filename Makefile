@@ -37,8 +37,8 @@ verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
 cluster-test: $(VENV)/installed-dev  ## shards on a real Slurm of three nodes on this machine (Debian: slurm-wlm, munge)
 	$(BIN)/pytest -q -n 0 -rs -m cluster tests/cluster
 
-mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=60 changes of operators, constants and comparisons; long
-	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),60)
+mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of operators, constants and comparisons; long
+	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),400)
 
 torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races: SECONDS=120 of them; needs cc
 	$(BIN)/python scripts/torture.py --seconds $(or $(SECONDS),120)

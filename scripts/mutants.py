@@ -16,7 +16,7 @@ tests, so the share is a lower bound for the whole suite.
 Not changed, since no result shows it:
   - annotations, texts, and what is said in `raise` statements and warnings (whether they are reached is decided elsewhere);
   - numbers that stand for a name in capitals at the head of a module: sizes of blocks, tolerances, limits, each with its meaning beside
-    it; and numbers of at most 10⁻⁶ anywhere, which are guards of divisions and tolerances;
+    it; and numbers of at most 10⁻⁶ anywhere, with what they multiply, which are guards of divisions and tolerances;
   - estimates of memory (functions named `memory`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds to a factor
     only, and functions named `block`, how much is done at one time;
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no
@@ -141,6 +141,8 @@ def unchanged(node: ast.AST, function: str, within: str) -> bool:
     match node:
         case ast.JoinedStr() | ast.Raise():
             return True
+        case ast.BinOp(op=ast.Mult(), left=ast.Constant(value=float(number))):
+            return 0 < abs(number) <= GUARD
         case ast.Call(func=ast.Attribute(attr="warn") | ast.Name(id="warn")):
             return True
         case ast.keyword(arg=str(name)):
@@ -335,7 +337,7 @@ def record(files: list[str], to: Path) -> int:
     threading.settrace(recorder.trace)
     sys.settrace(recorder.trace)
     try:
-        pytest.main([*PYTEST, "--maxfail=1000000", "-m", "not slow and not examples", *files], plugins=[recorder])
+        pytest.main([*PYTEST, "--maxfail=1000000", "-m", "not slow and not cluster and not examples", *files], plugins=[recorder])
     finally:
         sys.settrace(None)
     found = {test: [seconds, sorted(recorder.calls[test])] for test, seconds in recorder.seconds.items() if seconds < math.inf}

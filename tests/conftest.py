@@ -16,16 +16,28 @@ SOURCE = Path(__file__).resolve().parent.parent
 # mathematics in NumPy alone.  tests/fast holds the twins to the same bits; the topics' tests and those of the commands that are left
 # out here (each command that loops is among them) run on both.
 ONCE = (
-    *("test_architecture", "test_data", "test_docs", "test_kinds", "test_readme", "test_results", "test_shards"),
+    *("test_data", "test_kinds", "test_mutants", "test_readme", "test_results", "test_shards"),
     *("artifacts/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "em/test_artifacts", "em/test_factors*", "em/test_gmm"),
     *("ica/test_convention", "ica/test_maximum_likelihood", "ica/test_metrics", "ica/test_sobi", "ica/test_sparse_coding"),
     *("markov/test_beliefs", "markov/test_exact", "markov/test_formats", "markov/test_frontier"),
     *(
         f"cli/test_{name}"
         for name in (
-            *("bad_input", "check", "columns", "completion", "console", "convert_images", "convert_rows", "em", "eval_ica", "file_names"),
+            *(
+                "bad_input",
+                "check",
+                "cleaning",
+                "columns",
+                "completion",
+                "console",
+                "convert_images",
+                "convert_rows",
+                "em",
+                "eval_ica",
+                "file_names",
+            ),
             *("full_disk", "help", "help_is_light", "hostile", "in_a_thread", "memory", "options", "output", "plot", "refused_early"),
-            *("regress", "report", "resume", "shards", "signals"),
+            *("regress", "report", "resume", "shards", "signals", "two_levels"),
         )
     ),
 )
@@ -59,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from herdcli import fast
 
     items.sort(key=lambda item: item.path.name not in ("test_readme.py", "test_docs.py"))
-    if fast.kernels() == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS):
+    if os.environ.get("HERD_KERNELS") == "python" and all(find_spec(f"herdcli.fast._{topic}") for topic in fast.TWINS):
         elsewhere = pytest.mark.skip(reason="runs on the compiled loops, which are here too")
         for item in items:
             name = item.path.relative_to(SOURCE / "tests").with_suffix("").as_posix()

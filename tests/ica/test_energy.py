@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from herdcli.ica import hmc
+from herdcli.ica import hmc, learning
 from herdcli.ica.energy import Linear, Manifold, Topographic, energy_of, leapfrog, normalisable, student_floor
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.problem import pooling
@@ -48,8 +51,6 @@ def test_gradient_and_laplacian_in_the_row(energy):
 
 @EACH
 def test_gradient_in_filters_and_weights(energy):
-    from dataclasses import replace
-
     z = np.random.default_rng(2).standard_normal((6, 3))
     by_J, by_gamma = energy.parameters(z)
     np.testing.assert_allclose(by_J, numeric(lambda J: replace(energy, J=J).energy(z).sum(), energy.J), rtol=1e-5, atol=1e-7)
@@ -216,3 +217,20 @@ def test_step_size_moves_towards_the_wanted_acceptance():
     assert hmc.adapted(0.1, 1.0, 0.9, 0.005) == pytest.approx(0.1005)
     assert hmc.adapted(0.1, 0.0, 0.9, 0.005) == pytest.approx(0.0955)
     assert hmc.adapted(1e-4, 0.0, 0.9, 0.005) == hmc.SMALLEST_STEP
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 3)])
+def test_gradients_of_infomax_are_means_over_rows(shape):
+    """Rows repeated change nothing; −E's slopes, and of square filters those of log |det J| besides."""
+    random = np.random.default_rng(6)
+    J, gamma, z = random.standard_normal(shape), random.uniform(1, 2, shape[0]), random.standard_normal((7, shape[1]))
+    square = shape[0] == shape[1]
+    energy = (Linear if square else Manifold)(J, gamma, EXPERTS["student"])
+    problem = SimpleNamespace(settings=SimpleNamespace(algorithm="infomax"))
+    by_J, by_gamma = learning._exact(problem, energy, z, 0)
+    for ours, theirs in zip((by_J, by_gamma), learning._exact(problem, energy, np.tile(z, (3, 1)), 0), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    if square:
+        slope = numeric(lambda J: np.linalg.slogdet(J)[1] - replace(energy, J=J).energy(z).mean(), J)
+        np.testing.assert_allclose(by_J, slope, rtol=1e-5)
+        np.testing.assert_allclose(by_gamma, numeric(lambda gamma: -replace(energy, gamma=gamma).energy(z).mean(), gamma), rtol=1e-5)

@@ -182,3 +182,17 @@ def test_covariances_are_widened_by_independent_features_of_variance_one(groups)
     np.testing.assert_array_equal(found[:, new][:, :, new], np.tile(np.eye(len(new)), (2, 1, 1)))
     assert not found[:, kept][:, :, new].any()
     assert not found[:, new][:, :, kept].any()
+
+
+def test_counts_of_merged_streams_add_up_and_their_scales_have_a_geometric_mean():
+    first = Running(examples=5, squares=2.0, seen=6, wrong=3, loss=1.5, updates=4, refused=1, skipped=2)
+    other = Running(examples=7, squares=0.5, seen=9, wrong=1, loss=0.25, updates=2, refused=3, skipped=5)
+    parts = [
+        model(np.ones((1, 2)), np.full((1, 2), 0.5), running=running, scale=scale, seen=np.array(seen), size=np.array(size))
+        for running, scale, seen, size in ((first, 2.0, [1, 2], [0.5, 1.0]), (other, 8.0, [10, 20], [2.0, 4.0]))
+    ]
+    found = merge(parts, "mean")
+    assert found.running == Running(examples=12, squares=2.5, seen=15, wrong=4, loss=1.75, updates=6, refused=4, skipped=7)
+    assert found.scale == pytest.approx(4.0)
+    assert (found.seen.tolist(), found.size.tolist()) == ([11, 22], [2.5, 5.0])
+    assert (len(found.progress.examples), found.race, found.holdout) == (0, None, None)

@@ -150,3 +150,16 @@ def test_columns_of_a_hash_keep_their_first_name():
     names: dict[int, str] = {}
     read(b"1 |user age:3 name=ann |page sports\n-1 |user age:5\n", vw=True, bits=20, names=names)
     assert sorted(names.values()) == ["page^sports", "user^age", "user^name=ann"]
+
+
+def test_columns_are_hashed_into_as_many_as_there_are_bits():
+    line = b"".join(b" w%d" % k for k in range(200))
+    (block,) = Reader("x.vw", True, bits=3).blocks([b"1 |a" + line + b"\n"])
+    assert set(block.index.tolist()) == set(range(1, 9))
+
+
+def test_weights_are_kept_where_one_of_them_is_not_one():
+    (plain,) = Reader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 |a c\n"])
+    (weighed,) = Reader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 2.5 |a c\n"])
+    assert plain.weight is None
+    assert weighed.weight.tolist() == [1.0, 2.5]

@@ -55,3 +55,11 @@ def test_parts_that_do_not_belong_together_are_refused(changes: dict[str, Any], 
     with pytest.raises(DataError) as found:
         check(replace(MODEL, **changes), where="model.h5")
     assert (found.value.where, found.value.message) == ("model.h5", says)
+
+
+def test_a_model_of_one_weight_is_sound_and_one_of_none_is_refused() -> None:
+    parts = {"W": np.ones((1, 1, 1)), "b": np.zeros((1, 1)), "c": np.zeros((1, 1))}
+    one = replace(MODEL, **parts, holdout=None, scores=None, classes=None)
+    one.validate()
+    with pytest.raises(DataError, match="/W is empty"):
+        replace(one, W=np.ones((1, 0, 1))).validate()

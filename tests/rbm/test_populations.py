@@ -173,3 +173,43 @@ def test_estimates_of_populations_are_the_logarithm_of_their_mean_weight():
             families[p, ancestors[p, n]] += means[p] * weights[p, n]
     assert found.effective == pytest.approx(families.sum() ** 2 / (families**2).sum(), rel=1e-12)
     assert found.temperatures == 5
+
+
+def test_rows_are_drawn_anew_as_often_as_their_weights_say():
+    random = np.random.default_rng(0)
+    weights = random.random(50) + 0.01
+    share = weights / weights.sum()
+    for seed in range(20):
+        places = populations._drawn_anew(np.log(weights) - 700.0, np.random.default_rng(seed))
+        drawn = np.bincount(places, minlength=50)
+        assert (np.abs(drawn - 50 * share) < 1).all()  # systematic: the number itself, rounded down or up
+        assert (np.diff(places) >= 0).all()
+    assert populations.effective(np.log(weights) - 700.0) == pytest.approx(1 / (share**2).sum())
+    assert populations._log_mean(np.log(weights)) == pytest.approx(np.log(weights.mean()))
+
+
+def test_refined_temperatures_keep_the_pilots_spacing():
+    betas = np.array([0.0, 0.1, 0.4, 1.0])
+    for level, steps in ((0, populations.FEWEST), (2, 4 * populations.FEWEST)):
+        finer = populations.refined(betas, level)
+        assert (len(finer), finer[0], finer[-1]) == (steps + 1, 0.0, 1.0)
+        places = np.interp(finer, betas, np.arange(4.0))
+        np.testing.assert_allclose(np.diff(places), 3 / steps, rtol=1e-9)
+    long = np.linspace(0.0, 1.0, 71) ** 2
+    np.testing.assert_allclose(populations.refined(long, 0), long, atol=1e-15)
+    np.testing.assert_allclose(populations.refined(long, 1)[::2], long, atol=1e-15)
+
+
+def test_gains_are_the_growth_of_the_unnormalised_density():
+    h = model("binary", "spin", (5, 3))
+    base = modes.Base.of(h, np.random.default_rng(1).normal(size=(2, 5)))
+    v = np.random.default_rng(2).integers(2, size=(6, 5)).astype(np.float32)
+    walk = populations.Walk.of(h, base, v, np.zeros(6, dtype=np.int64))
+
+    def log_f(beta: float) -> np.ndarray:
+        shares = np.exp(base.log_shares)
+        densities = np.exp((1 - beta) * (v @ base.biases.T - base.log_partitions)) * shares
+        x = v @ h.W + h.c
+        return np.log(densities.sum(axis=1)) + beta * (v @ h.b) + np.log(2 * np.cosh(beta * x)).sum(axis=1)
+
+    np.testing.assert_allclose(walk.gains(0.2, 0.7), log_f(0.7) - log_f(0.2), atol=1e-5)

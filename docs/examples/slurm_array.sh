@@ -24,7 +24,7 @@ if [ "${1:-}" = merge ]; then
 fi
 
 task=$SLURM_ARRAY_TASK_ID
-run=$(command -v srun)                                        # where there is one: it passes the signal on
+run=${SLURM_JOB_ID:+$(command -v srun)}                       # within a job: it passes the signal on
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}           # which Slurm 22.05 and later do not pass on
 
 $run herd fit-rbm "$data" --per-class --epochs 5 --shard "$task/${SHARDS:-$SLURM_ARRAY_TASK_COUNT}" \

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+
+from . import lanes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -122,7 +122,7 @@ LONG: dict[str, str] = {
     "ups-infer": "ups-infer network.h5 --algorithm ups",
     "ups-infer bp": "ups-infer network.h5 --ignore-observed --algorithm bp",
     "ups-infer double-loop": "ups-infer network.h5 --ignore-observed --algorithm double-loop",
-    "ups-infer gibbs": "ups-infer network.h5 --ignore-observed --algorithm gibbs --iterations 200",
+    "ups-infer gibbs": "ups-infer network.h5 --ignore-observed --algorithm gibbs --burn-in 10 --sweeps 40",
     "fit-mrf": "fit-mrf rows.csv --smoothing 1 --label label --algorithm gradient",
     "fit-mrf ipf": "fit-mrf rows.csv --smoothing 1 --label label",
     "ica": "ica sources.csv --algorithm ml",
@@ -151,19 +151,20 @@ def texts(folder: Path) -> None:
     (folder / "stream.svm").write_text("\n".join(lines) + "\n")
 
 
-def run(line: str, folder: Path, *more: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """A herd in a process of its own."""
-    command = [str(Path(sys.executable).with_name("herd")), *shlex.split(line), *more]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | (env or {}),
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=300,
-        check=False,
-    )
+def run(line: str, folder: Path, *more: str) -> tuple[int, str]:
+    """Exit code and stderr of a command in a child of this process, which has imported herd."""
+    told = os.memfd_create("told")
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        lanes.silent_streams()
+        code, text = lanes.herd([*shlex.split(line), *more])
+        os.write(told, text.encode())
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    text = os.pread(told, 1 << 16, 0).decode()
+    os.close(told)
+    return code, text
 
 
 def make(folder: Path) -> list[str]:
@@ -171,9 +172,9 @@ def make(folder: Path) -> list[str]:
     texts(folder)
     skipped = []
     for name, line in MADE.items():
-        ended = run(line, folder, "-q", "-o", name)
-        if ended.returncode or not (folder / name).exists():
-            skipped.append(f"{line}: {ended.stderr.strip()[:200]}")
+        code, text = run(line, folder, "-q", "-o", name)
+        if code or not (folder / name).exists():
+            skipped.append(f"{line}: {text.strip()[:200]}")
     for archived in sorted((ROOT / "tests" / "data").glob("*.h5")):
         (folder / f"archived-{archived.name}").write_bytes(archived.read_bytes())
     return skipped
@@ -183,7 +184,7 @@ def make_checkpoints(folder: Path) -> list[str]:
     """A checkpoint of every long command, NAME.ck, left by an output that is full."""
     skipped = []
     for name, line in LONG.items():
-        ended = run(line, folder, "-q", "--checkpoint", f"{name}.ck", "--every", "1", "-o", "/dev/full")
+        code, text = run(line, folder, "-q", "--checkpoint", f"{name}.ck", "--every", "1", "-o", "/dev/full")
         if not (folder / f"{name}.ck").exists():
-            skipped.append(f"{line}: no checkpoint ({ended.returncode}) {ended.stderr.strip()[:200]}")
+            skipped.append(f"{line}: no checkpoint ({code}) {text.strip()[:200]}")
     return skipped

@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import click
 
 from herdcli import __version__
+from herdcli.cli.frame.helping import record
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.kinds import KINDS
 from herdcli.schema import KIND_NAMES, spec_of
@@ -61,7 +62,7 @@ def paragraphs(text: str) -> Iterator[tuple[bool, str]]:
 
 def options(ctx: click.Context) -> list[tuple[str, str]]:
     """(spelling, help) of every option."""
-    records = (param.get_help_record(ctx) for param in ctx.command.get_params(ctx) if isinstance(param, click.Option))
+    records = (record(param, ctx) for param in ctx.command.get_params(ctx) if isinstance(param, click.Option))
     return [record for record in records if record]
 
 

@@ -123,10 +123,20 @@ def _plainly(table: Any) -> Any:
     for index, declared in enumerate(table.schema):
         kind = declared.type
         if pa.types.is_dictionary(kind):
-            table = table.set_column(index, declared.name, table.column(index).cast(kind.value_type))
+            table = table.set_column(index, declared.name, _decoded(table.column(index)))
         elif pa.types.is_decimal(kind):
             table = table.set_column(index, declared.name, table.column(index).cast("float64"))
     return table
+
+
+def _decoded(column: Any) -> Any:
+    """A column of a dictionary as the values it stands for."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(column.type.value_type)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return pa.chunked_array([pa.array(column.to_pylist())])
 
 
 def _features(table: Any, names: list[str], where: str, asked: Asked) -> tuple[Any, Array | list[str], list[str]]:

@@ -16,6 +16,7 @@ from herdcli.artifacts.columns import UTF8_HINT, from_table
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.errors import DataError
 
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 SPLIT_TEXTS = ("train", "valid", "test")
 
 
@@ -30,14 +31,24 @@ def read(
     import pyarrow as pa
     from pyarrow import csv
 
-    skipped, first = _first_line(head)
+    skipped, first, second = _first_lines(head)
     separator = _separator(first)
-    titled = not all(_is_value(cell) for cell in _cells(first, separator))
+    titles = _cells(first, separator)
+    titled = not all(_is_value(cell) for cell in titles)
+    nameless = titled and len(_cells(second, separator)) == len(titles) + 1  # R's write.table: rows have names, their column has none
     reading = csv.ReadOptions(
-        use_threads=False, block_size=max(1 << 22, 8 * len(first)), skip_rows=skipped, autogenerate_column_names=not titled
+        use_threads=False,
+        block_size=max(1 << 22, 8 * len(first)),
+        skip_rows=skipped + nameless,
+        autogenerate_column_names=not titled,
+        column_names=["", *titles] if nameless else None,
     )
+    commas = separator != "," and any(_DECIMAL_COMMA.fullmatch(cell) for cell in _cells(second, separator))
+    if commas:
+        asked.note(f"{where}: numbers are read with decimal commas")
+    convert = csv.ConvertOptions(decimal_point="," if commas else ".")
     try:
-        table = csv.read_csv(stream, reading, csv.ParseOptions(delimiter=separator))
+        table = csv.read_csv(stream, reading, csv.ParseOptions(delimiter=separator), convert)
     except pa.ArrowInvalid as error:
         raise DataError(_plain(str(error)), where=where, hint="each line needs as many values as the first") from error
     if not table.num_rows:
@@ -49,17 +60,18 @@ def read(
     return from_table(table, {}, where=where, asked=asked)
 
 
-def _first_line(head: bytes) -> tuple[int, str]:
-    """How many leading comment lines there are, and the line after them."""
+def _first_lines(head: bytes) -> tuple[int, str, str]:
+    """How many leading comment lines there are, and the two lines after them."""
     lines = head.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
     for number, line in enumerate(lines):
         if line.strip() and not line.startswith("#"):
-            return sum(other.startswith("#") for other in lines[:number]), line.rstrip("\r")
-    return 0, ""
+            second = next((other for other in lines[number + 1 :] if other.strip()), "")
+            return sum(other.startswith("#") for other in lines[:number]), line.rstrip("\r"), second.rstrip("\r")
+    return 0, "", ""
 
 
 def _separator(line: str) -> str:
-    bare = re.sub(r'"[^"]*"', "", line)
+    bare = re.sub(r'"[^"]*"', "quoted", line)
     return next((separator for separator in "\t;, " if separator in bare.strip()), ",")
 
 

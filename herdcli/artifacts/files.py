@@ -6,13 +6,15 @@ import io
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import guard, hdf5, header, people, sniff
+from herdcli.artifacts import anndata, guard, hdf5, header, people, sniff, strangers
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Counted, Source, open_source
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.sheets import is_workbook
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, Kind, kind_of
@@ -89,11 +91,9 @@ def load(
         texts=prepare is not None,
         layer=layer,
     )
-    with open_source(path, limit=options.limit) as source:
-        try:
-            artifact = _read(source, input_format, options)
-        except MemoryError as error:
-            raise DataError("does not fit into memory", where=source.name, hint="use fewer rows, or a machine with more") from error
+    artifact = _read_folder(path, options) if os.path.isdir(path) else None
+    if artifact is None:
+        artifact = _opened(path, input_format, options)
     if kinds is not None and artifact.kind not in kinds:
         if artifact.kind.endswith(SHARD):
             what = f"is {artifact.value.place.name} of kind {artifact.kind.removesuffix(SHARD)}, not the whole"
@@ -105,6 +105,14 @@ def load(
         validate(artifact.value, where=artifact.name, missing=missing)
         _require_columns(artifact.value, keep, artifact.name)
     return artifact
+
+
+def _opened(path: str, input_format: str | None, options: Asked) -> Artifact:
+    with open_source(path, limit=options.limit) as source:
+        try:
+            return _read(source, input_format, options)
+        except MemoryError as error:
+            raise DataError("does not fit into memory", where=source.name, hint="use fewer rows, or a machine with more") from error
 
 
 def _prepared(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Artifact:
@@ -133,6 +141,8 @@ def _read(source: Source, input_format: str | None, options: Asked) -> Artifact:
         return _read_hdf5(source, options)
     if form == "parquet":
         return _read_parquet(source, options)
+    if form == "idx":
+        return _read_idx(source, options)
     value = _read_export(source, form, options)
     return Artifact("dataset", value, [], source.sha256, source.name, source.size, False)
 
@@ -144,7 +154,7 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
             sniff.refuse_lost_seal(source.head, name)
             with guard.opened(path, where=name) as file:
                 source.forget_file()
-                value: Any = people.read(file, name, options)
+                value: Any = _reader(file).read(file, name, options)
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
@@ -156,6 +166,13 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
             value, history, recoding = hdf5.read(file, stated.kind, limit=options.limit, where=name)
     known = Recoding() if recoding is None else Recoding.from_json(str(recoding), where=name)
     return Artifact(stated.kind, value, history, stated.sha256, name, source.size, True, known)
+
+
+def _reader(file: Any) -> Any:
+    """The module that reads an HDF5 file without our seal."""
+    if anndata.is_anndata(file):
+        return anndata
+    return strangers if strangers.has_rows(file) else people
 
 
 def _label_ignored(name: str, options: Asked) -> None:
@@ -192,19 +209,46 @@ def _read_parquet(source: Source, options: Asked) -> Artifact:
         return Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
 
 
+BY_NAME = {  # format -> module, function: readers of files that can be opened by name
+    "npz": ("npz", "read"),
+    "npy": ("npz", "read_array"),
+    "arrow": ("tables", "read_arrow"),
+    "matlab": ("matlab", "read"),
+    "excel": ("sheets", "read"),
+}
+STREAMED = {"json": "jsonlines", "wav": "sound"}  # format -> module of readers of streams
+
+
+def _read_folder(path: str, options: Asked) -> Artifact | None:
+    """The data set of a folder of pictures; None for what is none."""
+    from herdcli.artifacts import pictures
+
+    paths = pictures.listed(path)
+    if not paths:
+        return None
+    value, digest, size = pictures.read(path, paths, options)
+    return Artifact("dataset", value, [], digest, path, size, False)
+
+
+def _read_idx(source: Source, options: Asked) -> Artifact:
+    from herdcli.artifacts import idx
+
+    with source.reader() as stream:
+        value, beside = idx.read(stream, where=source.name, asked=options)
+    digest = source.sha256 if beside is None else idx.joint_digest(source.sha256, beside)
+    return Artifact("dataset", value, [], digest, source.name, source.size, False)
+
+
 def _read_export(source: Source, form: str, options: Asked) -> Dataset:
     """A data set of a format without seals."""
-    if form in ("npz", "npy"):
-        from herdcli.artifacts import npz
-
+    if form in BY_NAME:
         with source.file() as path:
-            read: Callable[..., Dataset] = npz.read if form == "npz" else npz.read_array
-            return read(path, where=source.name, asked=options)
-    if form == "arrow":
-        from herdcli.artifacts import tables
-
-        with source.file() as path:
-            return tables.read_arrow(path, where=source.name, asked=options)
+            module, function = BY_NAME["excel" if form == "npz" and is_workbook(path) else form]
+            found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(path, where=source.name, asked=options)
+            return found
+    if form in STREAMED:
+        with source.reader() as stream:
+            return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(stream, where=source.name, asked=options)  # type: ignore[no-any-return]
     with source.reader() as whole:
         marks = b":\n" if form == "svmlight" else b",;\t \n"
         stream: BinaryIO = io.BufferedReader(Counted(whole, marks, limit=options.limit, where=source.name), 1 << 18)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from herdcli.artifacts import memory
+from herdcli.artifacts.arrays import from_arrays, pictured
 from herdcli.artifacts.asked import Asked
-from herdcli.artifacts.assemble import assemble, flattened, named
+from herdcli.artifacts.assemble import assemble, named
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.people import LABELS, kept_columns, label_among
 from herdcli.errors import BadUsage, DataError, HerdError
@@ -27,10 +28,8 @@ def read(path: str, *, where: str, asked: Asked) -> Dataset:
     arrays = load_arrays(path, where=where, limit=asked.limit)
     sparse = "X" not in arrays and set(CSR) <= set(arrays)
     if not sparse and "X" not in arrays:
-        raise DataError(
-            f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint="numpy.savez(FILE, X=X, y=y)"
-        )
-    X, pictures = (_csr(arrays, where), {}) if sparse else flattened(arrays["X"])
+        return from_arrays(arrays, where=where, asked=asked, hint="numpy.savez(FILE, X=X, y=y)")
+    X, pictures = (_csr(arrays, where), {}) if sparse else pictured(arrays["X"])
     labels = label_among(arrays, [known for known in LABELS if known not in keep], label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
     used = {"X", "format", *ATTRIBUTES, *roles, *(CSR if sparse else ()), labels}
@@ -54,13 +53,16 @@ def read_array(path: str, *, where: str, asked: Asked) -> Dataset:
         shape, _, dtype = _header(file, "X", where)
         if dtype.hasobject:
             raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never read: save numbers")
+        if dtype.names:
+            hint = "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"
+            raise DataError("holds records (a structured array)", where=where, hint=hint)
         memory.require(int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, asked.limit, where=where)
         file.seek(0)
         try:
             X = npy.read_array(file, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
             raise DataError(f"the array cannot be read ({error})", where=where, hint="it may be cut short or damaged") from error
-    X, pictures = flattened(X)
+    X, pictures = pictured(X)
     return assemble(X, {}, pictures, where=where, note=asked.note)
 
 

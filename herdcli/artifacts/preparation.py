@@ -118,15 +118,16 @@ def binarise(
 
 def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are no proportions") -> tuple[float, float]:
     """The declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
-    hint = "declare the range of the values: --range LO,HI"
     if declared is None:
-        raise BadUsage(f"/X has {lacking}", hint=hint)
+        seen = ",".join(f"{end:g}" for end in _extremes(data))
+        raise BadUsage(f"/X has {lacking}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
     low, high = (float(end) for end in declared)
     if not low < high:
         raise BadUsage(f"{low:g},{high:g} is no range", where="--range", hint="the lowest and the highest value")
     lowest, highest = _extremes(data)
     if lowest < low or highest > high:
-        raise DataError(f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}", hint=hint)
+        message = f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}"
+        raise DataError(message, hint=f"declare another one: --range {lowest:g},{highest:g}")
     return low, high
 
 

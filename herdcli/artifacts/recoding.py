@@ -70,7 +70,7 @@ def learned(data: Dataset, texts: list[str], training: Array, *, missing: str | 
     levels: dict[str, tuple[str, ...]] = {}
     for name in texts:
         known = sorted(set((data.columns or {})[name][training].tolist()) - MARKS)
-        if 2 <= len(known) <= MOST_LEVELS and 2 * len(known) <= max(4, int(training.sum())):
+        if 2 <= len(known) <= MOST_LEVELS and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:
             note(f"{where}: ignored {name} (text, {len(known)} different {'value' if len(known) == 1 else 'values'})")
@@ -107,6 +107,7 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
     found = {name: columns.pop(name) for name in texts}
     parts = [_one_hot(found[name], name, levels, where, warn) for name, levels in known.levels.items() if name in found]
     if not parts:
+        _require_numbers(data, where)
         return replace(data, columns=columns or None)
     names = [
         *(column_names(data) if data.X.shape[1] else []),
@@ -114,6 +115,12 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
     ]
     whole = _beside(data.X, np.column_stack(parts))
     return replace(data, X=whole, feature_names=names, columns=columns or None, image_shape=None, units="real")
+
+
+def _require_numbers(data: Dataset, where: str) -> None:
+    if not data.X.shape[1]:
+        hint = f"text is read where a column has at most {MOST_LEVELS} different values, each twice on average"
+        raise DataError("has no column of numbers", where=where, hint=hint)
 
 
 def titles(name: str, known: Recoding) -> list[str]:

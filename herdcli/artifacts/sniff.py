@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 
-from herdcli.artifacts import header
+from herdcli.artifacts import header, idx
 from herdcli.errors import BadUsage, DataError
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB = b"MATLAB 7.3"
-FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")
+FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")  # that are read and written
+READ = (*FORMATS, "arrow", "excel", "idx", "json", "matlab", "wav")
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = {
     ".h5": "hdf5",
@@ -30,7 +31,17 @@ SUFFIXES = {
 UNREAD = {
     b"\x80\x04": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
     b"\x80\x05": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
-    b"MATLAB 5.0": ("a MATLAB 5 file", "in MATLAB: save -v7.3"),
+    b"\x80\x02": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
+    b"\x80\x03": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel or SPSS file", "save it as .xlsx or CSV"),
+    b"\x89PNG": ("a picture", "name the folder that it lies in: each picture is a row"),
+    b"\xff\xd8\xff": ("a picture", "name the folder that it lies in: each picture is a row"),
+    b"%PDF": ("a PDF document", "export the table as CSV"),
+    b"RDX3": ("an R workspace", "in R: write.csv(table, 'table.csv', row.names = FALSE)"),
+    b"RDX2": ("an R workspace", "in R: write.csv(table, 'table.csv', row.names = FALSE)"),
+    b"FEA1": ("a Feather file of version 1", "write version 2: pyarrow.feather.write_feather(table, FILE)"),
+    b"$FL2": ("an SPSS file", "export the table as CSV"),
+    b"<stata_dta>": ("a Stata file", "export the table as CSV"),
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
 FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}
@@ -51,6 +62,12 @@ def tell(head: bytes, name: str) -> str:
         return "npz"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
+    if head.startswith(b"MATLAB 5.0"):
+        return "matlab"
+    if head.startswith(b"RIFF") and head[8:12] == b"WAVE":
+        return "wav"
+    if idx.is_idx(head):
+        return "idx"
     for magic, (what, hint) in UNREAD.items():
         if head.startswith(magic):
             raise DataError(f"is {what}, which is not read", where=name, hint=hint)
@@ -117,8 +134,8 @@ def packing(path: str) -> str | None:
 
 def checked(name: str) -> str:
     """The format of a name given by the user."""
-    if name not in FORMATS:
-        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(FORMATS)}")
+    if name not in READ:
+        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(READ)}")
     return name
 
 
@@ -126,7 +143,7 @@ def _decoded(head: bytes, name: str) -> str:
     text = head.decode("utf-8", "replace")
     strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text[:4096])
     if strange > 1 + min(len(text), 4096) // 100:
-        hint = f"known are {', '.join(FORMATS)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
+        hint = f"known are {', '.join(READ)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
         raise DataError("the format is not recognised", where=name, hint=hint)
     return text.removeprefix("\ufeff")
 
@@ -142,6 +159,8 @@ def _tell_text(text: str, name: str) -> str:
         raise DataError(f"is {FOREIGN_TEXT[foreign]}, no data set", where=name)
     if any(_is_svmlight(line) for line in lines[:2]) or (_is_number(first) and any(_is_svmlight(line) for line in lines)):
         return "svmlight"
+    if first.startswith(("{", "[")):
+        return "json"
     if "|" in first and not any(separator in first for separator in ",;\t"):
         raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name)
     if _is_number(first) and by_suffix(name) is None and len(lines) > 1 and all(map(_is_number, lines)):

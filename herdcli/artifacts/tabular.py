@@ -4,6 +4,8 @@
 |----------------------------------------|-----------------------------------------------------|
 | array (rows)                           | column                                              |
 | array (rows, d)                        | column of lists of length d                         |
+| X (rows, d) of a data set              | a column for each feature, `feature_names` or x0, … |
+| y of a data set with class names       | column of those names (a dictionary)                |
 | CSR matrix (rows, d)                   | columns `NAME.index`, `NAME.value` of lists         |
 | dict of arrays (rows)                  | columns `NAME/KEY`                                  |
 | everything else                        | JSON beside the table                               |
@@ -19,8 +21,11 @@ import numpy as np
 from herdcli.artifacts.arrow import vector
 from herdcli.artifacts.codec import csr
 from herdcli.artifacts.columns import lists_to_matrix
+from herdcli.artifacts.dataset import Dataset
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import spec_of
+
+MOST_COLUMNS = 10_000  # features that are columns each; rows of more are lists
 
 
 def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
@@ -34,7 +39,17 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
         item, spec = getattr(value, declared.name), spec_of(declared)
         if item is None:
             continue
-        if spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
+        if isinstance(value, Dataset) and _by_feature(value, declared.name):
+            columns |= _features(value, beside)
+        elif (
+            isinstance(value, Dataset)
+            and declared.name == "y"
+            and value.class_names
+            and len(set(value.class_names)) == len(value.class_names)
+        ):
+            columns["y"] = pa.DictionaryArray.from_arrays(pa.array(item.astype(np.int32), mask=item < 0), pa.array(value.class_names))
+            beside["y.dtype"] = item.dtype.str
+        elif spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
             columns |= _columns(declared.name, item)
             if hasattr(item, "indptr"):
                 beside[f"{declared.name}.width"] = item.shape[1]
@@ -47,6 +62,26 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
     if not columns or len({len(column) for column in columns.values()}) > 1:
         raise _no_table(value)
     return pa.table(columns), beside
+
+
+def _by_feature(data: Dataset, field: str) -> bool:
+    """Are the rows written a column for each feature?  Not sparse ones, nor those of very many features."""
+    return field == "X" and not data.is_sparse and data.X.shape[1] <= MOST_COLUMNS
+
+
+def _features(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
+    """A column for each feature; names that are not unique, or those of something else, are told apart by what is appended."""
+    import pyarrow as pa
+
+    taken = {"y", "split", "weight", *(f"columns/{name}" for name in data.columns or {})}
+    titles: list[str] = []
+    for name in data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        titles.append(name)
+    beside["X.columns"] = titles
+    return {title: pa.array(np.ascontiguousarray(data.X[:, index])) for index, title in enumerate(titles)}
 
 
 def _no_table(value: Any) -> BadUsage:
@@ -97,6 +132,11 @@ def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
     if name in beside:
         item = beside[name]
         return np.array(item["values"], dtype=item["dtype"]).reshape(item["shape"]) if isinstance(item, dict) else item
+    if f"{name}.columns" in beside:
+        return np.column_stack([vector(table.column(title)) for title in beside[f"{name}.columns"]])
+    if f"{name}.dtype" in beside:
+        places = table.column(name).combine_chunks().indices.fill_null(-1)
+        return np.asarray(vector(places), dtype=np.dtype(str(beside[f"{name}.dtype"])))
     if f"{name}.index" in table.column_names:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
         shape = (table.num_rows, int(beside[f"{name}.width"]))

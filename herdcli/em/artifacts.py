@@ -128,7 +128,7 @@ class Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class Clusters:
-    """K centres; a row belongs to the nearest.  The ledger holds −squared distance a row in the place of log-likelihoods."""
+    """K centres; a row belongs to the nearest.  The ledger holds −squared distance a row instead of log-likelihoods."""
 
     centre: Array = array("K D", "centres", kind="f")
     ledger: Ledger

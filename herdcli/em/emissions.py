@@ -28,7 +28,7 @@ from herdcli.schema import Array
 
 EMISSIONS = ("gaussian", "categorical", "poisson", "bernoulli", "gmm")
 FLOOR = 1e-6  # of probabilities and rates where none is given
-NEVER = -1e300  # in the place of log 0, so that 0 · log 0 = 0
+NEVER = -1e300  # instead of log 0, so that 0 · log 0 = 0
 MOST_SYMBOLS = 10_000
 
 

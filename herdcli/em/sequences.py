@@ -18,7 +18,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
 
-FEW = 5  # sequences below which each is cut in time in the place of being drawn whole
+FEW = 5  # sequences below which each is cut in time instead of being drawn whole
 PARTS = (TRAIN, VALID, TEST)
 UNUSED = 3  # a row in none of the three
 FRACTIONS = (0.6, 0.2, 0.2)

@@ -14,7 +14,7 @@ INITS = ("kmeans++", "random")
 
 
 def completed(rows: Block, found: Moments) -> Block:
-    """Rows with column means in the place of missing values: good enough to start from."""
+    """Rows with column means instead of missing values: good enough to start from."""
     return Block(rows.first, np.where(np.isnan(rows.X), found.mean, rows.X), rows.labels, rows.weight)
 
 

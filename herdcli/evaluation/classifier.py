@@ -1,7 +1,7 @@
 """What `herd eval` says about a `classifier`: errors and the quality of its confidences on held-out examples.
 
 Figures are of the test rows in the artifact; where there are none, of the rows that calibrated it: validation rows, or
-for text the last examples judged before they were learned (column `rows` says which).
+for text the last examples judged before they were learned (column `judged_on` says which).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from herdcli.schema import Array
 
 CALIBRATION, TEST = 1, 2
 BINS = 15
-COLUMNS = ("rows", "error", "auc", "log_loss", "brier", "calibration_error", "progressive_error", "progressive_loss")
+COLUMNS = ("rows", "judged_on", "error", "auc", "log_loss", "brier", "calibration_error", "progressive_error", "progressive_loss")
 
 Row = dict[str, Any]
 
@@ -36,7 +36,7 @@ def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any =
     if value.holdout is None:
         return result
     p, y, predicted = judged(value)
-    result["rows"] = ("test" if (value.holdout.split == TEST).any() else "calibration") + f" {len(y)}"
+    result |= {"rows": len(y), "judged_on": "test" if (value.holdout.split == TEST).any() else "calibration"}
     right, own, top = predicted == y, p[np.arange(len(y)), y], p.max(axis=1)
     truth = np.eye(p.shape[1])[y]
     result["error"] = float(np.mean(~right))

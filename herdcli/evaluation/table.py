@@ -141,11 +141,16 @@ def requirement(text: str) -> Requirement:
 # Formats ------------------------------------------------------------------------------------------------------
 
 
-def shown(value: Value) -> str:
-    """A value for people: six significant digits, '' for a missing one."""
+DIGITS = 4  # significant digits on a terminal
+
+
+def shown(value: Value, digits: int = 6) -> str:
+    """A value for people: so many significant digits, '' for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def full(value: Value) -> str:
@@ -195,9 +200,28 @@ def _cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]
     return columns, [[shown(row.get(column)) for column in columns] for row in rows], numeric
 
 
+def by_kind(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each kind, kinds in order of first appearance: a table each, where each has columns of its own."""
+    groups: dict[Value, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.get("kind"), []).append(row)
+    return list(groups.values())
+
+
+def filled(rows: Sequence[Row]) -> list[Row]:
+    """The rows without the columns that are empty in all of them."""
+    kept = [column for column in columns_of(rows) if any(full(row.get(column)) for row in rows)]
+    return [{column: row.get(column) for column in kept} for row in rows]
+
+
 def aligned(rows: Sequence[Row]) -> str:
-    """Columns of equal width for a terminal, numbers to the right, '–' for missing values."""
-    columns, cells, numeric = _cells(rows)
+    """For a terminal: a table a kind, columns of equal width and none empty, four digits, '–' for missing values."""
+    return "\n".join(_aligned(filled(group)) for group in by_kind(rows))
+
+
+def _aligned(rows: Sequence[Row]) -> str:
+    columns, _, numeric = _cells(rows)
+    cells = [[shown(row.get(column), DIGITS) for column in columns] for row in rows]
     lines = [[escaped(cell) or "–" for cell in line] for line in [columns, *cells]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
 

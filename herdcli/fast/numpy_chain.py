@@ -79,7 +79,7 @@ def chain_forward(
 def chain_backward(
     b: Array, offsets: Array, states: int, backwards: Array, alpha: Array, scale: Array, weight: Array, pairs: Array, high: Array
 ) -> None:
-    """Smoothed states in the place of b, and the sums over time of pairs of states before the transition is put in.
+    """Smoothed states instead of b, and the sums over time of pairs of states before the transition is put in.
 
     With w_t(j) = b_t(j) beta_t(j) / scale_t:  beta_{t−1}(i) = Σ_j p(j | i) w_t(j),  p(i at t | all) = alpha_t(i) beta_t(i),  and
     p(i at t − 1, j at t | all) = alpha_{t−1}(i) p(j | i) w_t(j), of which alpha_{t−1}(i) w_t(j) is summed.

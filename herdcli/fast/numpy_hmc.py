@@ -90,7 +90,7 @@ def leapfrog(
     """`steps` leapfrog steps of n chains x with momenta k under E(x) = Σ_i γ_i E(w_i·x), in the outputs u = W x alone.
 
     With slopes g_t = γE'(u_t) at x_t, and s_t = ε but ε/2 at both ends, the momentum after the kick at x_t is k − W'a_t,
-    a_t = Σ_{r ≤ t} s_r g_r, so that the outputs move by u ← u + ε (W k − W W' a_t): one product in the place of two.
+    a_t = Σ_{r ≤ t} s_r g_r, so that the outputs move by u ← u + ε (W k − W W' a_t): one product instead of two.
 
     u, p     (n, M) W x and W k at the start.      gram  (M, M) W W', M a multiple of 8: fill up with filters of 0.
     a, b     (n, M) results: a_L and Σ_{t < L} a_t.  At the end the momentum is k − W'a and x + ε (L k − W'b) the position.

@@ -177,7 +177,7 @@ EXPERTS: dict[str, Expert] = {
         ),
     )
 }
-AUTO = "auto"  # in the place of a name: a density for each output, super-Gaussian or bimodal by `signs`
+AUTO = "auto"  # instead of a name: a density for each output, super-Gaussian or bimodal by `signs`
 SUB = "bimodal"
 
 

@@ -11,10 +11,10 @@ def amari_distance(product: Array, *, squared: bool = False) -> float:
     """Σ_ij |p_ij| / max_k |p_ik| + |p_ij| / max_k |p_kj| − 2N of P (N, N), from 0 to 2N(N − 1).
 
     product  unmixing @ mixing: 0 exactly where each output is one source, whatever their order and scale.
-    squared  |p_ij|² in the place of |p_ij|, and the sum over 2N: another definition in use, which weighs small errors less.
+    squared  |p_ij|² instead of |p_ij|, and the sum over 2N: another definition in use, which weighs small errors less.
     Scales of single outputs do not matter at 0 and weigh the second sum elsewhere, as in the definition.
     inf where a row or a column is all 0, or the matrix is not finite.
-    Source: Amari, Cichocki & Yang (1996); Teh (2003), sec. 4.6, with 2N in the place of its 2N².
+    Source: Amari, Cichocki & Yang (1996); Teh (2003), sec. 4.6, with 2N instead of its 2N².
     """
     size = np.abs(product)
     if squared:

@@ -27,7 +27,7 @@ BLOCK_ELEMENTS = 1 << 21  # of rows held in float64 at a time
 
 @dataclass(frozen=True)
 class Whitening:
-    """z = forward (x − mean) and x ≈ mean + backward z, of log(1 + x) in the place of x under `log`.
+    """z = forward (x − mean) and x ≈ mean + backward z, of log(1 + x) instead of x under `log`.
 
     forward @ backward is the identity of n dimensions; backward @ forward projects on the components kept.
     """

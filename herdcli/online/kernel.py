@@ -1,4 +1,4 @@
-"""The full form in the span of its support vectors: any kernel in the place of x·z.
+"""The full form in the span of its support vectors: any kernel instead of x·z.
 
 f(x) = Σ_i α_i k(x_i, x) and v(x) = k(x,x) − k'Bk with k = (k(x_1, x), …).  An update adds a support vector: with
 g = (−Bk; 1), α += α_step y g and B += shrink g g' (B padded with a zero row and column).

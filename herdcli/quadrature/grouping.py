@@ -27,7 +27,7 @@ class Weighted:
 def weighted(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> Weighted:
     """Rows with weights (n,) scaled to sum 1 (None: equal ones).  Raises DataError for weights that are none, and for one row."""
     if len(X) < 2:
-        raise DataError("has 1 row, which stands for itself")
+        raise DataError("needs at least two rows and has one")
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     if not np.isfinite(own).all() or (own < 0).any() or not own.any():
         raise DataError("weights of rows must be finite, not negative and not all 0")

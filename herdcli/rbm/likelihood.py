@@ -154,7 +154,7 @@ class Products:
 
     A visible unit of values l and l + g with natural parameter a contributes e^{la} (1 + e^{ga}).  A hidden state is a near part,
     one of S rows, and a far part, fixed in a block; a = near + far, so that e^{ga} = E[j, s] · u_j with E computed once for all blocks.
-    One multiplication, one addition and one product for each state and unit then stand in the place of an exponential and a logarithm.
+    One multiplication, one addition and one product for each state and unit then stand instead of an exponential and a logarithm.
     Products are turned into logarithms before they could leave float64.  A count of n replicas is n times its unit's term.
     """
 

@@ -138,7 +138,7 @@ class PairLearning(Learning):
 
 
 def _centred(given: Problem, before: list[Array], state: State) -> State:
-    """The step of centred units in the place of the plain one, which led from W and the biases' velocities `before` to `state`.
+    """The step of centred units instead of the plain one, which led from W and the biases' velocities `before` to `state`.
 
     Weights learn from v − μ and h − λ, and leave mean inputs to the biases.
     Thousands of pixels that are grey on average add up: by the plain rule and the rates of the thesis all hidden units go off within

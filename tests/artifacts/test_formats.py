@@ -243,7 +243,7 @@ def test_every_byte_of_an_npz_counts(tmp_path: Path, dataset: Dataset) -> None:
     ("head", "what"),
     [
         (pickle.dumps({"a": 1}), "a Python pickle"),
-        (b"MATLAB 5.0 MAT-file", "a MATLAB 5 file"),
+        (b"RDX3", "an R workspace"),
     ],
 )
 def test_formats_that_are_not_read_are_named_with_a_way_out(head: bytes, what: str) -> None:

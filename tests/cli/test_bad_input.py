@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-RANGE = "hint: declare the range of the values: --range LO,HI\n"
+RANGE = "hint: the values seen are 0 to 6: --range 0,6; real numbers: --visible-units gaussian --standardize\n"
 
 # name -> (changes to the arrays of small.h5, further options, what stderr says)
 ARRAYS = {
@@ -67,7 +67,7 @@ ARRAYS = {
     "outside declared range": (
         lambda rows: {"X": rows["X"] * np.arange(1, 7)},
         ["--range", "0,5"],
-        "/X has values from 0 to 6, outside the value range 0 to 5\n" + RANGE,
+        "/X has values from 0 to 6, outside the value range 0 to 5\nhint: declare another one: --range 0,6\n",
     ),
     "split code": (lambda rows: {"split": np.full(40, 7, np.uint8)}, [], "/split has 7 in row 0; it may hold 0 train, 1 valid, 2 test\n"),
     "fractional labels": (lambda rows: {"y": rows["y"] + 0.5}, ["--per-class"], "/y has 0.5 in row 0; labels are whole numbers or text\n"),
@@ -136,7 +136,7 @@ def test_neither_format(herd, quick, tmp_path):
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
     message = (
         "noise: the format is not recognised\n"
-        "hint: known are hdf5, parquet, npz, npy, csv, svmlight, also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
+        "hint: known are hdf5, parquet, npz, npy, csv, svmlight, arrow, excel, idx, json, matlab, wav, also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
     )
     refused(herd, tmp_path, quick("noise"), 65, f"herd fit-rbm: {message}")
 

@@ -58,25 +58,51 @@ def test_offered_values_are_taken() -> None:
         kernel_names.parse(name)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_bash_completes_a_file(tmp_path: Path, scratch: Path) -> None:
+# shell -> how it is started, the lines that load the completion script
+SHELLS = {
+    "bash": (["--norc", "--noprofile", "-i"], ["source herd.script"]),
+    "zsh": (["-f", "-i"], ["autoload -U compinit; compinit -u -D; source herd.script"]),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("typed", "completed"), [("herd eval digits.h", b"digits.h5"), ("herd kernel-herd --kernel gau", b"gaussian")])
+def test_a_shell_completes(shell, typed, completed, tmp_path: Path, scratch: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    options, setup = SHELLS[shell]
     (tmp_path / "digits.h5").touch()
-    env = os.environ | {"PATH": f"{HERD.parent}:{os.environ['PATH']}", "TERM": "xterm", "TMPDIR": str(scratch)}
-    script = subprocess.run([HERD, "completion", "bash"], capture_output=True, env=env, check=True).stdout
-    (tmp_path / "herd.bash").write_bytes(script)
+    env = os.environ | {"PATH": f"{HERD.parent}:{os.environ['PATH']}", "TERM": "xterm", "TMPDIR": str(scratch), "HOME": str(tmp_path)}
+    script = subprocess.run([HERD, "completion", shell], capture_output=True, env=env, check=True).stdout
+    (tmp_path / "herd.script").write_bytes(script)
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(tmp_path)
-        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], env | {"PS1": "ready> "})
+        os.execvpe(shell, [shell, *options], env | {"PS1": "ready> ", "PROMPT": "ready> "})
     try:
         _until(terminal, b"ready> ")
-        os.write(terminal, b"source herd.bash\n")
-        _until(terminal, b"ready> ")
-        os.write(terminal, b"herd eval digits.h\t")
-        _until(terminal, b"digits.h5 ")
+        for line in setup:
+            os.write(terminal, line.encode() + b"\r")
+            _until(terminal, b"ready> ")
+        os.write(terminal, f"{typed}\t".encode())
+        _until(terminal, completed)
     finally:
         os.close(terminal)
+        os.kill(process, 9)
         os.waitpid(process, 0)
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(("typed", "completed"), [("herd eval digits.h", "digits.h5"), ("herd kernel-herd --kernel gau", "gaussian")])
+def test_fish_completes(typed, completed, tmp_path: Path, scratch: Path) -> None:
+    """Fish says itself what it would offer, without a terminal."""
+    (tmp_path / "digits.h5").touch()
+    env = os.environ | {"PATH": f"{HERD.parent}:{os.environ['PATH']}", "TMPDIR": str(scratch), "HOME": str(tmp_path)}
+    script = subprocess.run([HERD, "completion", "fish"], capture_output=True, env=env, check=True).stdout
+    (tmp_path / "herd.fish").write_bytes(script)
+    line = f"source herd.fish; complete -C '{typed}'"
+    ended = subprocess.run(["fish", "--no-config", "-c", line], capture_output=True, text=True, env=env, cwd=tmp_path, check=True)
+    assert ended.stdout.split() == [completed]
 
 
 def _until(terminal: int, text: bytes) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from herdcli.artifacts import load
+from herdcli.cli.main import COMMANDS
+
 
 def test_help_of_a_command_is_its_help_option(herd):
     ended = herd("help", "sample")
@@ -34,3 +37,36 @@ def test_other_names_of_options_are_known(herd, command, typed, meant):
 def test_data_before_the_model_are_told(herd, model, digits):
     ended = herd("apply", digits, "model.h5", "-o", "out.h5")
     assert (ended.code, ended.err) == (65, f"herd apply: {digits}: is a data set, and the model comes first\nhint: herd apply MODEL DATA\n")
+
+
+def test_help_of_many_options_fits_a_screen(herd):
+    """Sixty lines of eighty columns, in groups, the rest under --help-all; no names of the parser's types."""
+    lines = _help(herd, "fit-rbm").splitlines()
+    assert len(lines) <= 60
+    for heading in ("Input:", "Model:", "Learning:", "Long runs:", "Output:"):
+        assert heading in lines
+    whole = _help(herd, "fit-rbm", "--help-all")
+    assert lines[-1] == f"{_options(whole) - _options(chr(10).join(lines))} more options: herd fit-rbm --help-all"
+    for name in COMMANDS:
+        told = _help(herd, name)
+        told = _help(herd, name, "--help-all") if "--help-all" in told else told
+        assert "INTEGER" not in told
+        assert "FLOAT" not in told
+        assert "18446744073709551615" not in told
+        assert "<=x" not in told
+
+
+def _help(herd, name, option="--help"):
+    told = herd(name, option).out
+    return told.decode() if isinstance(told, bytes) else told
+
+
+def _options(text: str) -> int:
+    return sum(line.startswith("  -") for line in text.splitlines())
+
+
+def test_choices_are_taken_in_any_case(herd, tmp_path):
+    assert herd("data", "digits", "-o", "d.h5").code == 0
+    ended = herd("fit-rbm", "d.h5", "--algorithm", "PCD", "--hidden", "2", "--epochs", "1", "-o", "m.h5")
+    assert ended.code == 0
+    assert load(str(tmp_path / "m.h5")).history[-1]["parameters"]["algorithm"] == "pcd"

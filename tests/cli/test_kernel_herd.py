@@ -184,7 +184,7 @@ def test_instruction_sets_give_the_same_bytes_and_fma_is_recorded(shell, tmp_pat
 
 
 REFUSED = {
-    "one row": (("one.csv", "-m", 2), 65, "one.csv: has 1 row, which stands for itself"),
+    "one row": (("one.csv", "-m", 2), 65, "one.csv: needs at least two rows and has one"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
     "nan": (("nan.csv", "-m", 2), 65, "nan.csv: column 'b' has 1 missing value (first: row 1)"),
     "unique": (("rows.csv", "-m", 200, "--unique"), 65, "rows.csv: 200 unique atoms are wanted of 150 candidates"),

@@ -117,12 +117,12 @@ BAD = {
     "a value outside the range": (
         ["grey.h5", "--visible-units", "rate:4", "--range", "0,10"],
         65,
-        "grey.h5: /X has values from 0 to 15, outside the value range 0 to 10\nhint: declare the range of the values: --range LO,HI\n",
+        "grey.h5: /X has values from 0 to 15, outside the value range 0 to 10\nhint: declare another one: --range 0,15\n",
     ),
     "no range": (
         ["plain.h5", "--visible-units", "rate:4"],
         2,
-        "plain.h5: /X has no value_range, so its values are no proportions\nhint: declare the range of the values: --range LO,HI\n",
+        "plain.h5: /X has no value_range, so its values are no proportions\nhint: the values seen are 0.5 to 15.5: --range 0.5,15.5\n",
     ),
     "fractions for poisson units": (
         ["plain.h5", "--visible-units", "poisson"],

@@ -88,7 +88,9 @@ def test_signal_without_checkpoint(start, tmp_path, scratch, number):
     time.sleep(0.3)
     code, out, err = stop(running, number)
     assert (code, out) == (128 + number, b"")
-    assert re.fullmatch(r"herd fit-rbm: interrupted( after step \d+)?", err.splitlines()[-1])
+    told, hint = err.splitlines()[-2:]
+    assert re.fullmatch(r"herd fit-rbm: interrupted( after step \d+)?", told)
+    assert hint == "hint: with --checkpoint FILE the run would have been saved; the same line with --resume goes on from there"
     assert names(tmp_path) == {"digits.h5"}
     assert list(scratch.iterdir()) == []
 

@@ -43,8 +43,8 @@ def test_figures_agree_with_scikit_learn(classes):
 def test_test_rows_are_taken_where_there_are_any():
     score, y = np.array([[1.0], [1.0], [-1.0]]), np.array([1, 0, 1])
     split = np.array([2, 1, 1], dtype=np.uint8)
-    assert classifier.metrics(judged(score, y, split=split), None)["rows"] == "test 1"
-    assert classifier.metrics(judged(score, y, split=np.ones(3, dtype=np.uint8)), None)["rows"] == "calibration 3"
+    assert classifier.metrics(judged(score, y, split=split), None)["judged_on"] == "test"
+    assert classifier.metrics(judged(score, y, split=np.ones(3, dtype=np.uint8)), None)["rows"] == 3
 
 
 def test_calibration_error_by_hand():

@@ -38,7 +38,7 @@ def test_tsv():
 
 def test_aligned():
     assert table.aligned(ROWS) == (
-        "file      kind  log_likelihood  error\na & b.h5  rbm         -18.1235   0.05\nc|d.h5    rbm               -7      –\n"
+        "file      kind  log_likelihood  error\na & b.h5  rbm           -18.12   0.05\nc|d.h5    rbm               -7      –\n"
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.apply.request import Request
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import data_options, output_options, seed_option, stage, threads_option
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, able, named
@@ -33,7 +34,7 @@ class Want(click.Choice):  # type: ignore[type-arg]
         return super().convert(value, param, ctx)
 
 
-@click.command("apply")
+@click.command("apply", cls=Command)
 @click.argument("model")
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @click.option(

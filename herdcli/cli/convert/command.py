@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, output_options, seed_option, stage
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
 
 
-@click.command("convert")
+@click.command("convert", cls=Command)
 @input_argument
 @click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
 @click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")

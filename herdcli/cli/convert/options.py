@@ -41,7 +41,7 @@ def image_options(command: Command) -> Command:
 def row_options(command: Command) -> Command:
     """--transpose, --patches, --segments, --count and --log; --seed is the command's own."""
     for option in (
-        click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x."),
+        click.option("--log", is_flag=True, help="log(1 + x) instead of every intensity x."),
         click.option("-m", "--count", type=click.IntRange(1), default=None, help="How many patches or segments.  [default: 10000]"),
         click.option(
             "--segments",

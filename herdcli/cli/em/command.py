@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.em.request import Request
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     Parsed,
     checkpoint_options,
@@ -38,7 +39,7 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-@click.command("em")
+@click.command("em", cls=Command)
 @input_argument
 @click.option(
     "--model",

@@ -8,13 +8,14 @@ import click
 
 from herdcli.cli.eval import options
 from herdcli.cli.eval.request import Request
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import PENALTY, output_options, seed_option, stage, threads_option
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("eval")
+@click.command("eval", cls=Command)
 @click.argument("sources", metavar="[ARTIFACT]...", nargs=-1)
 @click.option(
     "--format",

@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.fit_mrf.options import learning_options, structure_options
 from herdcli.cli.fit_mrf.request import Request
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import NETWORK_FORMATS, checkpoint_options, data_options, format_option, output_options, seed_option, stage
 from herdcli.cli.ups_infer.options import iteration_options
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("fit-mrf")
+@click.command("fit-mrf", cls=Command)
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @format_option(NETWORK_FORMATS)
 @stage(Request, structure_options, learning_options, iteration_options, data_options, seed_option, checkpoint_options, output_options)

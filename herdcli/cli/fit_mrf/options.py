@@ -26,7 +26,7 @@ def structure_options(command: Command) -> Command:
         click.option(
             "--features", metavar="FILE", default=None, help="Clusters of which only expectations of features are fitted, as JSON."
         ),
-        click.option("--moments", metavar="FILE", default=None, help="Marginals and expectations to fit, as JSON, in the place of DATA."),
+        click.option("--moments", metavar="FILE", default=None, help="Marginals and expectations to fit, as JSON, instead of DATA."),
         click.option(
             "--smoothing", type=click.FloatRange(0), default=0.0, show_default=True, help="Rows of the uniform distribution added to DATA."
         ),

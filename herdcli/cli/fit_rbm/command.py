@@ -17,6 +17,7 @@ from herdcli.cli.fit_rbm.options import (
 )
 from herdcli.cli.fit_rbm.request import Request
 from herdcli.cli.frame import shards
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.units import unit_options
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("fit-rbm")
+@click.command("fit-rbm", cls=Command)
 @input_argument
 @click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="Hidden units.")
 @click.option(
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     type=click.Choice(ALGORITHMS),
     default="cd",
     show_default=True,
-    help="Contrastive divergence; persistent, with fast weights; pseudo-likelihood; the exact gradient (one layer of at most 2^20 states).",
+    help="How the gradient is computed; exact needs a layer of at most 2^20 states.",
 )
 @click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k).")
 @click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd and fpcd.  [default: the batch size]")
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     "--learning-rate",
     type=click.FloatRange(0, min_open=True),
     default=None,
-    help="Rate of the first update.  [default: of two-state units by batch, updates and momentum, at most .05; of others .05]",
+    help="Rate of the first update.  [default: two-state units: by batch and updates, at most .05; others: .05]",
 )
 @click.option(
     "--rate-decay",
@@ -87,7 +88,6 @@ def command(session: Session, request: Request) -> None:
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
       herd data digits | herd fit-rbm --per-class | herd eval
-      herd data digits | herd fit-rbm --visible-units rate:16 --mean-field visible --hidden 16 | herd eval
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
       herd data digits | herd convert --split 9,0,3 -o few.h5
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
@@ -95,7 +95,7 @@ def command(session: Session, request: Request) -> None:
     With --continue the model decides its units and --epochs are further ones; with the state that --keep-state kept (momentum, chains,
     the place in the schedule) and a constant rate the result is that of one long run.
 
-    INPUT is a data set (HDF5, Parquet, CSV, NPZ, svmlight; default stdin).  Training uses the rows
+    INPUT is a data set in any format that herd reads (default stdin).  Training uses the rows
     of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
     """
     if not request.per_class and not request.model:

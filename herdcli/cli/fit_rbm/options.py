@@ -31,7 +31,9 @@ def _parse_sizes(text: str) -> tuple[int, ...]:
 def layer_options(command: Command) -> Command:
     """--layers and --below."""
     for option in (
-        click.option("--below", metavar="MODEL", default=None, help="Learn upon this rbm or dbn, from its hidden states given the rows."),
+        click.option(
+            "--below", metavar="MODEL", default=None, help="Train the next layer on this model, from its hidden states given the rows."
+        ),
         click.option(
             "--layers",
             type=Parsed("n,n,…", _parse_sizes),

@@ -1,6 +1,6 @@
 """Options that mean the same in every command, and the session they make.
 
-    @click.command("fit-rbm")
+    @click.command("fit-rbm", cls=Command)
     @input_argument
     @click.option("--hidden", ...)
     @stage(Request, seed_option, threads_option)
@@ -108,7 +108,7 @@ def threads_option(command: Command) -> Command:
         "--threads",
         type=click.IntRange(1),
         default=None,
-        help="Workers; any number gives the same bytes.  [default: HERD_THREADS, SLURM_CPUS_PER_TASK, or the cores this process may use]",
+        help="Workers; any number gives the same bytes.",
     )(command)
 
 
@@ -155,7 +155,10 @@ def data_options(command: Command) -> Command:
     for option in (
         _split_option,
         click.option(
-            "--threshold", type=click.FloatRange(0, 1), default=None, help="A pixel is on from this fraction of the value range upwards."
+            "--threshold",
+            type=click.FloatRange(0, 1),
+            default=None,
+            help="Values from this fraction of the value range upwards are on.",
         ),
         click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
         _label_option,
@@ -168,7 +171,7 @@ def data_options(command: Command) -> Command:
 
 def input_format_option(command: Command) -> Command:
     """--input-format, where content and suffix do not tell."""
-    choices = click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight"])
+    choices = click.Choice(["hdf5", "parquet", "csv", "npz", "npy", "svmlight", "arrow", "excel", "idx", "json", "matlab", "wav"])
     return click.option("--input-format", type=choices, default=None, help="Read the input as this.  [default: told by its content]")(
         command
     )
@@ -177,15 +180,23 @@ def input_format_option(command: Command) -> Command:
 def checkpoint_options(command: Command) -> Command:
     """For long work: --checkpoint, --every, --resume (a killed run goes on to the same bytes), --dry-run."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Check the input, say what the run would take, and stop."),
-        click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it is there."),
+        click.option("--dry-run", is_flag=True, help="Check the input, print the time and memory needed, and stop."),
+        click.option(
+            "--trace",
+            "trace_file",
+            type=click.Path(dir_okay=False),
+            default=None,
+            metavar="FILE.jsonl",
+            help="Write each step's figure to this file, one JSON object a line.",
+        ),
+        click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one."),
         click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
         click.option(
             "--checkpoint",
             type=click.Path(dir_okay=False),
             default=None,
             metavar="FILE",
-            help="Save the state here now and then, and when interrupted.",
+            help="Save the state here every minute, and when interrupted.",
         ),
     ):
         command = option(command)
@@ -200,12 +211,10 @@ def output_options(command: Command) -> Command:
             type=click.Path(dir_okay=False),
             default=None,
             metavar="FILE",
-            help="Do nothing and exit 75 while another run holds this file: for cron.",
+            help="Exit with 75 at once if another run holds FILE: for cron.",
         ),
         click.option("-n", "--no-clobber", is_flag=True, help="Refuse to replace an existing output (exit 73)."),
-        click.option(
-            "-o", "--output", default="-", metavar="FILE", help="Where the result goes; appears whole or not at all.  [default: stdout]"
-        ),
+        click.option("-o", "--output", default="-", metavar="FILE", help="Where the result goes.  [default: stdout]"),
     ):
         command = option(command)
     return command
@@ -222,8 +231,8 @@ def common_options(command: Command) -> Command:
             help="Refuse inputs that declare more, as 2G.  [default: half of what is free]",
         ),
         click.option("--debug", is_flag=True, help="Show a traceback with an error."),
-        click.option("-v", "--verbose", is_flag=True, help="Tell more on stderr."),
-        click.option("-q", "--quiet", is_flag=True, help="Tell nothing but errors."),
+        click.option("-v", "--verbose", is_flag=True, help="Print more on stderr."),
+        click.option("-q", "--quiet", is_flag=True, help="Print only errors."),
     ):
         command = option(command)
     return command
@@ -262,6 +271,8 @@ def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
         "missing": options.pop("missing", None),
         "categorical": options.pop("categorical", None),
         "layer": options.pop("layer", None),
+        "savable": "checkpoint" in ctx.params,
+        "trace_file": options.pop("trace_file", None),
     }
     asked = kind(**options)
     if hasattr(asked, "resolved"):

@@ -177,6 +177,8 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], rea
         )
     except HerdError as error:
         error.where = error.where or artifact.name
+        if "no value_range" in error.message and hasattr(session.request, "visible_units"):
+            error.hint = f"{error.hint}; real numbers: --visible-units gaussian --standardize"
         raise
     if threshold is not None and reading.threshold is None:
         session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")

@@ -20,6 +20,7 @@ from herdcli.artifacts import Artifact, locks, memory, provenance
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
+from herdcli.cli.frame import tracing
 from herdcli.cli.frame.cleaning import Cleaning
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
 UNRECKONABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+SAVE_HINT = "with --checkpoint FILE the run would have been saved; the same line with --resume goes on from there"
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
@@ -62,6 +64,8 @@ class Session:
     missing: str | None = None  # what to do with rows that have gaps: drop, mean
     categorical: str | None = None  # columns of text as one-hot numbers: auto, none; None: the command has no such option
     layer: str | None = None  # of AnnData files
+    savable: bool = False  # has the command --checkpoint?
+    trace_file: str | None = None  # a line of JSON for each step
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
@@ -96,6 +100,8 @@ class Session:
             if self._keep is not None:
                 self._keep()
             error.can_resume(begun=self._saved)
+        elif isinstance(error, Interrupted) and self.savable:
+            error.hint = SAVE_HINT
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
         self._held.close()
@@ -187,7 +193,7 @@ class Session:
     def refuse_stdin_twice(self, path: str) -> None:
         """Raise BadUsage where an input named - is not the first."""
         if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
-            raise BadUsage("stdin can be read only once", hint="name a file in the place of one -")
+            raise BadUsage("stdin can be read only once", hint="name a file instead of one -")
 
     def record(self) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters, input digests."""
@@ -237,14 +243,20 @@ class Session:
             artifacts.save_checkpoint(str(self.checkpoint), now, digest)
             self._saved = True
 
-        with self.console.progress(label) as progress:
+        with self.console.progress(label) as progress, tracing.writer(self.trace_file, label, again=resumed is not None) as trace:
+
+            def watch(now: S) -> None:
+                reached = algorithm.progress(now)
+                progress.show(reached)
+                trace(reached)
+
             state = iterate.run(
                 algorithm.step,
                 algorithm.init() if resumed is None else resumed,
                 until=algorithm.done,
                 checkpoint=keep if self.checkpoint else None,
                 every=self.every,
-                watch=lambda now: progress.show(algorithm.progress(now)),
+                watch=watch,
             )
         if self.checkpoint:
             self._keep = partial(keep, state)

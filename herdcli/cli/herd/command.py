@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     Parsed,
     checkpoint_options,
@@ -30,7 +31,7 @@ def _parse_step_sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-@click.command("herd")
+@click.command("herd", cls=Command)
 @input_argument
 @click.option("--model", type=click.Choice(["rbm", "mrf"]), default="rbm", show_default=True, help="With hidden units, or fully visible.")
 @click.option(

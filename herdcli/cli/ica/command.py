@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     checkpoint_options,
     cleaning_options,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("ica")
+@click.command("ica", cls=Command)
 @input_argument
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ml", show_default=True, help="See below.")
 @click.option(
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     default=None,
     help="Principal components to keep, by pca: so many, or the fewest with a share of the variance.  [default: all]",
 )
-@click.option("--log", is_flag=True, help="log(1 + x) in the place of every intensity x, undone with the whitening.")
+@click.option("--log", is_flag=True, help="log(1 + x) instead of every intensity x, undone with the whitening.")
 @click.option("--mix", type=MIX, default=None, help="INPUT's columns are sources: mix them first.")
 @click.option("--mixing", metavar="FILE", default=None, help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.")
 @click.option(

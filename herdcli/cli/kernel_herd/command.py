@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     Parsed,
     checkpoint_options,
@@ -57,7 +58,7 @@ def _parse_norm(text: str) -> str:
     return text
 
 
-@click.command("kernel-herd")
+@click.command("kernel-herd", cls=Command)
 @input_argument
 @click.option("-m", "--count", type=click.IntRange(1), required=True, help="Atoms wanted, of each group.")
 @click.option("--rule", type=click.Choice(RULES), default="herding", show_default=True, help="How atoms are chosen.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import NETWORK_FORMATS, format_option, network_format_option, output_options, seed_option, stage
 from herdcli.cli.network.request import Request
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("network")
+@click.command("network", cls=Command)
 @click.argument("structure", type=click.Choice(["grid", "tree", "random", "convert", "from-hmm"]))
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
 @click.option("--rows", type=click.IntRange(1), default=5, show_default=True, help="Rows of a grid.")

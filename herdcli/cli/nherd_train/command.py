@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, cleaning_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.nherd_train.request import Request
 
@@ -36,7 +37,7 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
-@click.command("nherd-train")
+@click.command("nherd-train", cls=Command)
 @input_argument
 @click.option(
     "--algorithm",

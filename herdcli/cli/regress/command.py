@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     checkpoint_options,
     cleaning_options,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("regress")
+@click.command("regress", cls=Command)
 @input_argument
 @click.option("--target", metavar="COLUMN", default=None, help="What is predicted.  [default: y, or the labels]")
 @click.option(

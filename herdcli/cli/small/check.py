@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
 
@@ -22,7 +23,7 @@ class Request:
     seal_only: bool
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
 @click.option("--seal-only", is_flag=True, help="Compare lengths and digests, and do not look inside: quick.")
 @stage(Request)

@@ -6,9 +6,10 @@ import click
 from click.shell_completion import get_completion_class
 
 from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.helping import Command
 
 
-@click.command("completion")
+@click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script of a shell.

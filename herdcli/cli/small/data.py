@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import output_options, stage
 from herdcli.cli.frame.request import unrecorded
 
@@ -27,7 +28,7 @@ class Request:
     name: str = unrecorded()
 
 
-@click.command("data")
+@click.command("data", cls=Command)
 @click.argument("name", type=click.Choice(SHIPPED))
 @stage(Request, output_options)
 def command(session: Session, request: Request) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from herdcli.cli.frame.console import printable, write_stdout
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import escaped
@@ -25,7 +26,7 @@ class Request:
     format: str = unrecorded()
 
 
-@click.command("info")
+@click.command("info", cls=Command)
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
 @click.option("--format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people or for programs.")
 @stage(Request)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import output_options, stage
 from herdcli.cli.frame.request import as_file, unrecorded
 from herdcli.errors import BadUsage, DataError
@@ -27,7 +28,7 @@ class Request:
     data: str | None = as_file()
 
 
-@click.command("merge")
+@click.command("merge", cls=Command)
 @click.argument("models", metavar="MODEL|SHARD...", nargs=-1, required=True)
 @click.option(
     "--rule",

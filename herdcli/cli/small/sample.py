@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.request import settings, unrecorded, where_given
 from herdcli.kinds import KINDS, able, named
@@ -34,7 +35,7 @@ class Request:
     seed: int
 
 
-@click.command("sample")
+@click.command("sample", cls=Command)
 @click.argument("model", metavar="[MODEL]", default="-", required=False)
 @click.option(
     "-m",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
 
@@ -21,7 +22,7 @@ class Request:
     sources: tuple[str, ...] = unrecorded()
 
 
-@click.command("seal")
+@click.command("seal", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
 @stage(Request)
 def command(session: Session, request: Request) -> None:

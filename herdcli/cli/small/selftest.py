@@ -10,6 +10,7 @@ import click
 
 from herdcli.algorithm import Progress
 from herdcli.cli.frame.console import write_stdout
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import NegativeResult
@@ -26,7 +27,7 @@ class Request:
     format: str | None = unrecorded()
 
 
-@click.command("selftest")
+@click.command("selftest", cls=Command)
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME", help="Only loops, rbm, herding, quadrature, markov, online or ica; repeatable."
 )

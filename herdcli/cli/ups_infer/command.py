@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame import shards
+from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     checkpoint_options,
     format_option,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
-@click.command("ups-infer")
+@click.command("ups-infer", cls=Command)
 @input_argument
 @format_option(FORMATS)
 @stage(

@@ -1,4 +1,4 @@
-"""Marginals and expectations as JSON text, in the place of rows; and features of clusters, to be averaged over rows.
+"""Marginals and expectations as JSON text, instead of rows; and features of clusters, to be averaged over rows.
 
     {"cardinality": [2, 2, 3], "names": ["a", "b", "c"],
      "clusters": [{"scope": ["a", "b"], "marginal": [0.4, 0.1, 0.1, 0.4]},

@@ -1,0 +1,57 @@
+"""JSON: an object a line (JSON lines), or one list of objects or of rows, as data frames write them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO
+
+from herdcli.artifacts import memory
+from herdcli.artifacts.asked import Asked
+from herdcli.artifacts.columns import from_table
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.sheets import table
+from herdcli.errors import DataError
+
+HINT = 'one object a line, {"a": 1, "b": 2, "y": "left"}; in pandas: to_json(FILE, orient="records", lines=True)'
+
+
+def read(stream: BinaryIO, *, where: str, asked: Asked) -> Dataset:
+    """The data set of JSON lines or of a JSON list."""
+    raw = stream.read(asked.limit + 1)
+    memory.require(len(raw), asked.limit, where=where)
+    try:
+        text = raw.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise DataError("is no UTF-8", where=where, hint="JSON is written in UTF-8") from error
+    records = _records(text, where)
+    names = list(dict.fromkeys(name for record in records for name in record))
+    if not names:
+        raise DataError("has no column", where=where, hint=HINT)
+    return from_table(table(names, [[record.get(name) for name in names] for record in records]), {}, where=where, asked=asked)
+
+
+def _records(text: str, where: str) -> list[dict[str, Any]]:
+    """A dict for each row."""
+    try:
+        rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is no JSON lines ({' '.join(str(error).split())})", where=where, hint=HINT) from error
+    if rows and all(isinstance(row, list) for row in rows):
+        rows = [{f"x{place}": cell for place, cell in enumerate(row)} for row in rows]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise DataError("has no objects", where=where, hint=HINT)
+    if len(rows) == 1 and all(isinstance(cell, (dict, list)) for cell in rows[0].values()):
+        rows = _by_columns(rows[0], where)
+    for number, row in enumerate(rows):
+        nested = next((name for name, cell in row.items() if isinstance(cell, (dict, list))), None)
+        if nested is not None:
+            raise DataError(f"'{nested}' of row {number} holds a list or an object", where=where, hint="a value a column: numbers or text")
+    return rows
+
+
+def _by_columns(whole: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Rows of pandas' default, an object of columns that are objects by row, or lists."""
+    columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in whole.items()}
+    if len({len(cells) for cells in columns.values()}) != 1:
+        raise DataError("the columns have different lengths", where=where, hint=HINT)
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]

@@ -1,0 +1,58 @@
+"""MATLAB 5 to 7 (`save` without -v7.3): arrays of numbers and text by scipy.io; structures, cells and objects are ignored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from herdcli.artifacts import arrays, memory
+from herdcli.artifacts.asked import Asked
+from herdcli.artifacts.assemble import assemble
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.people import label_among
+from herdcli.errors import DataError, HerdError
+from herdcli.schema import Array
+
+HINT = "in MATLAB: save('data.mat', 'X', 'y'), X with a row for each observation"
+PLAIN = {"double", "single", "logical", "char", "sparse"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+LARGEST = 8  # bytes of an element
+
+
+def read(path: str, *, where: str, asked: Asked) -> Dataset:
+    """The data set of X and y, of their other names, or of the one matrix that there is."""
+    from scipy.io import loadmat, whosmat
+
+    try:
+        listed = [(name, shape) for name, shape, kind in whosmat(path) if kind in PLAIN and not name.startswith("__")]
+        memory.require(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), asked.limit, where=where)
+        values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
+    except (HerdError, MemoryError):
+        raise
+    except Exception as error:  # scipy.io raises its own, and those of zlib and struct
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"the MATLAB file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+    found = {name: values[name] for name, _ in listed if name in values}
+    matrices = [name for name, item in found.items() if min(item.shape) > 1]
+    if arrays.row_name(found) is None and not arrays.parted(found) and len(matrices) == 1:
+        asked.note(f"{where}: rows are read from {matrices[0]}")
+        found["X"] = found.pop(matrices[0])
+    rows = arrays.row_name(found)
+    if rows is not None and hasattr(found[rows], "tocsr"):
+        return _sparse(found, rows, where, asked)
+    dense = {name: _plain(item) for name, item in found.items() if not hasattr(item, "tocsr")}
+    return arrays.from_arrays(dense, where=where, asked=asked, hint=HINT)
+
+
+def _plain(item: Array) -> Array:
+    """Text as MATLAB pads it without its blanks; everything else as it is."""
+    return np.char.rstrip(item) if item.dtype.kind == "U" else item
+
+
+def _sparse(found: dict[str, Any], rows: str, where: str, asked: Asked) -> Dataset:
+    X = found.pop(rows).tocsr()
+    X.sum_duplicates()
+    labels = label_among(found, arrays.label_names(rows), asked.label, where)
+    roles = {} if labels is None else {"y": _plain(found[labels]).ravel()}
+    return assemble(X, roles, {}, where=where, note=asked.note)

@@ -1,0 +1,66 @@
+"""Excel: the first sheet, its first line the names of the columns, by openpyxl."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import Any
+
+from herdcli.artifacts import memory
+from herdcli.artifacts.asked import Asked
+from herdcli.artifacts.columns import from_table
+from herdcli.artifacts.dataset import Dataset
+from herdcli.errors import BadUsage, DataError, HerdError
+
+INSTALL = "pip install 'herdcli[table]', or save the sheet as CSV"
+
+
+def is_workbook(path: str) -> bool:
+    """Is a zip file a workbook?"""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
+
+
+def read(path: str, *, where: str, asked: Asked) -> Dataset:
+    """The data set of a workbook's first sheet, as values, not formulas."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise BadUsage("Excel files need openpyxl", where=where, hint=INSTALL) from None
+    try:
+        with open(path, "rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                memory.require(sum(entry.file_size for entry in archive.infolist()), asked.limit, where=where)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            lines = [list(line) for line in book.worksheets[0].iter_rows(values_only=True) if any(cell is not None for cell in line)]
+    except (HerdError, MemoryError):
+        raise
+    except Exception as error:  # openpyxl raises whatever its parsers do
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"the workbook cannot be read ({reason})", where=where, hint="it may be damaged; save the sheet as CSV") from error
+    if len(lines) < 2:
+        raise DataError("the first sheet has no rows below its names", where=where, hint="names in the first line, rows below")
+    titles = ["" if cell is None else str(cell).strip() for cell in lines[0]]
+    return from_table(table(titles, lines[1:]), {}, where=where, asked=asked)
+
+
+def table(titles: list[str], lines: list[list[Any]]) -> Any:
+    """A pyarrow table of lines of Python values, a column of numbers or moments where all its cells are, else of text."""
+    import pyarrow as pa
+
+    width = max(len(line) for line in [titles, *lines])
+    names = titles + [""] * (width - len(titles))
+    columns = [[line[index] if index < len(line) else None for line in lines] for index in range(width)]
+    kept = [index for index in range(width) if names[index] or any(cell is not None for cell in columns[index])]
+    return pa.Table.from_arrays([_column(columns[index]) for index in kept], names=[names[index] for index in kept])
+
+
+def _column(cells: list[Any]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if cell is None else str(cell) for cell in cells])

@@ -1,0 +1,50 @@
+"""--trace FILE.jsonl: the figure that matters, one JSON object a step, for plots and dashboards.
+
+    {"run": "learning", "step": 12, "of": 500, "reconstruction": 0.083}
+
+Figures are those beside the progress bar, under their names.  Lines hold no times, so that the same run writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from herdcli.algorithm import Progress
+from herdcli.errors import CannotCreate
+
+_FIGURE = re.compile(r"([A-Za-z][A-Za-z0-9 _()-]*?)[ =]+([-+]?(?:\d[\d_]*\.?\d*(?:e[-+]?\d+)?|nan|inf))(?![\w.])", re.IGNORECASE)
+
+
+@contextmanager
+def writer(path: str | None, label: str, *, again: bool) -> Iterator[Callable[[Progress], None]]:
+    """A function that writes how far a run is; without a path one that does nothing.  again  a resumed run goes on in the file."""
+    if path is None:
+        yield _nothing
+        return
+    try:
+        out = open(path, "a" if again else "w", encoding="utf-8", buffering=1)  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise CannotCreate(f"cannot be written ({error.strerror})", where=path) from error
+    with out:
+        yield lambda progress: _write(out.write, label, progress)
+
+
+def _nothing(progress: Progress) -> None:
+    return None
+
+
+def _write(write: Callable[[str], object], label: str, progress: Progress) -> None:
+    line: dict[str, object] = {"run": label, "step": progress.step, "of": progress.bound} | figures(progress.figure)
+    write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def figures(text: str) -> dict[str, object]:
+    """The numbers of a figure by their names; text without a number as `figure`.  What is not finite is null."""
+    found = {name.strip().replace(" ", "_"): float(number) for name, number in _FIGURE.findall(text)}
+    if not found:
+        return {"figure": text} if text else {}
+    return {name: number if math.isfinite(number) else None for name, number in found.items()}

@@ -136,7 +136,8 @@ def test_neither_format(herd, quick, tmp_path):
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
     message = (
         "noise: the format is not recognised\n"
-        "hint: known are hdf5, parquet, npz, npy, csv, svmlight, arrow, excel, idx, json, matlab, wav, also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
+        "hint: known are hdf5, parquet, npz, npy, csv, svmlight, arrow, excel, idx, json, matlab, wav, "
+        "also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
     )
     refused(herd, tmp_path, quick("noise"), 65, f"herd fit-rbm: {message}")
 

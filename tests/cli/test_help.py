@@ -50,8 +50,8 @@ def test_help_of_many_options_fits_a_screen(herd):
     for name in COMMANDS:
         told = _help(herd, name)
         told = _help(herd, name, "--help-all") if "--help-all" in told else told
-        assert "INTEGER" not in told
-        assert "FLOAT" not in told
+        assert "INTEGER RANGE" not in told
+        assert "FLOAT RANGE" not in told
         assert "18446744073709551615" not in told
         assert "<=x" not in told
 

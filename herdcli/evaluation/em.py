@@ -17,7 +17,6 @@ FIGURES = ("", "_baseline", "_valid", "_train")  # of log_likelihood or squared_
 CRITERIA = ("bic", "aic", "icl")
 LEDGER = ("iterations", "rise", "floors")
 CLUSTERS = ("adjusted_rand", "mutual_information", "error")
-SAME = 1e-9  # relative: below it the baseline is as good
 
 
 def metrics(
@@ -32,14 +31,13 @@ def metrics(
     floors               variances that the last M step raised.
     adjusted_rand, mutual_information   clusters beside the labels of split 2; 1 is perfect, about 0 is chance.
     error                of the classes of --per-class.
-    verdict              whether the model is better on the held-out rows than its baseline.
     """
     ledger = value.ledger
     density = not isinstance(value, Clusters) and not (isinstance(value, FactorModel) and value.model == "pca")
     name, sign = ("log_likelihood", 1.0) if density else ("squared_error", -1.0)
     figures = tuple(name + part for part in FIGURES) + (CRITERIA if density else ())
     labelled = () if isinstance(value, FactorModel) else CLUSTERS
-    result: dict[str, float | str | None] = dict.fromkeys(("components", *figures, *LEDGER, *labelled, "verdict"))
+    result: dict[str, float | str | None] = dict.fromkeys(("components", *figures, *LEDGER, *labelled))
     result |= {
         "components": len(value.centre) if isinstance(value, Clusters) else _size(value),
         f"{name}_train": sign * float(ledger.log_likelihood[-1]),
@@ -55,7 +53,7 @@ def metrics(
         result[f"{name}_valid"] = sign * known.valid
     if value.holdout is not None and len(value.holdout):
         own, base = float(value.densities(value.holdout).mean()), float(base_densities(value)(value.holdout).mean())
-        result |= {name: sign * own, f"{name}_baseline": sign * base, "verdict": verdict(own, base, density)}
+        result |= {name: sign * own, f"{name}_baseline": sign * base}
         if known.holdout_y is not None:
             result |= _labelled(value, known.holdout_y)
     return result
@@ -63,15 +61,6 @@ def metrics(
 
 def _size(value: Mixture | FactorModel) -> int:
     return len(value.weight) if isinstance(value, Mixture) else int(value.loading.shape[1])
-
-
-def verdict(own: float, base: float, density: bool) -> str:
-    """In words, of two means a row."""
-    gain = own - base
-    unit = "nats a row" if density else "squared error a row"
-    if abs(gain) <= SAME * max(1.0, abs(base)):
-        return "as good as the baseline"
-    return f"{'better' if gain > 0 else 'worse'} than the baseline by {abs(gain):.3g} {unit}"
 
 
 def _labelled(value: Made, y: Array) -> dict[str, float | str | None]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, escaped
+from herdcli.evaluation import verdicts
 from herdcli.kinds import KINDS, able, named
 from herdcli.schema import Array
 
@@ -39,7 +40,11 @@ def metrics_of(kind: str) -> Metrics:
 def figures(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
     """The rows of one artifact: one of most kinds, several where its kind has them."""
     found = metrics_of(kind)(value, settings, map=map, progress=progress)
-    return found if isinstance(found, list) else [found]
+    if isinstance(found, list):
+        return found
+    judged = verdicts.verdict(kind, found, value)
+    rest = {column: item for column, item in found.items() if column != "verdict"}
+    return [found if judged is None and "verdict" not in found else rest | {"verdict": judged}]
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:

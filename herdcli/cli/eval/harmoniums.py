@@ -31,7 +31,7 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
                 f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
                 f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"
             )
-        if row.get("verdict") == WORSE:
+        if row.get("verdict") == WORSE and row.get("independent") is not None and row["kind"] == "rbm":
             session.console.warn(f"{row['file']}: {worse_than_independent(row['log_likelihood'], row['independent'])}")
 
 

@@ -28,6 +28,7 @@ class Restored:
     artifact: Artifact
 
 
+TRAINING = ("herd", "nherd-train", "kernel-herd", "ups-infer", "em", "regress")  # commands whose results are judged when they are done
 History = Artifact | Restored | None
 
 
@@ -56,6 +57,22 @@ def artifact(session: Session, value: object, summary: str, *, history: History 
     recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
     written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding)
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
+    _judge(session, written.kind, value)
+
+
+def _judge(session: Session, kind: str, value: object) -> None:
+    """Warn at the end of training where `eval` would find something wrong."""
+    from herdcli.errors import HerdError
+    from herdcli.evaluation import verdicts
+
+    if session.command not in TRAINING:
+        return
+    try:
+        remark = verdicts.remark(kind, value)
+    except HerdError:  # what cannot be judged without options, as classes without validation rows
+        return
+    if remark is not None:
+        session.console.warn(remark)
 
 
 def text(session: Session, content: str, summary: str | None = None, what: str = "") -> None:

@@ -1,0 +1,343 @@
+"""The verdict on a model: `ok`, or what is wrong with it in a few words, by figures that stand beside a cheap baseline.
+
+`herd eval` and the end of training judge by the same functions.  A verdict is about what makes a model useless or misleading; a model
+that could be better is `ok`.
+
+| kind | baseline | verdicts beside `ok` and `diverged` |
+|---|---|---|
+| rbm, dbn | independent columns | worse than independent, learned nothing, overfits, dead units, not reliable, worse than majority |
+| rbm-pairs | correlation of pixels | worse than correlation, learned nothing |
+| classifier | the commonest class | worse than majority, no better than chance, one class, misleading probabilities |
+| regression | the mean | worse than the mean, learned nothing, overfits, separated, not converged |
+| mixture, kmeans, factors | one Gaussian, one centre | worse than baseline, learned nothing, overfits, variance at floor, not converged |
+| herding | | not converged, worse than majority |
+| samples | random rows | worse than random, kernel too narrow, kernel too wide, one point |
+| network | independent variables | worse than independent, learned nothing, overfits, not converged |
+| beliefs | | not converged, inconsistent marginals |
+| ica | whitening | worse than whitening, overfits, dead filters, too few rows, not converged |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from herdcli.kinds import KINDS, named
+from herdcli.schema import Array
+from herdcli.splits import TEST
+
+OK, DIVERGED = "ok", "diverged"
+LITTLE = 0.01  # share of a baseline's own loss that a model has to gain, at least
+SHARE = 0.5  # of what is gained on training rows that has to be gained on others too
+ERRORS = 2.0  # standard errors that count as a difference
+MOST_ROWS = 1000
+FLAT = 1e-12  # of the largest variance: a column of one value, whose variance any model raises
+MOST_SHARE = 1 / 3  # components a row
+LEAST_ROWS = 5  # a dimension, that independent components are found in
+
+Row = Mapping[str, Any]
+
+
+def verdict(kind: str, row: Row, value: Any) -> str | None:
+    """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with, or where nothing is known."""
+    judge = JUDGES.get(kind)
+    if judge is None:
+        return None
+    known = row.get("verdict")
+    if known not in (None, OK):
+        return str(known)
+    if any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
+        return DIVERGED
+    return judge(row, value)
+
+
+FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstruction", "log_loss", "mmd")
+
+ADVICE = {
+    "worse than independent": "lower --learning-rate, take more --steps, or --standardize the columns",
+    "learned nothing": "more --epochs, another --learning-rate, or columns that depend on each other",
+    "overfits": "fewer units or components, a penalty, or more rows",
+    "dead units": "a lower --learning-rate, or fewer --hidden",
+    "worse than majority": "check that the labels belong to the rows; another --learning-rate, --C or --epochs",
+    "no better than chance": "check that the labels belong to the rows; scale the columns",
+    "one class": "scale the columns, shuffle the rows, or change --C",
+    "misleading probabilities": "the errors may be few, the probabilities are not to be used",
+    "worse than baseline": "fewer --components, more --restarts, or other columns",
+    "variance at floor": "a component sits on few rows: fewer --components or another --covariance",
+    "not converged": "more --iterations",
+    "inconsistent marginals": "more --iterations, or --algorithm ups",
+    "worse than whitening": "another --density, more rows, or more --iterations",
+    "worse than random": "another --rule or --kernel, or more atoms",
+    "kernel too narrow": "a larger --bandwidth, or scale the columns: --scale std",
+    "kernel too wide": "a smaller --bandwidth, or scale the columns: --scale std",
+    "one point": "more atoms, or --unique",
+    "too few rows": "more rows, or fewer --components",
+    "dead filters": "fewer --filters or --components",
+    DIVERGED: "a lower --learning-rate, or scale the columns",
+}
+
+
+def of_loss(own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None) -> str | None:
+    """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE."""
+    if own is None or baseline is None:
+        return None
+    if own + ERRORS * error < baseline:
+        return worse
+    return "learned nothing" if own - baseline < max(ERRORS * error, LITTLE * abs(scale if scale is not None else baseline)) else None
+
+
+def overfits(own: float | None, trained: float | None, baseline: float | None) -> bool:
+    """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods."""
+    if own is None or trained is None or baseline is None:
+        return False
+    return own - baseline < SHARE * (trained - baseline) and trained - own > LITTLE * abs(baseline)
+
+
+def of_rbm(row: Row, value: Any) -> str:
+    """Of RBMs: their likelihood beside that of independent columns, their units, their classes."""
+    own, base, gap = row.get("log_likelihood"), row.get("independent"), row.get("free_energy_gap")
+    if not all(np.isfinite(getattr(value, name)).all() for name in ("W", "b", "c")):
+        return DIVERGED
+    found = of_loss(own, base, worse="worse than independent", error=row.get("log_likelihood_se") or 0.0)
+    if found == "worse than independent" or (found and row.get("error") is None):
+        return found
+    if own is not None and gap is not None and overfits(own, own + gap, base):
+        return "overfits"
+    if (share := dead(value)) is not None and share > SHARE:
+        return "dead units"
+    return _majority(row) or OK
+
+
+def dead(value: Any) -> float | None:
+    """The share of hidden units that do not change over held-out rows; None without such rows."""
+    rows = value.holdout
+    if rows is None or not len(rows.X):
+        return None
+    X = rows.X[:MOST_ROWS]
+    X = X.toarray() if hasattr(X, "toarray") else X
+    still = [np.ptp(value.harmonium(m).hidden_means(X), axis=0) < 1e-3 for m in range(value.count)]
+    return float(np.mean(still))
+
+
+def of_dbn(row: Row, value: Any) -> str:
+    """Of networks of layers: the bound or the first layer's likelihood, whichever is higher, beside independent columns."""
+    known = [each for each in (row.get("log_likelihood_bound"), row.get("log_likelihood_first")) if each is not None]
+    first = value.layers[0]
+    if not known or first.holdout is None:
+        return OK
+    from herdcli.evaluation.rbm import independent
+
+    rows = first.holdout.X[first.holdout.split == TEST]
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    return of_loss(max(known), independent(first, {0: rows}), worse="worse than independent") or OK
+
+
+def of_pairs(row: Row, value: Any) -> str:
+    """Of models of pairs: whether reconstructions became better, and which errors they recognise with."""
+    trace = getattr(value, "trace", None)
+    if trace is not None and len(trace) > 1 and not trace[-1] < trace[0]:
+        return "learned nothing"
+    return OK
+
+
+def _majority(row: Row) -> str | None:
+    error, majority = row.get("error"), row.get("error_majority")
+    return "worse than majority" if error is not None and majority is not None and error >= majority else None
+
+
+def of_classifier(row: Row, value: Any) -> str | None:
+    """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
+    if row.get("error") is None:
+        return None
+    from herdcli.evaluation.classifier import judged
+
+    p, y, predicted = judged(value)
+    if not np.isfinite(p).all():
+        return DIVERGED
+    shares = np.bincount(y, minlength=p.shape[1]) / len(y)
+    majority, error = 1.0 - float(shares.max()), float(row["error"])
+    spread = math.sqrt(max(majority * (1.0 - majority), 1e-12) / len(y))
+    if len(np.unique(predicted)) == 1 and len(np.unique(y)) > 1:
+        return "one class"
+    if error > majority + ERRORS * spread:
+        return "worse than majority"
+    auc = row.get("auc")
+    if error > majority - ERRORS * spread and (auc is None or abs(auc - 0.5) < max(0.1, _auc_error(shares, len(y)))):
+        return "no better than chance"
+    entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
+    if row["log_loss"] > entropy:
+        return "misleading probabilities"
+    return OK
+
+
+def _auc_error(shares: Array, count: int) -> float:
+    """ERRORS standard errors of an area under the curve of chance: √((n₁ + n₀ + 1)/(12 n₁ n₀)), of the rarest class against the rest."""
+    rarest = max(1.0, float(shares[shares > 0].min()) * count)
+    return ERRORS * math.sqrt((count + 1) / (12.0 * rarest * max(1.0, count - rarest)))
+
+
+def of_regression(row: Row, value: Any) -> str:
+    """Of regressions, whose own verdict comes first: whether anything is explained."""
+    explained = row.get("explained")
+    return "learned nothing" if explained is not None and explained < LITTLE else OK
+
+
+def of_em(row: Row, value: Any) -> str | None:
+    """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest model of the same rows."""
+    name, sign = ("log_likelihood", 1.0) if "log_likelihood" in row else ("squared_error", -1.0)
+    own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
+    known = getattr(value, "known", None)
+    flat = 0 if known is None else int((known.base_variance <= FLAT * known.base_variance.max()).sum())
+    if (row.get("floors") or 0) > flat * int(row.get("components") or 1):
+        return "variance at floor"
+    if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
+        return "overfits"
+    if own is None:
+        return None
+    scale = 1.0 if sign > 0 else base
+    found = of_loss(own, base, worse="worse than baseline", scale=scale)
+    if found is not None:
+        return found
+    if overfits(own, trained, base):
+        return "overfits"
+    ended = getattr(value, "restarts", None)
+    return "not converged" if ended is not None and not ended.converged[ended.best] else OK
+
+
+def of_herding(row: Row, value: Any) -> str:
+    """Of herding: its gap to the moments, which falls as 1/T where the weights stay bounded, and its classes."""
+    growth, gap = row.get("weight_growth"), row.get("moment_gap")
+    if (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1):
+        return "not converged"
+    return _majority(row) or OK
+
+
+def of_samples(row: Row, value: Any) -> str:
+    """Of samples: their MMD beside that of as many random rows, √((E k(x,x) − ‖μ‖²)/m); and whether the kernel tells rows apart.
+
+    Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.
+    """
+    atoms = getattr(value, "samples", value)
+    summary = getattr(atoms, "summary", None)
+    if summary is None:
+        return OK
+    sizes = np.array([len(atoms.members(g)) for g in range(atoms.groups)], dtype=float)
+    rows = np.where(summary.rows > 0, summary.rows, sizes).astype(float)
+    spread = summary.floor**2 * rows  # E k(x,x) − ‖μ‖²
+    known = np.isfinite(spread)
+    if not known.any():
+        return OK
+    alike = (summary.norm / np.maximum(spread + summary.norm, np.finfo(float).tiny))[known]
+    if (summary.rows[known] > 2).all() and (alike * rows[known] < 3.0).all():
+        return "kernel too narrow"
+    if (1.0 - alike < 1e-3).all():
+        return "kernel too wide"
+    if (summary.effective[known] < 1.5).all() and (sizes[known] > 2).all():
+        return "one point"
+    return "worse than random" if (summary.mmd[known] > np.sqrt(spread / sizes)[known]).any() else OK
+
+
+def of_network(row: Row, value: Any) -> str:
+    """Of learned networks: convergence, and the likelihood of test rows beside that of independent variables."""
+    network = getattr(value, "network", value)
+    fit = network.fit
+    if fit is None:
+        return OK
+    if not fit.converged:
+        return "not converged"
+    base = independent_variables(network)
+    found = of_loss(row.get("log_likelihood"), base, worse="worse than independent")
+    if found is not None:
+        return found
+    return "overfits" if overfits(row.get("log_likelihood"), row.get("train_log_likelihood"), base) else OK
+
+
+def independent_variables(network: Any) -> float | None:
+    """Mean log-likelihood of the test rows under independent variables with the given marginals; None where either is not known."""
+    fit = network.fit
+    if fit.holdout is None or fit.holdout_split is None or not (fit.holdout_split == TEST).any():
+        return None
+    single: dict[int, Array] = {}
+    for scope, table in fit.targets(network.cardinality):
+        for place, variable in enumerate(scope):
+            others = tuple(axis for axis in range(len(scope)) if axis != place)
+            single.setdefault(variable, table.sum(axis=others))
+    rows = fit.holdout[fit.holdout_split == TEST]
+    if set(single) != set(range(network.count)):
+        return None
+    with np.errstate(divide="ignore"):
+        logs = sum(np.log(np.maximum(single[i] / single[i].sum(), 1e-12))[rows[:, i]] for i in range(network.count))
+    return float(np.mean(logs))
+
+
+def of_beliefs(row: Row, value: Any) -> str:
+    """Of beliefs: whether the fixed point was reached, and variables agree with their cliques."""
+    if not row.get("converged", True):
+        return "not converged"
+    gap = row.get("consistency_gap")
+    return "inconsistent marginals" if gap is not None and gap > 1e-2 else OK
+
+
+def of_ica(row: Row, value: Any) -> str:
+    """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
+    power = np.linalg.norm(value.J, axis=1)
+    if (power < 1e-6 * power.max()).any():
+        return "dead filters"
+    if value.rows < LEAST_ROWS * value.J.shape[1]:
+        return "too few rows"
+    if value.iterations < 3 and value.algorithm in ("ml", "fastica", "picard"):
+        return "not converged"
+    held = value.holdout
+    if held is None or not len(held):
+        return OK
+    own = row.get("log_likelihood")
+    if own is not None:
+        base = float(-0.5 * (held.shape[1] * math.log(2.0 * math.pi) + np.square(held, dtype=np.float64).sum(axis=1).mean()))
+        if own < base:
+            return "worse than whitening"
+    trained, outside = row.get("kurtosis"), row.get("kurtosis_heldout")
+    if trained is not None and outside is not None and trained > 3.0 * max(outside, 1.0):
+        return "overfits"
+    from herdcli.ica.metrics import excess_kurtosis
+
+    before = float(np.median(np.abs(excess_kurtosis(np.asarray(held, dtype=np.float64)))))
+    after = float(np.median(np.abs(excess_kurtosis(np.asarray(held, dtype=np.float64) @ value.J.T.astype(np.float64)))))
+    return "worse than whitening" if own is None and after < before else OK
+
+
+JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
+    "rbm": of_rbm,
+    "dbn": of_dbn,
+    "rbm-pairs": of_pairs,
+    "classifier": of_classifier,
+    "regression": of_regression,
+    "mixture": of_em,
+    "kmeans": of_em,
+    "factors": of_em,
+    "herding": of_herding,
+    "samples": of_samples,
+    "network": of_network,
+    "beliefs": of_beliefs,
+    "ica": of_ica,
+}
+CHEAP = ("classifier", "regression", "mixture", "kmeans", "factors", "herding", "samples", "beliefs")  # whose figures take no time
+TOLD = ("not converged", "separated", "variance at floor")  # by the command itself
+
+
+def remark(kind: str, value: Any) -> str | None:
+    """What is said at the end of training: the verdict and what helps, of kinds whose figures are quickly computed; None where it is ok."""
+    if kind not in CHEAP:
+        return None
+    from herdcli.evaluation.settings import EvaluationSettings
+
+    row = named(str(KINDS[kind].metrics))(value, EvaluationSettings())
+    wrong = verdict(kind, row, value)
+    return None if wrong in (None, OK, *TOLD) else said(str(wrong))
+
+
+def said(wrong: str) -> str:
+    """A verdict with what helps."""
+    return f"verdict: {wrong}" + (f" ({ADVICE[wrong]})" if wrong in ADVICE else "")

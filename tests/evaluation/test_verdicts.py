@@ -1,0 +1,54 @@
+"""Verdicts: one for every kind that is judged, right on models that are known to be good and bad."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from herdcli.evaluation import verdicts
+from herdcli.kinds import KINDS, able
+
+NONE = {"dataset"}  # kinds of rows, which nothing is wrong with
+
+
+def test_every_kind_with_figures_has_a_verdict():
+    assert set(able("metrics")) - NONE - set(verdicts.JUDGES) <= {"hmm", "lds"}, "a new kind needs a function in JUDGES"
+    assert set(verdicts.JUDGES) <= set(KINDS)
+
+
+def test_losses_are_held_against_their_baseline():
+    assert verdicts.of_loss(-20.0, -25.0, worse="worse") is None
+    assert verdicts.of_loss(-30.0, -25.0, worse="worse") == "worse"
+    assert verdicts.of_loss(-24.9, -25.0, worse="worse") == "learned nothing"
+    assert verdicts.of_loss(-26.0, -25.0, worse="worse", error=1.0) == "learned nothing", "within two standard errors"
+    assert verdicts.of_loss(None, -25.0, worse="worse") is None
+
+
+def test_a_model_overfits_where_others_rows_gain_less_than_half():
+    assert verdicts.overfits(-22.0, -10.0, -25.0)
+    assert not verdicts.overfits(-12.0, -10.0, -25.0)
+    assert not verdicts.overfits(None, -10.0, -25.0)
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, p: np.ndarray, y: np.ndarray) -> str | None:
+    """The verdict on class probabilities (n, 2)."""
+    from herdcli.evaluation import classifier as figures
+
+    monkeypatch.setattr(figures, "judged", lambda value: (p, y, p.argmax(axis=1)))
+    right = p[np.arange(len(y)), y]
+    row = {"error": float(np.mean(p.argmax(axis=1) != y)), "auc": figures.auc(p, y), "log_loss": float(-np.log(right).mean())}
+    return verdicts.of_classifier(row, None)
+
+
+def test_classifiers(monkeypatch):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 400)
+    good = np.clip(np.where(y == 1, 0.9, 0.1) + random.normal(scale=0.05, size=400), 0.01, 0.99)
+    both = np.column_stack([1 - good, good])
+    assert judged(monkeypatch, both, y) == "ok"
+    assert judged(monkeypatch, both[:, ::-1], y) == "worse than majority"
+    assert judged(monkeypatch, both[random.permutation(400)], y) == "no better than chance"
+    assert judged(monkeypatch, np.tile([0.6, 0.4], (400, 1)), y) == "one class"
+    sure = np.where(good > 0.5, 1 - 1e-9, 1e-9)
+    wrong = np.where(np.arange(400) % 20 == 0, 1 - sure, sure)
+    assert judged(monkeypatch, np.column_stack([1 - wrong, wrong]), y) == "misleading probabilities"

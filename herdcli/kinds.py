@@ -243,6 +243,7 @@ KINDS: dict[str, Kind] = {
     )
 }
 CHECKPOINT = "checkpoint"
+VERDICT = "herdcli.evaluation.verdicts.verdict"  # (kind, row of figures, value) -> `ok`, or what is wrong in a few words
 
 
 def able(what: str) -> list[str]:

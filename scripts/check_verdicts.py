@@ -129,7 +129,7 @@ for seed in range(3):
     GOOD |= {
         f"rbm pcd digits {seed}": f"fit-rbm digits --hidden 16 --epochs 15 --algorithm pcd{tail}",
         f"rbm per class digits {seed}": f"fit-rbm digits --per-class --hidden 8 --epochs 15{tail}",
-        f"rbm gaussian spam {seed}": f"fit-rbm spam --visible-units gaussian --standardize --hidden 16 --epochs 15{tail}",
+        f"rbm gaussian phoneme {seed}": f"fit-rbm phoneme --visible-units gaussian --standardize --hidden 16 --epochs 15{tail}",
         f"dbn digits {seed}": f"fit-rbm digits --layers 16,8 --epochs 15{tail}",
         f"nherd digits {seed}": f"nherd-train digits --shuffle{tail}",
         f"nherd spam {seed}": f"nherd-train spam --shuffle{tail}",

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, escaped
-from herdcli.evaluation import verdicts
-from herdcli.kinds import KINDS, able, named
+from herdcli.kinds import KINDS, VERDICT, able, named
 from herdcli.schema import Array
 
 Value = str | float | int | None
@@ -42,7 +41,7 @@ def figures(kind: str, value: Any, settings: Any, *, map: Any = map, progress: A
     found = metrics_of(kind)(value, settings, map=map, progress=progress)
     if isinstance(found, list):
         return found
-    judged = verdicts.verdict(kind, found, value)
+    judged = named(VERDICT)(kind, found, value)
     rest = {column: item for column, item in found.items() if column != "verdict"}
     return [found if judged is None and "verdict" not in found else rest | {"verdict": judged}]
 

@@ -31,10 +31,11 @@ from herdcli.splits import TEST
 
 OK, DIVERGED = "ok", "diverged"
 LITTLE = 0.01  # share of a baseline's own loss that a model has to gain, at least
-SHARE = 0.5  # of what is gained on training rows that has to be gained on others too
+SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too
 ERRORS = 2.0  # standard errors that count as a difference
 MOST_ROWS = 1000
 FLAT = 1e-12  # of the largest variance: a column of one value, whose variance any model raises
+STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
 LEAST_ROWS = 5  # a dimension, that independent components are found in
 
@@ -106,7 +107,7 @@ def of_rbm(row: Row, value: Any) -> str:
         return found
     if own is not None and gap is not None and overfits(own, own + gap, base):
         return "overfits"
-    if (share := dead(value)) is not None and share > SHARE:
+    if (share := dead(value)) is not None and share > STILL:
         return "dead units"
     return _majority(row) or OK
 

@@ -24,7 +24,7 @@ def test_losses_are_held_against_their_baseline():
     assert verdicts.of_loss(None, -25.0, worse="worse") is None
 
 
-def test_a_model_overfits_where_others_rows_gain_less_than_half():
+def test_a_model_overfits_where_other_rows_gain_less_than_a_third():
     assert verdicts.overfits(-22.0, -10.0, -25.0)
     assert not verdicts.overfits(-12.0, -10.0, -25.0)
     assert not verdicts.overfits(None, -10.0, -25.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import click
 
@@ -81,11 +80,12 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 class Command(click.Command):
     """A command whose choices may be typed in any case, and whose --help is in groups."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What was typed, choices in any case."""
         for param in self.params:
             if isinstance(param.type, click.Choice):
                 param.type.case_sensitive = False
+        return super().parse_args(ctx, args)
 
     @property
     def is_long(self) -> bool:

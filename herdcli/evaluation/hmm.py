@@ -9,8 +9,9 @@ import numpy as np
 
 from herdcli.em.hmm_artifacts import Held, MarkovChain
 from herdcli.em.hmm_fitting import chain_criteria
-from herdcli.evaluation.em import adjusted_rand, mutual_information, verdict
+from herdcli.evaluation.em import adjusted_rand, mutual_information
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.verdicts import OK, of_loss
 
 FIGURES = tuple("log_likelihood" + part for part in ("", "_mixture", "_baseline", "_valid", "_train"))
 LEDGER = ("iterations", "rise", "floors")
@@ -29,7 +30,7 @@ def metrics(
     floors               variances, probabilities or rates that the last M step raised.
     adjusted_rand, mutual_information   states of the likeliest paths beside the labels of split 2.
     error                of the states of --per-class.
-    verdict              whether the model is better on the held-out sequences than the better baseline.
+    verdict              `ok`, or `worse than baseline` or `learned nothing` beside the better baseline.
     """
     ledger = value.ledger
     result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
@@ -50,7 +51,8 @@ def metrics(
     result["log_likelihood"] = own
     if value.known is not None:
         mixture, base = value.mixture_log_likelihood(held, map), value.base_log_likelihood(held, map)
-        result |= {"log_likelihood_mixture": mixture, "log_likelihood_baseline": base, "verdict": verdict(own, max(mixture, base), True)}
+        judged = of_loss(own, max(mixture, base), worse="worse than baseline", scale=1.0) or OK
+        result |= {"log_likelihood_mixture": mixture, "log_likelihood_baseline": base, "verdict": judged}
     return result | _labelled(value, value.held, map)
 
 

@@ -44,10 +44,9 @@ Row = Mapping[str, Any]
 
 def verdict(kind: str, row: Row, value: Any) -> str | None:
     """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with, or where nothing is known."""
-    judge = JUDGES.get(kind)
+    judge, known = JUDGES.get(kind), row.get("verdict")
     if judge is None:
-        return None
-    known = row.get("verdict")
+        return known
     if known not in (None, OK):
         return str(known)
     if any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):

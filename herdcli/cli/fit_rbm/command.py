@@ -92,11 +92,8 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd convert --split 9,0,3 -o few.h5
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
 
-    With --continue the model decides its units and --epochs are further ones; with the state that --keep-state kept (momentum, chains,
-    the place in the schedule) and a constant rate the result is that of one long run.
-
-    INPUT is a data set in any format that herd reads (default stdin).  Training uses the rows
-    of split 0; the rows of split 1 and 2 travel in the artifact, so that eval needs no other file.
+    Training uses the rows of split 0; those of split 1 and 2 travel in the artifact, so that eval needs
+    no other file.  With --continue the model decides its units, and --epochs are further ones.
     """
     if not request.per_class and not request.model:
         shards.refuse(session, "--per-class learns several models, one per label")

@@ -11,8 +11,8 @@ from herdcli.em.densities import LOG_TAU
 from herdcli.em.kalman import kalman
 from herdcli.em.lds_artifacts import LinearDynamics, ahead
 from herdcli.em.lds_fitting import information
-from herdcli.evaluation.em import verdict
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.verdicts import OK, of_loss
 from herdcli.schema import Array
 
 COLUMNS = (
@@ -81,7 +81,7 @@ def held_out(value: LinearDynamics, mean: Array, variance: Array) -> dict[str, f
     found_: dict[str, float | str | None] = {
         "log_likelihood": own / count,
         "log_likelihood_baseline": base / count,
-        "verdict": verdict(own / count, base / count, True),
+        "verdict": of_loss(own / count, base / count, worse="worse than baseline", scale=1.0) or OK,
     }
     if len(mine):
         found_ |= {"prediction_error": float(np.sqrt(np.square(mine).mean())), "persistence": float(np.sqrt(np.square(theirs).mean()))}

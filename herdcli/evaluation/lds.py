@@ -85,8 +85,8 @@ def held_out(value: LinearDynamics, mean: Array, variance: Array) -> dict[str, f
     }
     if len(mine):
         found_ |= {"prediction_error": float(np.sqrt(np.square(mine).mean())), "persistence": float(np.sqrt(np.square(theirs).mean()))}
-        better = float(found_["prediction_error"] or 0.0) <= float(found_["persistence"] or 0.0)
-        found_["verdict"] = f"{found_['verdict']}; predicts {'better' if better else 'worse'} than persistence"
+        if found_["verdict"] == OK and float(found_["prediction_error"] or 0.0) > float(found_["persistence"] or 0.0):
+            found_["verdict"] = "worse than persistence"
     return found_
 
 

@@ -247,8 +247,8 @@ def _read_export(source: Source, form: str, options: Asked) -> Dataset:
             found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(path, where=source.name, asked=options)
             return found
     if form in STREAMED:
-        with source.reader() as stream:
-            return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(stream, where=source.name, asked=options)  # type: ignore[no-any-return]
+        with source.reader() as opened:
+            return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(opened, where=source.name, asked=options)  # type: ignore[no-any-return]
     with source.reader() as whole:
         marks = b":\n" if form == "svmlight" else b",;\t \n"
         stream: BinaryIO = io.BufferedReader(Counted(whole, marks, limit=options.limit, where=source.name), 1 << 18)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.em.bayes import HELD, predictive
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.em.factors import MODELS, posterior
 from herdcli.em.factors import parameters_count as factor_parameters
@@ -70,7 +71,11 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """K Gaussians: p(y) = Σ_k weight_k N(y; mean_k, covariance_k)."""
+    """K Gaussians: p(y) = Σ_k weight_k N(y; mean_k, covariance_k).
+
+    By variational Bayes the parameters have a distribution, Dirichlet (concentration) and normal and Wishart (mean, precision, freedom,
+    covariance⁻¹ = freedom W), weight and covariance⁻¹ are its means, and densities are those of the predictive Student mixture.
+    """
 
     family: str  # of the covariances: full, tied, diagonal or spherical
     weight: Array = array("K", "probabilities of the components", kind="f")
@@ -81,6 +86,9 @@ class Mixture:
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
     seed: int
+    concentration: Array | None = array("K", "α of the Dirichlet posterior, by variational Bayes", kind="f", optional=True)
+    precision: Array | None = array("K", "β, in rows, of the means' posterior", kind="f", optional=True)
+    freedom: Array | None = array("K", "ν of the Wishart posterior", kind="f", optional=True)
     holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
     known: Known | None = None
 
@@ -89,6 +97,11 @@ class Mixture:
         _finite(self, "weight", "mean", "covariance")
         if self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
+        given = [item is not None for item in (self.concentration, self.precision, self.freedom)]
+        if any(given) != all(given):
+            raise DataError("/concentration, /precision and /freedom belong together")
+        if self.freedom is not None and (self.freedom <= self.mean.shape[1] - 1).any():
+            raise DataError("/freedom must be above the number of columns less one")
         if (self.weight < 0).any() or abs(float(self.weight.sum()) - 1.0) > 1e-9:
             raise DataError("/weight are not probabilities")
         if self.covariance.shape[1] != self.covariance.shape[2] or np.linalg.eigvalsh(self.covariance).min(initial=1.0) <= 0:
@@ -97,7 +110,16 @@ class Mixture:
     @property
     def parameters(self) -> Parameters:
         """What EM learned."""
-        return {"weight": self.weight, "mean": self.mean, "covariance": self.covariance}
+        learned = {"weight": self.weight, "mean": self.mean, "covariance": self.covariance}
+        if self.concentration is None or self.precision is None or self.freedom is None:
+            return learned
+        return learned | {"concentration": self.concentration, "precision": self.precision, "freedom": self.freedom}
+
+    @property
+    def occupied(self) -> int:
+        """Components that hold at least one row by weight; of variational Bayes n_k = ν_k − ν₀ with ν₀ = D."""
+        count = self.weight * self.mass if self.freedom is None else self.freedom - self.mean.shape[1]
+        return int(np.count_nonzero(count >= HELD))
 
     @property
     def free_parameters(self) -> int:
@@ -107,6 +129,8 @@ class Mixture:
 
     def responsibilities(self, X: Array) -> tuple[Array, Array]:
         """(n, K) posteriors of the components and (n,) log densities of rows (n, D); NaN is a missing value."""
+        if self.concentration is not None:
+            return predictive(self.parameters, np.asarray(X, dtype=np.float64))
         return of_mixture(self.parameters, X, self.family)
 
     def densities(self, X: Array) -> Array:

@@ -8,7 +8,8 @@ which is linear in φ(z) = (1, z, z_i z_j for i ≤ j).  So the log densities of
 statistics Σ_n r_nk (1, z_n, z_n z_n') are one product R φ'.  Each costs half of what whitening by every component would.
 
 The expansion loses digits for a component that is narrow beside its distance from c: the terms that cancel are of the size
-|P_k| |z|².  Components beyond NARROW are computed by whitening, their statistics about their own mean.
+|P_k| |z|².  Components beyond NARROW are computed by whitening, their statistics about their own mean.  So are all components of wide
+rows: the D²/2 features of a row are made once for all components, which pays where there are many, and leave the cache where D is large.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from herdcli.errors import Diverged
 from herdcli.schema import Array
 
 SLAB = 512  # rows whose features stay in the cache
+WHITENED_SLAB = 2048  # rows of wide data
+WIDE = (24, 200)  # columns up to which features are always used, and beyond which never; between them for D ≤ 4 K
 NARROW = 1e5  # |P| |z|² from which digits would be lost
 LOG_TAU = math.log(2 * math.pi)
 TINY = 1e-300  # a weight below it is no weight
@@ -66,15 +69,34 @@ class Gaussians:
         """(K, D): the points that each component's statistics are about."""
         return np.where(self.narrow[:, None], self.mean, self.centre)
 
+    @property
+    def whitened(self) -> bool:
+        """Whether every component is computed by whitening, and none by features."""
+        return bool(self.narrow.all())
+
+    def features(self, Y: Array) -> Array:
+        """φ (F, m) of rows Y (m, D), or nothing where no component needs it."""
+        return np.empty((0, len(Y))) if self.whitened else features(Y - self.centre, self.diagonal)
+
     def log_joint(self, phi: Array, Y: Array) -> Array:
         """(K, m) log π_k N(y; μ_k, Σ_k) of rows Y (m, D) with features phi."""
-        found: Array = self.theta @ phi
+        found: Array = np.empty((len(self.mean), len(Y))) if self.whitened else self.theta @ phi
         for k in np.flatnonzero(self.narrow):
             white = self.roots[k] @ (Y - self.mean[k]).T
             np.einsum("dm,dm->m", white, white, out=found[k])
             found[k] *= -0.5
             found[k] += self.offset[k]
         found[np.isneginf(self.offset)] = -np.inf
+        return found
+
+    def statistics(self, phi: Array, Y: Array, weight: Array) -> Array:
+        """(K, F) Σ_n w_kn φ(y_n − ref_k) of rows Y (m, D) with features phi and weights (K, m)."""
+        if not self.whitened:
+            found: Array = weight @ phi.T
+        else:
+            found = np.empty((len(self.mean), self.theta.shape[1]))
+        for k in np.flatnonzero(self.narrow):
+            found[k] = moments_about(Y - self.mean[k], weight[k], self.diagonal)
         return found
 
 
@@ -112,12 +134,27 @@ def ready(
     towards = np.einsum("kij,kj->ki", precision, m)
     largest = np.trace(precision, axis1=1, axis2=2)
     narrow = largest * (spread + np.square(m).sum(axis=1)) > NARROW * D
+    narrow |= wide(D, len(mean)) and not diagonal
     i, j = pairs(D, diagonal)
     finite = np.where(np.isneginf(offset), 0.0, offset)
     constant = finite - 0.5 * np.einsum("ki,ki->k", m, towards)
     theta = np.concatenate([constant[:, None], towards, -np.where(i == j, 0.5, 1.0) * precision[:, i, j]], axis=1)
     theta[narrow] = 0.0
     return Gaussians(centre, mean, roots, offset, narrow, theta, diagonal)
+
+
+def wide(columns: int, components: int) -> bool:
+    """Whether whitening by each component takes less time than features."""
+    return columns > min(WIDE[1], max(WIDE[0], 4 * components))
+
+
+def moments_about(Z: Array, weight: Array, diagonal: bool) -> Array:
+    """(F,) Σ_n w_n φ(z_n) of rows Z (m, D) with weights (m,)."""
+    if diagonal:
+        found: Array = features(Z, diagonal) @ weight
+        return found
+    weighted = Z * weight[:, None]
+    return np.concatenate([[weight.sum()], weighted.sum(axis=0), (weighted.T @ Z)[pairs(Z.shape[1], diagonal)]])
 
 
 def normalise(joint: Array) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from herdcli.em import artifacts, factors, gmm, kmeans
+from herdcli.em.bayes import variational
 from herdcli.em.driver import EM, Fit, Parameters, Settings
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
@@ -46,6 +47,8 @@ class Asked:
     supervised: bool = False
     rotation: str = "none"
     batches: int | None = None  # minibatches of k-means
+    bayes: bool = False  # variational, of gmm
+    concentration: float | None = None  # of its prior over weights
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,9 @@ class Fitting:
             supervised=self.asked.supervised,
             sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
             scores=np.array(found.scores) if several else None,
-            criterion=self.asked.criterion if several else None,
+            criterion=(("bound" if self.asked.bayes else "bic") if self.asked.criterion == "bic" else self.asked.criterion)
+            if several
+            else None,
         )
 
 
@@ -118,12 +123,16 @@ def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map) -> Fit
 
 def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
     given = asked.given if isinstance(asked.given, dict) else None
+    if given is not None and not asked.bayes:
+        given = {name: given[name] for name in ("weight", "mean", "covariance")}
     init, size = asked.init or "kmeans++", asked.sizes[0]
     first = gmm.gmm(source, size, covariance=asked.covariance, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
     if isinstance(asked.given, np.ndarray):
         first = first.begun_at(asked.given)
     _enough(first.found, asked.sizes, "components")
     models = [first if size == asked.sizes[0] else replace(first, components=size) for size in asked.sizes]
+    if asked.bayes:
+        models = [variational(model, concentration=asked.concentration) for model in models]
     search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
     made = Fitting(asked, rows, first.found, first.floor, first.base(), search)
     return _scored(made, map)
@@ -167,6 +176,8 @@ def _scored(made: Fitting, map: Map) -> Fitting:
         raise DataError("has no rows of split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: Fit) -> float:
+        if made.asked.bayes and made.asked.criterion != "valid":
+            return float(fit.ledger.free_energy[-1])
         value = _made(made, size, fit)
         if made.asked.criterion == "valid":
             assert made.rows.valid is not None
@@ -190,7 +201,7 @@ def _made(made: Fitting, size: int, fit: Fit) -> Made:
 def criteria(value: Made, spread: float) -> dict[str, float]:
     """AIC, BIC and, for mixtures, ICL, whose classification entropy is `spread`; nothing for models without a density."""
     parameters = None if isinstance(value, artifacts.Clusters) else value.free_parameters
-    if parameters is None:
+    if parameters is None or (isinstance(value, artifacts.Mixture) and value.concentration is not None):
         return {}
     found = gmm.criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, parameters)
     return found | ({"icl": found["bic"] + 2 * spread} if isinstance(value, artifacts.Mixture) else {})

@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from herdcli.em import starts
-from herdcli.em.densities import LOG_TAU, SLAB, Gaussians, features, log_determinants, normalise, precision_roots, ready, unfolded
+from herdcli.em.densities import (
+    LOG_TAU,
+    SLAB,
+    WHITENED_SLAB,
+    Gaussians,
+    log_determinants,
+    moments_about,
+    normalise,
+    precision_roots,
+    ready,
+    unfolded,
+    wide,
+)
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments, sampled
@@ -92,17 +104,15 @@ class GMM:
 
     def _add(self, gaussians: Gaussians, X: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
         """Rows without missing values, a slab at a time."""
-        for start in range(0, len(X), SLAB):
-            part = slice(start, start + SLAB)
+        size = WHITENED_SLAB if gaussians.whitened else SLAB
+        for start in range(0, len(X), size):
+            part = slice(start, start + size)
             rows = X[part]
-            phi = features(rows - gaussians.centre, self.diagonal)
+            phi = gaussians.features(rows)
             joint = gaussians.log_joint(phi, rows)
             w = None if weight is None else weight[part]
             self._posterior(joint, None if labels is None else labels[part], w, sums)
-            packed = joint @ phi.T
-            for k in np.flatnonzero(gaussians.narrow):
-                packed[k] = features(rows - gaussians.mean[k], self.diagonal) @ joint[k]
-            sums["packed"] += packed
+            sums["packed"] += gaussians.statistics(phi, rows, joint)
 
     @staticmethod
     def _posterior(joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
@@ -148,7 +158,7 @@ class GMM:
         self._posterior(joint, labels, weight, sums)
         i, j = (np.arange(len(missing)),) * 2 if self.diagonal else np.triu_indices(len(missing))
         for k, (_, Y, spread) in enumerate(completed):
-            sums["packed"][k] += features(Y - reference[k], self.diagonal) @ joint[k]
+            sums["packed"][k] += moments_about(Y - reference[k], joint[k], self.diagonal)
             sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
 
     def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
@@ -168,9 +178,14 @@ class GMM:
         towards = np.einsum("kij,kj->ki", precision, d)
         squares = trace + (towards * (count[:, None] * d - 2.0 * first)).sum(axis=1)
         used = count > 0
-        with np.errstate(divide="ignore"):
-            constant = np.log(parameters["weight"]) + 0.5 * (log_determinants(roots) - d.shape[1] * LOG_TAU)
+        constant = self._constants(parameters, roots)
         return float((count[used] * constant[used]).sum() - 0.5 * squares[used].sum())
+
+    def _constants(self, parameters: Parameters, roots: Array) -> Array:
+        """log π_k + ½ log |P_k| − ½ D log 2π, (K,)."""
+        with np.errstate(divide="ignore"):
+            found: Array = np.log(parameters["weight"]) + 0.5 * (log_determinants(roots) - roots.shape[1] * LOG_TAU)
+        return found
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Weights, means and covariances; a component without rows keeps its mean and covariance."""
@@ -220,7 +235,12 @@ class GMM:
         """Bytes of packed statistics, features and log joints."""
         D = len(self.found.mean)
         width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
-        return 8 * (2 * self.components * width + SLAB * (width + self.components))
+        work = (
+            WHITENED_SLAB * (3 * D + self.components)
+            if wide(D, self.components) and not self.diagonal
+            else SLAB * (width + self.components)
+        )
+        return 8 * (2 * self.components * width + work)
 
     def base(self) -> Array:
         """(D, D) covariance of one Gaussian of this family for all rows."""
@@ -258,7 +278,7 @@ def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[
     whole = np.flatnonzero(~absent.any(axis=1))
     for start in range(0, len(whole), SLAB):
         rows = whole[start : start + SLAB]
-        joint = gaussians.log_joint(features(X[rows] - gaussians.centre, gaussians.diagonal), X[rows])
+        joint = gaussians.log_joint(gaussians.features(X[rows]), X[rows])
         evidence[rows] = normalise(joint)
         found[rows] = joint.T
     with np.errstate(divide="ignore"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import Made, base_densities, criteria
+from herdcli.evaluation import codes
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.schema import Array
 
@@ -26,6 +27,9 @@ def metrics(
 
     log_likelihood       nats a row of split 2; of one Gaussian or independent columns beside it; of split 1 and 0.
     squared_error        the same for kmeans and pca, a row: from the centre or the plane; the baseline's from the mean.
+    code_length, bits_back   nats a row to send a held-out row with its component or factors, and what choosing these gives back; the
+                         difference is the free energy, −log_likelihood.  code_length_hard: with the likeliest component alone.
+    bound, occupied      of variational Bayes: of the log evidence, nats a row; components that hold a row or more.
     bic, aic, icl        of the rows learned from; the smaller, the better.
     rise                 largest fall of the penalised objective in one half-step of the run, nats a row (squared error a row).
     floors               variances that the last M step raised.
@@ -38,9 +42,12 @@ def metrics(
     figures = tuple(name + part for part in FIGURES) + (CRITERIA if density else ())
     labelled = () if isinstance(value, FactorModel) else CLUSTERS
     result: dict[str, float | str | None] = dict.fromkeys(("components", *figures, *LEDGER, *labelled))
+    bayes = isinstance(value, Mixture) and value.concentration is not None
+    if isinstance(value, Mixture) and bayes:
+        result |= {"bound": -float(ledger.free_energy[-1]), "occupied": value.occupied}
     result |= {
         "components": len(value.centre) if isinstance(value, Clusters) else _size(value),
-        f"{name}_train": sign * float(ledger.log_likelihood[-1]),
+        f"{name}_train": None if bayes else sign * float(ledger.log_likelihood[-1]),
         "iterations": int(value.restarts.iterations[value.restarts.best]),
         "rise": ledger.rise,
         "floors": int(ledger.floors[-2:].max(initial=0)),
@@ -54,6 +61,10 @@ def metrics(
     if value.holdout is not None and len(value.holdout):
         own, base = float(value.densities(value.holdout).mean()), float(base_densities(value)(value.holdout).mean())
         result |= {name: sign * own, f"{name}_baseline": sign * base}
+        if isinstance(value, Mixture):
+            result |= codes.of_mixture(value, value.holdout)
+        elif isinstance(value, FactorModel):
+            result |= codes.of_factors(value, value.holdout)
         if known.holdout_y is not None:
             result |= _labelled(value, known.holdout_y)
     return result

@@ -15,6 +15,7 @@ class EvaluationSettings:
     likelihood   `auto`: exact if the smaller layer has at most 25 units, else annealed populations;
                  `ais`: plain annealed importance sampling.
     temperatures  of `ais`, the most of annealed populations; None: 1000 and 5000.
+    unit         of log-likelihoods and lengths of codes.
     reverse      anneal back as well, for a second estimate that errs to the other side.
     """
 
@@ -25,3 +26,4 @@ class EvaluationSettings:
     temperatures: int | None = None
     reverse: bool = False
     seed: int = 0
+    unit: Literal["nats", "bits"] = "nats"

@@ -72,9 +72,23 @@ def slopes(problem: Problem, theta: Array) -> Callable[[Block], Sums]:
             "loss": np.array([weight @ loss]),
             "gradient": ((slope * weight[:, None]).T @ Z).ravel(),
             "curvature": curvature(Z, curve, weight),
+            "wrong": np.array([np.count_nonzero(wrong(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
         }
 
     return statistics
+
+
+def wrong(problem: Problem, eta: Array, y: Array) -> Array:
+    """Which rows (m,) the predictors η (m, K), offsets apart, do not put on the side of their class; all where there are no classes."""
+    if problem.family.name == "bernoulli":
+        found: Array = (2 * y - 1) * eta[:, 0] <= 0
+        return found
+    if problem.family.name != "softmax":
+        return np.ones(len(y), dtype=bool)
+    mean, rows, index = problem.family.mean(eta), np.arange(len(y)), y.astype(np.int64)
+    own = mean[rows, index].copy()
+    mean[rows, index] = -1.0
+    return np.asarray(own <= mean.max(axis=1))
 
 
 def curvature(Z: Array, curve: Array, weight: Array) -> Array:
@@ -106,6 +120,7 @@ class State:
     objective: float = np.inf
     rate: float = 0.0
     mass: float = 0.0
+    wrong: float = np.inf  # rows of positive weight on the wrong side
 
 
 @dataclass(frozen=True)
@@ -158,7 +173,7 @@ class Regression:
         if not objective <= state.objective - SUFFICIENT * state.rate * foreseen + slack:
             state.rate /= 2
             return state
-        state.theta, state.objective, state.mass = tried, objective, mass
+        state.theta, state.objective, state.mass, state.wrong = tried, objective, mass, float(sums["wrong"][0])
         state.gradient, state.curvature = sums["gradient"] / mass, sums["curvature"] / mass
         direction, decrement = model_step(problem, state.theta, state.gradient, state.curvature)
         state.direction, state.rate = direction.reshape(tried.shape), 1.0
@@ -172,12 +187,12 @@ class Regression:
     def _torn(self, state: State) -> bool:
         """Whether classes are told apart without error: Newton's steps then gain 1/e of the last one, without end.
 
-        Slow steps alone prove nothing.  A summed loss below log 2 does: each row then has more than half of the probability.
+        Slow steps alone prove nothing.  Coefficients that put every row on the side of its class do: their multiples lose less and less.
         """
         problem, last = self.problem, state.decrements[-TORN - 1 :]
         if problem.l1 or problem.l2 or problem.family.name not in ("bernoulli", "softmax") or len(last) <= TORN:
             return False
-        if state.objective * state.mass >= np.log(2):
+        if state.wrong:
             return False
         ratios = last[1:] / np.maximum(last[:-1], 1e-300)
         return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())

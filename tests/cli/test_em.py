@@ -279,3 +279,51 @@ def test_more_factors_than_the_columns_determine_are_told(herd, rows):
     made = herd("em", "rows.csv", "--model", "fa", "--components", 2, "-o", "b.h5")
     assert "em: warning: 3 columns determine 1 factor at most: these 2 are not unique" in made.err
     assert herd("eval", "a.h5", "b.h5", "--require", "rise<1e-9", "--require", "iterations<10", "-q").code == 0
+
+
+def test_variational_bayes_tells_its_bound_and_empties_components(herd, rows):
+    made = herd("em", "rows.csv", "--bayes", "-o", "a.h5")
+    assert made.code == 0, made.err
+    assert "bound -" in made.err
+    assert "em: 3 of 10 components hold rows, the others emptied" in made.err
+    row = figures(herd, "a.h5")[0]
+    assert (row["components"], row["occupied"], row["bic"], row["log_likelihood_train"]) == (10, 3, None, None)
+    assert row["rise"] < 1e-9
+    assert row["bound"] < row["log_likelihood"] + 1.0
+    assert row["adjusted_rand"] > 0.9
+    made = herd("em", "rows.csv", "--bayes", "--components", "1-4", "-o", "b.h5")
+    assert "3 components of 4 numbers tried" in made.err
+    ended = herd("em", "rows.csv", "--bayes", "--covariance", "tied")
+    assert (ended.code, ended.err) == (2, "herd em: --bayes has full covariances, not tied\nhint: leave out --covariance\n")
+    assert herd("apply", "a.h5", "rows.csv", "--want", "responsibilities", "-o", "r.csv").code == 0
+    assert herd("em", "rows.csv", "--init", "a.h5", "-q", "-o", "c.h5").code == 0
+
+
+def test_other_rows_judge_a_model_by_names_and_labels(herd, rows, tmp_path):
+    """The rows of split 2 handed over as a file give the figures that the model has of them; columns in another order too."""
+    assert herd("em", "rows.csv", "--per-class", "-q", "-o", "a.h5").code == 0
+    inside = figures(herd, "a.h5")[0]
+    from herdcli.artifacts import load
+
+    held = load(str(tmp_path / "a.h5")).value
+    names = held.known.class_names
+    made = [[names[y], *(repr(float(x)) for x in row[::-1])] for row, y in zip(held.holdout, held.known.holdout_y, strict=True)]
+    table(tmp_path / "test.csv", made, ["class", "w", "v", "u"])
+    ended = herd("eval", "a.h5", "--data", "test.csv", "--format", "json")
+    assert ended.code == 0, ended.err
+    row = json.loads(ended.out)[0]
+    for name in ("log_likelihood", "log_likelihood_baseline", "adjusted_rand", "mutual_information", "error"):
+        assert row[name] == pytest.approx(inside[name], rel=1e-12), name
+    table(tmp_path / "other.csv", [["z", *row[1:]] for row in made], ["class", "w", "v", "u"])
+    ended = herd("eval", "a.h5", "--data", "other.csv")
+    assert ended.code == 65
+    assert ended.err.endswith("\nherd eval: other.csv: has class 'z', the model has a, b, c\n")
+    table(tmp_path / "few.csv", [row[:3] for row in made], ["class", "w", "v"])
+    assert herd("eval", "a.h5", "--data", "few.csv").code == 65
+    for line in (("--model", "kmeans", "--components", 3), ("--model", "fa", "--components", 1)):
+        assert herd("em", "rows.csv", *line, "-q", "-o", "b.h5").code == 0
+        inside, row = figures(herd, "b.h5")[0], json.loads(herd("eval", "b.h5", "--data", "test.csv", "--format", "json").out)[0]
+        numbers = [name for name, item in inside.items() if isinstance(item, float)]
+        assert numbers
+        assert [row[name] for name in numbers] == pytest.approx([inside[name] for name in numbers], rel=1e-9)
+        assert row["verdict"] == inside["verdict"]

@@ -88,3 +88,34 @@ def test_classes_that_are_told_apart_are_told(herd, tmp_path):
     assert ended.code == 0
     assert "warning: the classes can be told apart without error" in ended.err
     assert b"separated" in herd("eval", "m.h5").out
+
+
+def test_other_rows_judge_a_regression_by_the_columns_it_was_fitted_with(herd, table, tmp_path):
+    """The training file handed over with its rows in another order of columns: the offset too is found by its name."""
+    line = ("regress", "t.csv", "--target", "count", "--family", "poisson", "--offset", "a", "--split", "1,0,0", "-q", "-o", "m.h5")
+    assert herd(*line).code == 0
+    ended = herd("eval", "m.h5", "--data", "t.csv", "--format", "json")
+    assert ended.code == 0, ended.err
+    (row,) = json.loads(ended.out)
+    assert row["rows"] == 300
+    assert row["explained"] == pytest.approx(row["train_explained"], rel=1e-9)
+    (tmp_path / "short.csv").write_text("b,count\n1,2\n")
+    ended = herd("eval", "m.h5", "--data", "short.csv")
+    assert ended.code == 2
+    assert "--offset a: there is no such column" in ended.err
+
+
+def test_other_rows_have_the_classes_of_the_model(herd, tmp_path):
+    draws = np.random.default_rng(1)
+    lines = [f"{value:.4f},{'no' if value + draws.normal() < 0 else 'yes'}" for value in draws.normal(size=200)]
+    (tmp_path / "c.csv").write_text("x,answer\n" + "\n".join(lines) + "\n")
+    (tmp_path / "yes.csv").write_text("x,answer\n" + "\n".join(line for line in lines if line.endswith("yes")) + "\n")
+    (tmp_path / "maybe.csv").write_text("x,answer\n0,maybe\n1,maybe\n")
+    assert herd("regress", "c.csv", "--target", "answer", "-q", "-o", "m.h5").code == 0
+    (row,) = json.loads(herd("eval", "m.h5", "--data", "yes.csv", "--format", "json").out)
+    assert row["rows"] == sum(line.endswith("yes") for line in lines)
+    assert 0 < row["error"] < 0.5
+    assert row["error_majority"] == 0
+    ended = herd("eval", "m.h5", "--data", "maybe.csv")
+    assert ended.code == 65
+    assert ended.err.endswith("herd eval: maybe.csv: has class 'maybe', the model has no, yes\n")

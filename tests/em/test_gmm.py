@@ -256,3 +256,21 @@ def test_criteria_are_scikit_learn_s() -> None:
         rival = mixture.GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
         mine = gmm.criteria(rival.score(X) * len(X), len(X), gmm.parameters_count(3, X.shape[1], family))
         assert (mine["aic"], mine["bic"]) == (pytest.approx(rival.aic(X)), pytest.approx(rival.bic(X)))
+
+
+@pytest.mark.parametrize("columns", [6, 40])
+def test_wide_rows_are_whitened_to_the_same_statistics_as_features_give(columns, monkeypatch):
+    random = np.random.default_rng(1)
+    X = random.normal(size=(300, columns)) + 3.0 * random.integers(2, size=(300, 1))
+    weight = random.uniform(size=300)
+    source = blocks.Blocks(blocks.Table(X, weight=weight))
+    found = []
+    for limits in ((0, 0), (1000, 1000)):
+        monkeypatch.setattr("herdcli.em.densities.WIDE", limits)
+        model = gmm.gmm(source, 3)
+        parameters = model.start(0)
+        (block,) = source.take(0, 1)
+        sums = model.settle(parameters, model.expect(parameters)(block))
+        found.append((sums["log_likelihood"], *model.maximise(parameters, sums)[0].values(), model.responsibilities(parameters, X)[0]))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

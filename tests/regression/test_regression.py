@@ -178,8 +178,25 @@ def test_slow_steps_alone_are_no_separation():
     """A rare feature that only one class has: its coefficient grows for ever, and rows without it are still told wrongly."""
     X, y, offset = rows("bernoulli", n=400)
     X[:, 3] = (y == 1) & (np.arange(400) < 20)
-    found, _ = fitted(problem_of(X, y, offset, "bernoulli"))
-    assert not found.separated
+    for weight in (None, np.full(400, 1e-4)):  # light rows lose little together, which proves nothing of each
+        found, _ = fitted(problem_of(X, y, offset, "bernoulli", weight))
+        assert not found.separated
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e4])
+def test_separation_is_told_whatever_the_weights_and_rows_of_weight_0_do_not_count(weight):
+    X, *_ = rows("bernoulli", n=300)
+    y = (X[:, 0] > 0).astype(float)
+    y[np.abs(X[:, 0]).argmax()] = 1 - y[np.abs(X[:, 0]).argmax()]
+    weights = np.full(300, weight)
+    weights[np.abs(X[:, 0]).argmax()] = 0.0
+    assert fitted(problem_of(X, y, np.zeros(300), "bernoulli", weights))[0].separated
+
+
+def test_three_classes_that_can_be_told_apart_are_told():
+    X = np.random.default_rng(2).normal(size=(150, 2))
+    y = (X[:, 0] > -0.5).astype(float) + (X[:, 0] > 0.5)
+    assert fitted(problem_of(X, y, np.zeros(150), "softmax"))[0].separated
 
 
 def test_repeated_and_constant_columns_are_named_and_change_no_prediction():

@@ -88,6 +88,15 @@ def _parse_names(text: str) -> tuple[str, ...]:
 @click.option("--sequence", metavar="COLUMN", default=None, help="The column that says which sequence a row is of.  [default: sequence]")
 @click.option("--controls", type=Parsed("columns", _parse_names), default=None, metavar="A,B", help="Columns that drive the states of lds.")
 @click.option("--diagonal", is_flag=True, help="Noise of lds that is independent in every column.")
+@click.option(
+    "--bayes", is_flag=True, help="Gmm by variational Bayes: components that are not needed empty; ranges are judged by its bound."
+)
+@click.option(
+    "--concentration",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    help="Of the Dirichlet prior of --bayes; the smaller, the fewer components.  [default: 1/N]",
+)
 @click.option("--iterations", type=click.IntRange(0), default=500, show_default=True, help="Most M steps of a restart.")
 @click.option("--restarts", type=click.IntRange(1), default=1, show_default=True, help="Starts, of which the best end is kept.")
 @click.option(

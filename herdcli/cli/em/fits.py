@@ -40,13 +40,15 @@ def _summary(value: Made, found: Found, request: Request) -> str:
     of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
     figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
+    if request.bayes:
+        figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats a row"
     iterations = int(value.restarts.iterations[value.restarts.best])
     return f"{found.size} {part}{'s' if found.size != 1 else ''}{of}, {iterations} iterations, {figure}"
 
 
 def _warn(session: Session, value: Made, found: Found, request: Request) -> None:
     """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
-    from herdcli.em.artifacts import FactorModel
+    from herdcli.em.artifacts import FactorModel, Mixture
     from herdcli.numerics.factors import determined
 
     floors = value.ledger.floors[-2:]
@@ -55,6 +57,8 @@ def _warn(session: Session, value: Made, found: Found, request: Request) -> None
         what = "variance was" if many == 1 else "variances were"
         why = "columns are constant or depend on each other" if found.size == 1 else "rows repeat, or there are too many --components"
         session.console.warn(f"{many} {what} raised to the floor of {getattr(value, 'floor', 0.0):.3g}: {why}")
+    if isinstance(value, Mixture) and request.bayes and value.occupied < found.size:
+        session.console.note(f"{value.occupied} of {found.size} components hold rows, the others emptied")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if isinstance(value, FactorModel) and value.model == "fa" and found.size > (most := determined(len(value.mean))):

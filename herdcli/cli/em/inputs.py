@@ -108,13 +108,18 @@ def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
 
 
 def labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
+    """Labels and names of classes as `labels_of` has them.  Raises DataError where --per-class finds none."""
+    if data.y is None and request.per_class:
+        raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
+    return labels_of(data)
+
+
+def labels_of(data: Dataset) -> tuple[Array | None, list[str] | None]:
     """Labels (n,) counted from 0, −1 where there is none, and the names of the classes.
 
     Labels −1 and +1 alone are two classes.
     """
     if data.y is None:
-        if request.per_class:
-            raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
         return None, None
     if data.class_names:
         return data.y.astype(np.int64), data.class_names
@@ -144,6 +149,8 @@ def _asked(request: Request, data: Dataset, rows: Rows, given: Parameters | Arra
         supervised=request.per_class,
         rotation=request.rotation,
         batches=request.minibatch,
+        bayes=request.bayes,
+        concentration=request.concentration,
     )
 
 
@@ -157,6 +164,8 @@ def _default_sizes(request: Request, rows: Rows, given: Parameters | Array | Non
         return size, size
     if request.model == "pca":
         return columns, columns
+    if request.bayes:
+        return (min(SIZES[1], count),) * 2
     most = count if request.model == "gmm" else max(1, columns - 1)
     return SIZES[0], min(SIZES[1], most)
 

@@ -18,6 +18,7 @@ OF = {
     "criterion": ("gmm", "fa", "ppca", "hmm", "lds"),
     "floor": ("gmm", "fa", "ppca", "hmm", "lds"),
     "per_class": ("gmm", "hmm"),
+    "bayes": ("gmm",),
     "rotation": ("fa", "ppca", "pca"),
     "minibatch": ("kmeans",),
     "emission": ("hmm",),
@@ -59,6 +60,8 @@ class Request:
     sequence: str | None = where_given()
     controls: tuple[str, ...] | None = where_given()
     diagonal: bool = where_changed(False)
+    bayes: bool = where_changed(False)
+    concentration: float | None = where_given()
     on_disk: bool = unrecorded()
     split: str | None
     label: str | None
@@ -81,6 +84,12 @@ class Request:
                 session.ignored(name, f"with --model {self.model}")
         if self.init in METHODS and self.init not in STARTS.get(self.model, ("kmeans++", "random")):
             raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
+        if not self.bayes:
+            session.ignored("concentration", "without --bayes")
+        elif self.covariance != "full":
+            raise BadUsage(f"--bayes has full covariances, not {self.covariance}", hint="leave out --covariance")
+        elif self.criterion in ("aic", "icl"):
+            raise BadUsage(f"--bayes is judged by its bound or --criterion valid, not {self.criterion}", hint="leave out --criterion")
         if self.per_class and self.components:
             raise BadUsage("--per-class has a component for each class", hint="leave out --components")
         if self.per_class and self.model not in ("gmm", "hmm"):

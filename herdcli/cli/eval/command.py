@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     help="A bar, as error<0.05; exit 1 when a row misses it.  May be repeated.",
 )
 @click.option(
+    "--unit", type=click.Choice(["nats", "bits"]), default="nats", show_default=True, help="Of log-likelihoods and lengths of codes."
+)
+@click.option(
     "--calibrate",
     type=click.Choice(["auto", "valid", "cross-fit"]),
     default="auto",
@@ -68,8 +71,8 @@ def command(session: Session, request: Request) -> None:
     rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard
     error), pseudo-likelihood, reconstruction, free-energy gap to the training rows, and for models of classes
     the error of classification beside nearest neighbour and the majority; dbn: a lower bound of the likelihood;
-    --data FILE judges both on other rows.  classifier: errors and the quality of its confidences on
-    held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
+    --data FILE judges these, and what em and regress make, on other rows.  classifier: errors and the quality of its
+    confidences on held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
     --trace for each number of atoms.  beliefs, network: convergence, likelihoods, distance from --reference.  ica: distance
     from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with
     --gallery DATA rank-n error rates beside correlation, eigenfaces, fisherfaces and δppca.

@@ -73,7 +73,7 @@ def report_options(command: Command) -> Command:
 def comparison_options(command: Command) -> Command:
     """--confusion, --mcnemar, --tournament and --data of `herd eval`."""
     for option in (
-        click.option("--data", metavar="FILE", default=None, help="Judge classifiers, samples and filters on these rows."),
+        click.option("--data", metavar="FILE", default=None, help="Judge models, classifiers, samples and filters on these rows."),
         click.option(
             "--reference",
             metavar="FILE",

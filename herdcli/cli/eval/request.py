@@ -24,6 +24,7 @@ class Request:
     format: str | None = unrecorded()
     plots: tuple[tuple[str, str], ...] = unrecorded()
     requirements: tuple[str, ...]
+    unit: str
     calibrate: str
     mlr_penalty: float | str
     likelihood: str

@@ -11,6 +11,7 @@ from herdcli.cli.frame.request import settings
 from herdcli.errors import NegativeResult
 from herdcli.evaluation import table as tables
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.units import in_unit
 from herdcli.kinds import KINDS, named
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[lis
         plots.draw(session, last, request, asked)
         with session.console.progress(f"evaluating {last.name}") as progress:
             found = tables.figures(last.kind, last.value, asked, map=session.map, progress=progress.show)
+        found = [in_unit(row, request.unit) for row in found]
         rows += [{"file": printable(last.name), "kind": last.kind, **row} for row in found]
         reporter.add(last, found, asked)
     reporter.write()

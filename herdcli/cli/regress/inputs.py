@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import preparation
 from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TEST
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -40,11 +41,9 @@ class Inputs:
 def read(session: Session, request: Request) -> Inputs:
     """The columns that the options name."""
     wanted = [name for name in (LABELS, request.target, request.offset, request.weights) if name]
-    artifact = _loaded(session, request, wanted)
+    artifact = _loaded(session, request.source, wanted, request.input_format)
     data: Dataset = artifact.value
     target = request.target or LABELS
-    if target != LABELS:
-        data = _with_labels_as_feature(data)
     y, classes, data = _target(data, target, artifact.name, named=request.target is not None)
     if classes is None and request.family in (None, "softmax"):
         y, classes = _as_classes(y)
@@ -62,16 +61,37 @@ def read(session: Session, request: Request) -> Inputs:
     return Inputs(X, y, nothing, weight, split, data.feature_names, classes, target, replace(artifact, value=None))
 
 
-def _loaded(session: Session, request: Request, wanted: list[str]) -> Artifact:
+def others(session: Session, source: str, target: str, offset: str | None, weights: str | None) -> Inputs:
+    """The same columns of other rows: all are test rows where the data have no split; weights may be missing."""
+    artifact = _loaded(session, source, [name for name in (LABELS, target, offset, weights) if name])
+    data: Dataset = artifact.value
+    y, classes, data = _target(data, target, artifact.name, named=target != LABELS)
+    values, data = _column(data, offset, "--offset", artifact.name)
+    there = weights in (data.columns or {}) or weights in (data.feature_names or [])
+    weight, data = _column(data, weights if there else None, "--weights", artifact.name)
+    return Inputs(
+        preparation.dense(data, np.float64),
+        y,
+        np.zeros(len(y)) if values is None else values,
+        data.weight if weights is None else weight,
+        np.full(len(y), TEST, dtype=np.uint8) if data.split is None else data.split,
+        data.feature_names,
+        classes,
+        target,
+        replace(artifact, value=None),
+    )
+
+
+def _loaded(session: Session, source: str, wanted: list[str], input_format: str | None = None) -> Artifact:
     """The data set with the columns beside its rows, or within them where a sealed one has them there."""
     from herdcli.artifacts.dataset import Dataset
 
     try:
-        return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=wanted)
+        return session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=wanted)
     except BadUsage as error:
-        if request.source == "-" or "further column" not in error.message:
+        if source == "-" or "further column" not in error.message:
             raise
-        found = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=[LABELS])
+        found = session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=[LABELS])
         assert isinstance(found.value, Dataset)
         return found
 
@@ -124,6 +144,8 @@ def _without(data: Dataset, name: str) -> tuple[Array, Dataset]:
 
 def _target(data: Dataset, name: str, where: str, *, named: bool) -> tuple[Array, list[str] | None, Dataset]:
     """The target (n,) as numbers, the names of its values where these are classes, and the data set without it."""
+    if name != LABELS:
+        data = _with_labels_as_feature(data)
     further = data.columns or {}
     if name in further and further[name].dtype.kind not in "fiub":
         classes, y = np.unique(further[name].astype(str), return_inverse=True)

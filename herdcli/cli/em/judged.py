@@ -1,0 +1,60 @@
+"""`herd eval --data` of mixtures, k-means and factors: other rows instead of those of split 2 that travel with the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import preparation
+from herdcli.cli.em.inputs import labels_of
+from herdcli.cli.frame.columns import by_name
+from herdcli.errors import DataError
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.eval.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.em.artifacts import Known
+    from herdcli.em.fitting import Made
+    from herdcli.schema import Array
+
+
+def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
+    """A model with the rows of --data, those of split 2 where the data have a split; without the option as it is."""
+    from herdcli.em.artifacts import Clusters
+
+    if request.data is None:
+        return artifact
+    model: Made = artifact.value
+    data = session.load(request.data, "data", kinds={"dataset"}, missing=artifact.kind != "kmeans")
+    width = len((model.centre if isinstance(model, Clusters) else model.mean).T)
+    names = model.known.feature_names if model.known is not None else None
+    value: Dataset = by_name(session, data, names, width).value
+    X = preparation.dense(value, np.float64)
+    if X.shape[1] != width:
+        raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
+    test = np.ones(len(X), dtype=bool) if value.split is None else np.asarray(value.split == TEST)
+    if not test.any():
+        raise DataError("has no rows of split 2 to judge by", where=data.name)
+    known = model.known
+    if known is not None:
+        known = replace(known, holdout_y=_labels(value, known, data.name, test))
+    return replace(artifact, value=replace(model, holdout=X[test], known=known))
+
+
+def _labels(data: Dataset, known: Known, where: str, test: Array) -> Array | None:
+    """Labels (h,) of the rows to judge by; of a model of classes in its own order, −1 where there is none."""
+    y, names = labels_of(data)
+    if y is None or names is None:
+        return None
+    if known.supervised and known.class_names is not None:
+        unknown = [name for name in names if name not in known.class_names]
+        if unknown:
+            raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known.class_names)}", where=where)
+        index = np.array([known.class_names.index(name) for name in names])
+        y = np.where(y >= 0, index[y], -1)
+    return np.asarray(y[test])

@@ -1,0 +1,57 @@
+"""Lengths of codes: entropies of distributions, what latent variables cost and refund (bits back).
+
+Sending a row y with latent x of posterior r takes −log p(x, y) nats for both; the freedom to choose x by r gives H(r) back:
+
+    Σ_x r(x) (−log p(x, y)) − H(r) = −log p(y) + KL(r ‖ p(x | y)),
+
+the free energy, which is −log p(y) where r is the posterior.  The likeliest x alone costs −log p(y) − log max p(x | y).
+Source: Makin, sec. 4.2 and 6.7.3; Hinton & Zemel (1994).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import xlogy
+
+from herdcli.em.artifacts import FactorModel, Mixture
+from herdcli.schema import Array
+
+Figure = float | None
+
+
+def entropy(p: Array) -> float:
+    """H(p) = −Σ p log p, nats."""
+    return -float(xlogy(p, p).sum())
+
+
+def cross_entropy(p: Array, q: Array) -> float:
+    """H(p, q) = −Σ p log q, nats: the mean length of the best code for q when p is true.  Infinite where q rules out what p has."""
+    return -float(xlogy(p, q).sum())
+
+
+def divergence(p: Array, q: Array) -> float:
+    """KL(p ‖ q) = H(p, q) − H(p) ≥ 0, nats."""
+    return cross_entropy(p, q) - entropy(p)
+
+
+def of_mixture(value: Mixture, X: Array) -> dict[str, Figure]:
+    """Mean nats a row of rows (n, D): code_length, bits_back, code_length_hard."""
+    r, evidence = value.responsibilities(X)
+    refund = -xlogy(r, r).sum(axis=1)
+    # Σ r (−log p(x, y)) with log p(x, y) = log r(x) + log p(y)
+    soft = -(xlogy(r, r).sum(axis=1) + r.sum(axis=1) * evidence)
+    hard = -(np.log(r.max(axis=1)) + evidence)
+    return {"code_length": float(soft.mean()), "bits_back": float(refund.mean()), "code_length_hard": float(hard.mean())}
+
+
+def of_factors(value: FactorModel, X: Array) -> dict[str, Figure]:
+    """The same of factors with noise, whose posterior is N(m, V), H = ½ log |2πe V|; rows without gaps, else None.  A density: lengths
+    are relative to a grid that sender and receiver share."""
+    if value.model == "pca" or np.isnan(X).any():
+        return {"code_length": None, "bits_back": None}
+    C, noise = value.parameters["loading"], value.noise
+    K = C.shape[1]
+    refund = 0.5 * (K * math.log(2 * math.pi * math.e) - float(np.linalg.slogdet(np.eye(K) + C.T @ (C / noise[:, None]))[1]))
+    return {"code_length": -float(value.densities(X).mean()) + refund, "bits_back": refund}

@@ -164,7 +164,7 @@ def _svmlight_line(line: bytes, mask: int, first: int, names: Names | None, loos
             _add(hashed, pair[1], 0, mask, number, names, "")
             continue
         at = int(pair[1])
-        if at < first or at <= last or at > LARGEST:
+        if at < first or at <= last or at > LARGEST + loose:
             raise _Wrong(ZERO_INDEX if at < first else FALLING_INDEX if at <= last else LARGE_INDEX, *where)
         last = -1 if loose else at
         columns.append(at + 1 - first)

@@ -343,7 +343,7 @@ static int online_svmlight_line(const char *line, const char *end, const char *l
             return online_fail(report, line, token, c, ZERO_INDEX);
         if (index <= last)
             return online_fail(report, line, token, c, FALLING_INDEX);
-        if (index > 2147483645)
+        if (index > 2147483645 + (out->loose != 0))
             return online_fail(report, line, token, c, LARGE_INDEX);
         last = out->loose ? -1 : index;
         out->index[count] = (int32_t)(index + 1 - out->first);

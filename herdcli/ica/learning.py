@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from herdcli import fast
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.ica import hmc
 from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
@@ -263,7 +263,7 @@ def objective(problem: Problem, energy: Energy, state: State) -> float:
 
 
 @dataclass(frozen=True)
-class StochasticGradient:
+class StochasticGradient(Counted[State]):
     """infomax, ebm and equil as an algorithm.  map: goes over the chains of an update; it may use threads."""
 
     problem: Problem
@@ -281,9 +281,10 @@ class StochasticGradient:
         """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where filters break down at every rate."""
         return _updated(self.problem, state, self.map)
 
-    def done(self, state: State) -> bool:
-        """Whether the schedule is over."""
-        return state.step >= self.problem.settings.updates
+    @property
+    def steps(self) -> int:
+        """Updates of the whole schedule."""
+        return self.problem.settings.updates
 
     def memory(self) -> int:
         """Bytes of four arrays of the filters' size and their sum, and of the rows, momenta and outputs of an update."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from herdcli.algorithm import Progress
+from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage, DataError, Diverged, NotConverged
 from herdcli.ica.experts import EXPERTS, check_integrable
 from herdcli.ica.model import Trace
@@ -215,7 +215,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class DictionaryLearning:
+class DictionaryLearning(Counted[State]):
     """sparse-coding as an algorithm.  map: goes over parts of a minibatch; it may use threads."""
 
     task: Task
@@ -245,9 +245,10 @@ class DictionaryLearning:
             raise Diverged(f"the dictionary left the finite range at update {state.step}", hint="lower --rates")
         return state
 
-    def done(self, state: State) -> bool:
-        """Whether the schedule is over."""
-        return state.step >= self.task.settings.updates
+    @property
+    def steps(self) -> int:
+        """Updates of the whole schedule."""
+        return self.task.settings.updates
 
     def memory(self) -> int:
         """Bytes of the systems of a part's rows, which are D × D and D × M each, and of an update's sources."""

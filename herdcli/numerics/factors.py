@@ -108,7 +108,8 @@ def _unshared(S: Array, count: int, least: Array) -> Array:
 def _searched(
     S: Array, x: Array, value: float, gradient: Array, hessian: tuple[Array, Array], free: Array, lowest: Array, count: int
 ) -> tuple[Array, tuple[float, Array, tuple[Array, Array]]] | None:
-    """The next point along a path max(x + t d, lowest), halving t until the value falls; None where rounding hides any fall.
+    """The next point along a path max(x + t d, lowest), halving t until the value falls, or where rounding hides its fall the slope
+    halves; None where neither does.
 
     d is Newton's step, or where projecting it leaves no descent that of the Hessian's diagonal.
     """
@@ -120,6 +121,9 @@ def _searched(
             new = np.maximum(x + length * step, lowest)
             foreseen = float(gradient @ (new - x))
             if foreseen >= -ROUNDING * abs(value):
+                found = _profile(S, new, count)
+                if 2 * np.abs(found[1][free]).max() < np.abs(gradient[free]).max():
+                    return new, found
                 break
             found = _profile(S, new, count)
             if found[0] <= value + SUFFICIENT * foreseen:

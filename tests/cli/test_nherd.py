@@ -267,7 +267,7 @@ def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
 def test_lines_are_read_into_one_buffer_whatever_their_length(piece, text, monkeypatch):
     monkeypatch.setattr(examples, "PIECE", piece)
     read, lines = [], []
-    for fresh, whole in examples._in_lines(io.BytesIO(text)):
+    for fresh, whole in examples._in_lines(io.BytesIO(text), 1 << 30, "text"):
         read.append(bytes(fresh))
         lines.append(bytes(whole))
     assert b"".join(read) == b"".join(lines) == text

@@ -43,7 +43,7 @@ HUGE = "1 2147483646:1\n0 1:1\n" * 2
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["huge.svm"], "huge.svm: 4 × 2147483646 two-state units would take 8.59 GB, more than the 500 MB allowed"),
+        (["huge.svm"], "huge.svm: learning 1 × 2147483646 × 4 weights would take 172 GB, more than the 500 MB allowed"),
         (["wide.svm"], "wide.svm: learning 1 × 20000000 × 4 weights would take 1.6 GB, more than the 500 MB allowed"),
         (
             ["small.h5", "--hidden", "1000000000"],

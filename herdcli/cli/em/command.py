@@ -126,7 +126,7 @@ def command(session: Session, request: Request) -> None:
       herd em iris.csv -o iris.em.h5
       herd apply iris.em.h5 iris.csv -o clusters.csv
       herd em nights.csv --model hmm --components 3 | herd eval
-      herd data digits | herd em --model lds --components 2 --iterations 20 | herd eval
+      herd em rivers.csv --model lds --components 2 | herd eval
 
     The rows of split 0 are learned from, those of split 1 can choose the number of components, those of split 2
     stay in the result for eval.  Empty cells and NaN are missing values, which all but kmeans take into account.

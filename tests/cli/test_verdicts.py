@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from herdcli.evaluation import verdicts
@@ -28,3 +29,11 @@ def test_eval_and_training_say_the_same(herd, digits, tmp_path, line, verdict):
     assert dict(zip(head, row, strict=True))["verdict"] == verdict
     told = "worse than independent columns" if verdict == "worse than independent" else f"warning: verdict: {verdict}"
     assert (told in learned.err) == (verdict not in ("ok", *verdicts.TOLD))
+
+
+def test_one_component_that_the_criterion_chose_is_no_fault(herd, tmp_path):
+    """One Gaussian is then both the model and its baseline."""
+    np.savetxt(tmp_path / "normal.csv", np.random.default_rng(0).standard_normal((300, 3)), delimiter=",", header="a,b,c", comments="")
+    ended = herd("em", "normal.csv", "-o", "m.h5")
+    assert (ended.code, "1 component of 3 numbers tried" in ended.err, "verdict" in ended.err) == (0, True, False), ended.err
+    assert herd("eval", "m.h5").out.decode().split()[-1] == "ok"

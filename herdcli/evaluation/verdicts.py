@@ -199,7 +199,7 @@ def of_em(row: Row, value: Any) -> str | None:
         return None
     scale = 1.0 if sign > 0 else base
     found = of_loss(own, base, worse="worse than baseline", scale=scale)
-    if found == "learned nothing" and row.get("components") == 1 and known is not None and known.sizes is not None:
+    if found is not None and row.get("components") == 1 and known is not None and known.sizes is not None:
         return OK  # one component is the baseline itself, and the criterion chose it among several
     if found is not None:
         return found

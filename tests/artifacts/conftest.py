@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import herdcli
 from herdcli.artifacts import Dataset
 
-ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(herdcli.__file__).resolve().parents[1]  # the folder that herdcli is imported from
 
 
 @pytest.fixture
@@ -38,8 +39,9 @@ def python() -> Callable[..., subprocess.CompletedProcess[bytes]]:
     """Run a Python program, or a shell line in which $PY is Python."""
 
     def run(program: str, *arguments: str, shell: bool = False, **options: object) -> subprocess.CompletedProcess[bytes]:
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PY": sys.executable, **options.pop("env", {})}  # type: ignore[arg-type]
+        environment = os.environ | {"PYTHONPATH": str(PACKAGE), "PY": sys.executable, **options.pop("env", {})}  # type: ignore[arg-type]
         command = ["bash", "-c", program] if shell else [sys.executable, "-c", program, *arguments]
+        options.setdefault("cwd", PACKAGE)  # where sources stand, their loops may not be compiled
         return subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
     return run

@@ -44,6 +44,12 @@ def _finite(value: object, *names: str) -> None:
             raise DataError(f"/{name} has values that are not finite")
 
 
+def _heavy(mass: float) -> None:
+    """Raise DataError unless the training rows weigh something."""
+    if not 0 < mass < np.inf:
+        raise DataError(f"/mass is {mass:g}, and is the weight of all training rows")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Known:
     """What is known of a model beside its parameters: the rows it was learned from and held against, and what else was tried.
@@ -95,6 +101,7 @@ class Mixture:
     def validate(self) -> None:
         """Raise DataError unless the weights are probabilities and the covariances positive definite."""
         _finite(self, "weight", "mean", "covariance")
+        _heavy(self.mass)
         if self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
         given = [item is not None for item in (self.concentration, self.precision, self.freedom)]
@@ -165,6 +172,7 @@ class Clusters:
     def validate(self) -> None:
         """Raise DataError unless the centres are finite."""
         _finite(self, "centre")
+        _heavy(self.mass)
 
     def clusters(self, X: Array) -> Array:
         """(n,) nearest centres of rows (n, D)."""
@@ -198,6 +206,7 @@ class FactorModel:
     def validate(self) -> None:
         """Raise DataError unless the parameters are finite and the noise fits the model."""
         _finite(self, "loading", "mean", "noise")
+        _heavy(self.mass)
         if self.model not in MODELS:
             raise DataError(f"model is '{self.model}', expected one of {', '.join(MODELS)}")
         if (self.noise < 0).any() or (self.model != "pca") != bool(self.noise.all()):

@@ -38,7 +38,7 @@ class Filters:
     algorithm: str
     objective: str  # what trace.objective is: "log_likelihood", "entropy", "contrast", "bound" or "negentropy"
     J: Array = array("M D", "filters, acting on whitened rows", kind="f", finite=True)
-    gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f", finite=True)
+    gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f", low=0, high=1e100)
     power: Array = array("M", "variance that an output puts into the raw rows", kind="f", finite=True)
     kurtosis: Array = array("M", "excess kurtosis of each output over the training rows", kind="f", finite=True)
     whitening: Whitening

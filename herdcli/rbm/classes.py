@@ -93,9 +93,9 @@ def group(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed:
 class Learned:
     """One model of a fit, and the energies of rows that only this model can give."""
 
-    W: Array = array("D K", "pair weights", kind="f")
-    b: Array = array("D", "visible biases", kind="f")
-    c: Array = array("K", "hidden biases", kind="f")
+    W: Array = array("D K", "pair weights", kind="f", finite=True)
+    b: Array = array("D", "visible biases", kind="f", finite=True)
+    c: Array = array("K", "hidden biases", kind="f", finite=True)
     trace: Array = array("E", "reconstruction error of each epoch", kind="f")
     energy: Array | None = array("n", "free energies of the rows that this model scores", kind="f", optional=True)
     reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)

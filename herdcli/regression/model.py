@@ -23,10 +23,10 @@ COVERED = 0.95  # of the intervals of a table
 class HeldOut:
     """Rows that the fit did not see, as it predicts them."""
 
-    predictor: Array = array("h K", "linear predictor η, offset included", kind="f")
-    offset: Array = array("h", "what of it is the offset", kind="f")
-    y: Array = array("h", "target", kind="f")
-    split: Array = array("h", "1 valid, 2 test", kind="iu")
+    predictor: Array = array("h K", "linear predictor η, offset included", kind="f", finite=True)
+    offset: Array = array("h", "what of it is the offset", kind="f", finite=True)
+    y: Array = array("h", "target", kind="f", finite=True)
+    split: Array = array("h", "1 valid, 2 test", kind="iu", low=0, high=2)
     weight: Array | None = array("h", "weight of each row", kind="f", optional=True)
 
 

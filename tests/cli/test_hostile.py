@@ -79,6 +79,8 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
     "network": ("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border"),
     "beliefs": ("ups-infer", "network.h5", "--algorithm", "ups"),
     "ica": ("ica", "rows.csv", "--algorithm", "ml"),
+    "mixture": ("em", "rows.csv", "--components", "1"),
+    "regression": ("regress", "rows.csv", "--family", "bernoulli", "--l2", "0.1"),
 }
 
 
@@ -96,6 +98,9 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("beliefs", "node", np.full(18, 7.0), "/node has 7.0, allowed is 0 … 1"),
         ("ica", "whitening/mean", np.full(6, np.nan), "/whitening/mean has values that are not finite"),
         ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
+        ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, allowed is 0 … 1e+100"),
+        ("mixture", "mass", np.float64(-3.0), "/mass is -3, and is the weight of all training rows"),
+        ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, allowed is 0 … 2"),
     ],
 )
 def test_crafted_artifacts_are_refused(

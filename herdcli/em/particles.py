@@ -11,14 +11,18 @@ sec. 2.2.2, has the idea and no effective sample size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from herdcli.em.chain import Chain
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
+from herdcli.em.sequences import Sequences
+from herdcli.numerics.blocks import Map
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -232,3 +236,37 @@ def shares(system: Discrete, count: int, seed: int, *, unit: int = 0, smooth: bo
     K = len(system.initial)
     rows = [np.bincount(x, w, minlength=K) for x, w in zip(cloud.particles, cloud.weight, strict=True)]
     return np.array(rows), cloud
+
+
+def memory(longest: int, count: int, states: int) -> int:
+    """Bytes of N particles of K numbers at each step of the longest sequence, their weights and ancestors, and of all pairs of them."""
+    return 8 * longest * count * (states + 3) + 16 * count * count
+
+
+def of_dynamics(
+    parameters: Parameters, Y: Array, offsets: Array, U: Array | None, count: int, seed: int, smooth: bool, map: Map = map
+) -> Told:
+    """Moments of the states of rows Y (n, D) with controls U (n, M), sequence s from offsets[s] on; each has a stream of its own."""
+
+    def one(s: int) -> Told:
+        own = slice(offsets[s], offsets[s + 1])
+        system = LinearGaussian(parameters, Y[own], None if U is None else U[own])
+        return filter_and_smooth(system, count, seed, unit=s, smooth=smooth)
+
+    parts = list(map(one, range(len(offsets) - 1)))
+    mean, deviation, effective = (np.concatenate([getattr(part, name) for part in parts]) for name in ("mean", "deviation", "effective"))
+    return Told(mean, deviation, effective, sum(part.log_likelihood for part in parts))
+
+
+def of_chain(
+    states: Chain, logs: Callable[[Array], Array], found: Sequences, count: int, seed: int, smooth: bool, map: Map = map
+) -> tuple[Array, Array]:
+    """Probabilities (n, K) of the states of all sequences, and effective sample sizes (n,).  logs: (T, K) log p(y | k) of rows (T, D)."""
+
+    def one(s: int) -> tuple[Array, Array]:
+        system = Discrete(states.initial, states.transition, logs(found.take(s, s + 1).X))
+        told, cloud = shares(system, count, seed, unit=s, smooth=smooth)
+        return told, cloud.effective
+
+    told, effective = zip(*map(one, range(found.count)), strict=True)
+    return np.concatenate(told), np.concatenate(effective)

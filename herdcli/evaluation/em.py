@@ -81,13 +81,16 @@ def _labelled(value: Made, y: Array) -> dict[str, float | str | None]:
         return {}
     X, labels = np.asarray(value.holdout)[there], y[there]
     found = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
+    return matched(found, labels, supervised=value.known is not None and value.known.supervised)
+
+
+def matched(found: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
+    """Clusters or states (n,) beside labels (n,): two indices of clusterings, and the error where each class has its own."""
     result: dict[str, float | str | None] = {
         "adjusted_rand": adjusted_rand(labels, found),
         "mutual_information": mutual_information(labels, found),
     }
-    if value.known is not None and value.known.supervised:
-        result["error"] = float(np.mean(found != labels))
-    return result
+    return result | ({"error": float(np.mean(found != labels))} if supervised else {})
 
 
 def contingency(first: Array, second: Array) -> Array:

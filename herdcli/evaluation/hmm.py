@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from herdcli.em.hmm_artifacts import Held, MarkovChain
 from herdcli.em.hmm_fitting import chain_criteria
-from herdcli.evaluation.em import adjusted_rand, mutual_information
+from herdcli.evaluation.em import matched
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.verdicts import OK, of_loss
 
@@ -62,10 +60,4 @@ def _labelled(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[s
         return {}
     there = held.y >= 0
     found, labels = value.told(held.sequences, "viterbi", map)[there], held.y[there]
-    result: dict[str, float | str | None] = {
-        "adjusted_rand": adjusted_rand(labels, found),
-        "mutual_information": mutual_information(labels, found),
-    }
-    if value.known is not None and value.known.supervised:
-        result["error"] = float(np.mean(found != labels))
-    return result
+    return matched(found, labels, supervised=value.known is not None and value.known.supervised)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import sequences
+from herdcli.cli.em import in_time
 from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
-from herdcli.cli.frame import outputs
 from herdcli.cli.frame.request import settings
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
@@ -21,31 +21,15 @@ if TYPE_CHECKING:
     from herdcli.em.search import Found
     from herdcli.schema import Array
 
+MEMORY = "states of a block of sequences"
+
 
 def run(session: Session, request: Request) -> None:
     """Learn, and save an `hmm`."""
-    series = sequences.read(
-        session,
-        request.source,
-        input_format=request.input_format,
-        label=request.label,
-        split=request.split,
-        seed=request.seed,
-        column=request.sequence,
-        weights=request.weights,
-    )
-    try:
-        made = _fitting(session, series, request)
-    except HerdError as error:
-        error.where = error.where or series.history.name
-        raise
-    found = session.run(made.search, label="hmm", memory="states of a block of sequences")
-    value = made.finished(found, session.map)
-    outputs.artifact(session, value, _summary(value, found), history=series.history)
-    _warn(session, value, made, found, request)
+    in_time.run(session, request, partial(_fitting, session, request=request), partial(_warn, session, request=request), MEMORY)
 
 
-def _fitting(session: Session, series: Series, request: Request) -> ChainFitting:
+def _fitting(session: Session, series: Series, *, request: Request) -> ChainFitting:
     from herdcli.em.driver import Settings
     from herdcli.em.hmm_fitting import fitting
 
@@ -57,8 +41,6 @@ def _rows(series: Series, request: Request) -> ChainRows:
     from herdcli.cli.em.inputs import labels
     from herdcli.em.hmm_fitting import ChainRows
 
-    if 0 not in series.parts:
-        raise DataError("has no sequences of split 0 to learn from")
     y, names = labels(series.data, request)
     return ChainRows(
         training=series.parts[0],
@@ -73,7 +55,8 @@ def _rows(series: Series, request: Request) -> ChainRows:
 def _asked(session: Session, rows: ChainRows, request: Request) -> AskedChain:
     from herdcli.em.hmm_fitting import AskedChain
 
-    given = _given(session, rows, request)
+    start = in_time.given(session, request, rows.training.columns)
+    given: MarkovChain | None = None if start is None else start.value
     mask = None if request.transitions.partition(":")[0] in STRUCTURES else _mask(session, request.transitions)
     first, last = request.components or _sizes(rows, request, given, mask)
     return AskedChain(
@@ -103,16 +86,6 @@ def _sizes(rows: ChainRows, request: Request, given: MarkovChain | None, mask: A
     return SIZES[0], min(SIZES[1], rows.training.rows)
 
 
-def _given(session: Session, rows: ChainRows, request: Request) -> MarkovChain | None:
-    if request.start is None:
-        return None
-    found = session.load(request.start, "init", kinds={"hmm"})
-    value: MarkovChain = found.value
-    if value.columns != rows.training.columns:
-        raise DataError(f"is of {value.columns} columns, the rows have {rows.training.columns}", where=found.name)
-    return value
-
-
 def _mask(session: Session, path: str) -> Array:
     """A matrix from a file; what is not 0 may be."""
     found = session.load(path, "transitions", kinds={"dataset"})
@@ -126,15 +99,8 @@ def _mask(session: Session, path: str) -> Array:
     return matrix
 
 
-def _summary(value: MarkovChain, found: Found) -> str:
-    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
-    iterations = int(value.restarts.iterations[value.restarts.best])
-    last = float(value.ledger.log_likelihood[-1])
-    return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"
-
-
-def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found, request: Request) -> None:
-    """What a user should know of the result: floors, an end before the tolerance, a bound of the range, first states of one sequence."""
+def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found, *, request: Request) -> None:
+    """What a user should know of the result: floors, an end before the tolerance, first states of one sequence."""
     floors = int(value.ledger.floors[-2:].max(initial=0))
     if floors:
         what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
@@ -144,11 +110,8 @@ def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found
             session.console.warn(f"{line}: rows repeat, or there are too many --components")
         else:
             session.console.note(line)
-    if not value.restarts.converged[value.restarts.best] and request.iterations:
-        session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    in_time.unfinished(session, value, request)
     if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
         session.console.warn("one sequence says nothing of how others begin: the first state's probabilities are those of its first row")
     if found.size > 1 and made.rows.training.rows == made.rows.training.count:
         session.console.warn("no sequence has a second row: nothing is learned of the transitions")
-    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
-        session.console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")

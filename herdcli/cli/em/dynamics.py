@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import sequences
+from herdcli.cli.em import in_time, sequences
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.cli.frame import outputs
 from herdcli.cli.frame.request import settings
-from herdcli.errors import DataError, HerdError
+from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Dataset
@@ -23,37 +23,18 @@ if TYPE_CHECKING:
     from herdcli.em.search import Found
     from herdcli.schema import Array
 
+MEMORY = "the moments of the states"
+
 
 def run(session: Session, request: Request) -> None:
     """Learn, and save an `lds`."""
-    series = sequences.read(
-        session,
-        request.source,
-        input_format=request.input_format,
-        label=request.label,
-        split=request.split,
-        seed=request.seed,
-        column=request.sequence,
-        weights=request.weights,
-        keep=request.controls or (),
-    )
-    try:
-        made = _fitting(session, series, request)
-    except HerdError as error:
-        error.where = error.where or series.history.name
-        raise
-    found = session.run(made.search, label="lds", memory="the moments of the states")
-    value = made.finished(found, session.map)
-    outputs.artifact(session, value, _summary(value, found), history=series.history)
-    _warn(session, value, found, request)
+    in_time.run(session, request, partial(_fitting, session, request=request), partial(_warn, session, request=request), MEMORY)
 
 
-def _fitting(session: Session, series: Series, request: Request) -> DynamicFitting:
+def _fitting(session: Session, series: Series, *, request: Request) -> DynamicFitting:
     from herdcli.em.driver import Settings
     from herdcli.em.lds_fitting import fitting
 
-    if 0 not in series.parts:
-        raise DataError("has no sequences of split 0 to learn from")
     rows = _rows(series, request.controls)
     return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map)
 
@@ -108,38 +89,26 @@ def _asked(session: Session, rows: DynamicRows, request: Request) -> AskedDynami
 
 
 def _given(session: Session, rows: DynamicRows, request: Request) -> LinearDynamics | None:
-    if request.start is None:
+    found = in_time.given(session, request, rows.training.columns)
+    if found is None:
         return None
-    found = session.load(request.start, "init", kinds={"lds"})
     value: LinearDynamics = found.value
-    if value.columns != rows.training.columns:
-        raise DataError(f"is of {value.columns} columns, the rows have {rows.training.columns}", where=found.name)
     if value.controls != (0 if rows.controls is None else rows.controls.shape[1]):
         raise DataError(f"has {value.controls} controls", where=found.name, hint="--controls with as many columns")
     return value
 
 
-def _summary(value: LinearDynamics, found: Found) -> str:
-    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
-    iterations = int(value.restarts.iterations[value.restarts.best])
-    last = float(value.ledger.log_likelihood[-1])
-    return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"
-
-
-def _warn(session: Session, value: LinearDynamics, found: Found, request: Request) -> None:
+def _warn(session: Session, value: LinearDynamics, made: DynamicFitting, found: Found, *, request: Request) -> None:
     """What a user should know of the result."""
     console = session.console
     floors, known = int(value.ledger.floors[-2:].max(initial=0)), value.known
     if floors:
         many = "1 variance of the noise was" if floors == 1 else f"{floors} variances of the noise were"
         console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
-    if not value.restarts.converged[value.restarts.best] and request.iterations:
-        console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    in_time.unfinished(session, value, request)
     if known is not None and known.sequences == 1:
         console.warn("one sequence says nothing of how others begin: μ and P are those of its own first state")
     if known is not None and known.rows == known.sequences:
         console.warn("no sequence has a second row: nothing is learned of how states move")
     if value.radius > 1.0:
         console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without end")
-    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
-        console.warn(f"the best number of states is the end of the range, {found.size}; try a wider one")

@@ -11,6 +11,7 @@ from herdcli.errors import BadUsage, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
+    from herdcli.cli.em.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.em.sequences import Sequences
     from herdcli.schema import Array
@@ -80,27 +81,13 @@ def taken(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
     return np.ascontiguousarray(data.X[:, j]), rest
 
 
-def read(
-    session: Session,
-    source: str,
-    *,
-    input_format: str | None,
-    label: str | None,
-    split: str | None,
-    seed: int,
-    column: str | None = None,
-    weights: str | None = None,
-    keep: tuple[str, ...] = (),
-) -> Series:
-    """The sequences of a table and their parts.
-
-    weights  the column with the weights of the sequences, by default `weight`.
-    keep     further columns that the caller takes from `data`.
-    """
+def read(session: Session, request: Request) -> Series:
+    """The sequences that a request names and their parts; its controls stay in `data`."""
     from herdcli.em import sequences
 
-    further = (weights,) if weights not in (None, "weight") else ()
-    loaded, key = load(session, source, input_format=input_format, label=label, column=column, keep=(*keep, *further))
+    weights, column = request.weights, request.sequence
+    keep = (*(request.controls or ()), *((weights,) if weights not in (None, "weight") else ()))
+    loaded, key = load(session, request.source, input_format=request.input_format, label=request.label, column=column, keep=keep)
     value: Dataset = loaded.value
     try:
         weight = value.weight
@@ -108,7 +95,7 @@ def read(
             found, value = taken(value, str(weights))
             weight = None if found is None else np.asarray(found, dtype=np.float64)
         series = sequences.grouped(value.X, key, weight)
-        parts = sequences.split(series, value.split, sequences.parse_parts(split), seed)
+        parts = sequences.split(series, value.split, sequences.parse_parts(request.split), request.seed)
     except HerdError as error:
         error.where = error.where or loaded.name
         raise

@@ -1,0 +1,115 @@
+"""What `herd apply` and `herd sample` share for the models in time: new rows as sequences, values beside them, and sequences drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.em import sequences
+from herdcli.cli.frame.columns import by_name
+from herdcli.errors import BadUsage, DataError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.em.hmm_artifacts import MarkovChain
+    from herdcli.em.lds_artifacts import LinearDynamics
+    from herdcli.em.sequences import Sequences
+    from herdcli.schema import Array
+
+    Model = MarkovChain | LinearDynamics
+
+STEPS = 100  # of a sequence drawn, where no number is given
+EFFECTIVE = "effective_particles"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """New rows in a model's columns, as sequences, and what groups them (n,): the values of a column."""
+
+    data: Dataset
+    found: Sequences
+    key: Array | None
+    column: str
+
+    @property
+    def grouping(self) -> dict[str, Array] | None:
+        """The column that groups them, beside what is made of them."""
+        return None if self.key is None else {self.column: self.key}
+
+    def beside(self, made: Array, names: list[str] | None) -> Dataset:
+        """Values (n, M) of the sequences' rows, in the order that the rows came in, with what stood beside those."""
+        back = np.empty_like(made)
+        back[self.found.chosen] = made
+        data = self.data
+        labelled = data.y is not None and not ((data.y < 0).any() and data.class_names)
+        return Dataset(
+            back,
+            y=data.y if labelled else None,
+            split=data.split,
+            weight=data.weight,
+            feature_names=names,
+            class_names=data.class_names if labelled else None,
+            columns=self.grouping,
+        )
+
+
+def load(session: Session, request: Request, keep: tuple[str, ...] = ()) -> tuple[Artifact, Array | None]:
+    """The data set of a request and what groups its rows.  keep: further columns that the caller takes from it."""
+    return sequences.load(
+        session, request.source, input_format=request.input_format, label=request.label, column=request.sequence, keep=keep
+    )
+
+
+def arranged(session: Session, data: Artifact, key: Array | None, model: Model, request: Request) -> Rows:
+    """Its rows in the model's columns, as sequences."""
+    from herdcli.em.sequences import grouped
+
+    data = by_name(session, data, model.known.feature_names if model.known is not None else None, model.columns)
+    value: Dataset = data.value
+    if value.X.shape[1] != model.columns:
+        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {model.columns}", where=data.name)
+    found, column = grouped(value.X, key), request.sequence or sequences.COLUMN
+    sequences.told(session, found, column, grouped=key is not None, cut=False)
+    return Rows(value, found, key, column)
+
+
+def wanted(want: str, kind: str, known: tuple[str, ...], counted: str, example: int) -> tuple[str, int]:
+    """What is wanted, and the number of what is `counted` (paths:100); 0 for all else."""
+    name, _, count = want.partition(":")
+    if name == counted and count.isdigit() and int(count):
+        return name, int(count)
+    if want not in known:
+        raise BadUsage(f"--want {want} is not of kind {kind}", hint=f"--want {', '.join(known)} or {counted}:{example}")
+    return want, 0
+
+
+def particles(session: Session, given: Rows, want: str, states: int, count: int) -> None:
+    """Refuse --particles where they say nothing, or would take more than --max-memory."""
+    from herdcli.em.particles import memory
+
+    if want not in ("filtered", "smoothed"):
+        raise BadUsage(f"--particles with --want {want} says nothing", hint="--want filtered or smoothed")
+    longest = int(given.found.lengths.max())
+    session.require_memory(memory(longest, count, states), f"{longest} steps × {count} particles")
+
+
+def steps_of(session: Session, request: Sampled, kind: str, columns: int) -> int:
+    """Steps of each sequence to draw, which all begin at the beginning."""
+    for name in ("burn_in", "chains", "thin", "means", "given", "mask"):
+        session.ignored(name, f"with an {kind}, whose sequences are drawn from their beginning")
+    steps = request.steps or STEPS
+    session.require_memory(16 * request.count * steps * columns, f"{request.count} sequences of {steps} steps")
+    return steps
+
+
+def drawn(X: Array, model: Model, request: Sampled, steps: int) -> tuple[Dataset, str]:
+    """Sequences that were drawn, one after another."""
+    names = model.known.feature_names if model.known is not None else None
+    made = Dataset(X, feature_names=names, columns={sequences.COLUMN: np.repeat(np.arange(request.count), steps)})
+    return made, f"{request.count} sequence{'s' * (request.count != 1)} of {steps} steps × {model.columns} columns"

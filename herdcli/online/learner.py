@@ -148,14 +148,17 @@ def _take_over(state: State, model: Classifier) -> None:
 
 
 def _with_bias_row(model: Classifier) -> Array:
-    """The covariance with a place for the bias in front, which a model without bias does not store."""
+    """The covariance with a place for the bias in front, which a model without bias does not store.
+
+    In C order whatever the model's is: BLAS would update a copy of another, and the covariance stay as it was.
+    """
     assert model.covariance is not None
     assert model.mean is not None
     if model.settings.bias:
-        return np.array(model.covariance)
+        return np.array(model.covariance, order="C")
     groups = model.covariance.shape[1] // model.mean.shape[1]
     place = np.arange(groups) * model.mean.shape[1]
-    wide = np.insert(np.insert(model.covariance, place, 0.0, axis=1), place, 0.0, axis=2)
+    wide = np.ascontiguousarray(np.insert(np.insert(model.covariance, place, 0.0, axis=1), place, 0.0, axis=2))
     at = place + np.arange(groups)
     wide[:, at, at] = 1.0
     return wide

@@ -50,7 +50,11 @@ def same(a: Classifier, b: Classifier) -> bool:
     pairs = [(getattr(a, name), getattr(b, name)) for name in ("mean", "variance", "covariance")]
     weights = all((p is None and q is None) or np.array_equal(p, q) for p, q in pairs)
     machines = all(np.array_equal(p.alpha, q.alpha) and np.array_equal(p.B, q.B) for p, q in zip(a.machines, b.machines, strict=True))
-    return weights and machines and a.running == b.running and np.array_equal(a.holdout.score, b.holdout.score)
+    figures = np.array_equal(a.progress.error, b.progress.error) and np.array_equal(a.progress.examples, b.progress.examples)
+    sizes = [(a.seen, b.seen), (a.size, b.size)]
+    scaled = all((p is None and q is None) or np.array_equal(p, q) for p, q in sizes)
+    held = np.array_equal(a.holdout.score, b.holdout.score) and np.array_equal(a.holdout.variance, b.holdout.variance)
+    return weights and machines and figures and scaled and held and a.running == b.running
 
 
 @pytest.mark.parametrize("algorithm", ["nherd", "arow", "cw", "scw1", "pa2", "sop"])
@@ -104,13 +108,17 @@ def test_top_one_moves_two_classes_by_the_difference_vector(kernels):
 def test_full_top_one_keeps_one_covariance_of_all_weights():
     X, y = blobs(classes=3, width=4)
     model = fit(Settings(C=0.3, covariance="full"), X, y)
-    mu, sigma = np.zeros(12), np.eye(12)
+    mu, sigma, scores, variances = np.zeros(12), np.eye(12), [], []
     for x, label in zip(X, y, strict=True):
         score = mu.reshape(3, 4) @ x
+        scores.append(score)
+        variances.append([x @ sigma[4 * z : 4 * z + 4, 4 * z : 4 * z + 4] @ x for z in range(3)])
         rival = int(np.where(np.arange(3) == label, -np.inf, score).argmax())
         delta = np.zeros((3, 4))
         delta[label], delta[rival] = x, -x
         mu, sigma = full_update(mu, sigma, delta.ravel(), 1.0, Settings(C=0.3))
+    assert np.allclose(model.holdout.score, scores, rtol=1e-7, atol=1e-10)
+    assert np.allclose(model.holdout.variance, variances, rtol=1e-7, atol=1e-10)
     assert model.covariance.shape == (1, 12, 12)
     assert np.allclose(model.mean.ravel(), mu, rtol=1e-8, atol=1e-10)
     assert np.allclose(model.covariance[0], sigma, rtol=1e-7, atol=1e-10)
@@ -121,6 +129,12 @@ CASES = [
     Settings(algorithm="arow", covariance="full", passes=2, bias=True),
     Settings(algorithm="scw1", multiclass="one-vs-rest"),
     Settings(kernel="gaussian", covariance="full", multiclass="one-vs-rest", width=2.0, budget=60),
+]
+WITHOUT_BIAS = [
+    Settings(algorithm="arow", covariance="full"),
+    Settings(covariance="full", multiclass="one-vs-rest", scaling="online"),
+    Settings(scaling="online"),
+    Settings(scaling="online", bias=True),
 ]
 
 
@@ -142,7 +156,7 @@ def test_resumed_equals_uninterrupted(settings, tmp_path):
     assert same(run.result(state), fit(settings, X, y))
 
 
-@pytest.mark.parametrize("settings", [replace(case, passes=1, shuffle=False, label_noise=0.0) for case in CASES], ids=str)
+@pytest.mark.parametrize("settings", [*(replace(case, passes=1, shuffle=False, label_noise=0.0) for case in CASES), *WITHOUT_BIAS], ids=str)
 def test_a_continued_model_is_the_model_of_the_whole_stream(settings):
     X, y = blobs(classes=3)
     first = fit(settings, X[:128], y[:128])
@@ -208,18 +222,87 @@ def test_progressive_error_is_told_at_powers_of_two(kernels):
     X, y = blobs(count=300)
     model = fit(Settings(C=0.5), X, y)
     assert model.progress.examples.tolist() == [1, 2, 4, 8, 16, 32, 64, 128, 256]
-    mu, s, wrong = np.zeros(8), np.ones(8), []
+    mu, s, wrong, losses = np.zeros(8), np.ones(8), [], []
     for x, label in zip(X, np.where(y > 0, 1.0, -1.0), strict=True):
         wrong.append(label * (mu @ x) <= 0)
+        losses.append(0.5 * max(0.0, 1.0 - label * (mu @ x)) ** 2)
         mu, s = diagonal_update(mu, s, x, label, Settings(C=0.5))
     assert np.allclose(model.progress.error, [np.mean(wrong[:n]) for n in model.progress.examples])
-    assert model.running.wrong == sum(wrong)
+    assert np.allclose(model.progress.loss, [np.mean(losses[:n]) for n in model.progress.examples])
+    assert (model.running.wrong, model.running.seen) == (sum(wrong), 300)
+    assert model.running.loss == pytest.approx(sum(losses))
 
 
 def test_covariance_stays_positive_definite_where_C_is_far_too_large():
     X, y = blobs(width=30, count=400)
     model = fit(Settings(covariance="full", C=1e4), X / np.linalg.norm(X, axis=1, keepdims=True), y)
     assert np.linalg.eigvalsh(model.covariance[0])[0] > 0
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_a_weight_multiplies_C(kernels, covariance):
+    X, y = blobs()
+    weight = np.random.default_rng(3).uniform(0.2, 3.0, len(y))
+    settings = Settings(C=0.4, covariance=covariance)
+    mu, s = np.zeros(8), np.ones(8) if covariance == "diagonal" else np.eye(8)
+    for x, label, w in zip(X, np.where(y > 0, 1.0, -1.0), weight, strict=True):
+        mu, s = (diagonal_update if covariance == "diagonal" else full_update)(mu, s, x, label, replace(settings, C=0.4 * w))
+    model = algorithm.solve(learner.Learner(settings, Memory(X, y, weight=weight, rows=64), 2, 9))
+    assert np.allclose(model.mean[0], mu, rtol=1e-7, atol=1e-10)
+    assert np.allclose((model.variance if covariance == "diagonal" else model.covariance)[0], s, rtol=1e-7, atol=1e-10)
+
+
+def test_C_times_the_largest_variance_of_the_first_hundred_examples_is_kept():
+    X, y = blobs()
+    X[100:] *= 50
+    for C in (0.0, 0.3):
+        run = task(Settings(C=C), X, y, rows=150)
+        state = run.step(run.init())
+        used = C or 0.25 * 150 / np.sum(X[:150] ** 2)
+        assert state.tally[5] == pytest.approx(used * state.variance[:100].max())
+        assert run.step(state).tally[5] == state.tally[5]
+        assert state.variance[:100].max() < state.variance.max()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(multiclass="one-vs-rest", bias=True),
+        Settings(covariance="full"),
+        Settings(covariance="full", multiclass="one-vs-rest", bias=True),
+        Settings(scaling="online", bias=True),
+    ],
+    ids=str,
+)
+def test_a_stream_whose_features_come_one_after_the_other_has_the_model_of_one_that_is_told_of_them(settings):
+    X, y = blobs(classes=3, width=12)
+    X[np.arange(len(X))[:, None] // 20 < np.arange(12)] = 0.0  # feature k from row 20 k on
+    rows = csr_matrix(X)
+    told = fit(settings, rows, y, rows=7)
+    found = algorithm.solve(learner.Learner(settings, Memory(rows, y, rows=7), 3))
+    assert found.columns == 12 + settings.bias
+    for name in ("mean", "variance", "covariance", "seen", "size"):
+        ours, theirs = getattr(found, name), getattr(told, name)
+        assert (ours is None) == (theirs is None)
+        assert ours is None or np.allclose(ours, theirs, rtol=1e-12, atol=1e-14), name
+    assert np.allclose(found.holdout.score, told.holdout.score, rtol=1e-9, atol=1e-12)
+    assert np.allclose(found.holdout.variance, told.holdout.variance, rtol=1e-9, atol=1e-12)
+
+
+def test_a_polynomial_kernel_is_the_full_form_on_its_monomials():
+    """(1 + x·z)² = φ(x)·φ(z) with φ = (1, √2 x_i, x_i², √2 x_i x_j); a row that comes again is the same support vector."""
+    X, y = blobs(count=60, width=3)
+    i, j = np.triu_indices(3, 1)
+    monomials = np.column_stack([np.ones(len(X)), np.sqrt(2) * X, X**2, np.sqrt(2) * X[:, i] * X[:, j]])
+    dual = fit(Settings(kernel="polynomial", degree=2, C=0.4, passes=2), X, y)
+    primal = fit(Settings(covariance="full", C=0.4, passes=2), monomials, y)
+    ours, theirs = scorer(dual)(Memory(X, y).block(0).block), scorer(primal)(Memory(monomials, y).block(0).block)
+    for a, b in zip(ours, theirs, strict=True):
+        assert np.allclose(a, b, rtol=1e-6, atol=1e-8)
+    support = dual.machines[0].support
+    assert len(np.unique(support, axis=0)) == len(support) <= 60
+    assert dual.running.updates == primal.running.updates
 
 
 def test_one_class_is_refused():

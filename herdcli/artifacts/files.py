@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import anndata, guard, hdf5, header, people, sniff, strangers
+from herdcli.artifacts import guard, hdf5, header, sniff
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Counted, Source, open_source
 from herdcli.artifacts.recoding import Recoding
-from herdcli.artifacts.sheets import is_workbook
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, Kind, kind_of
@@ -170,6 +169,8 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
 
 def _reader(file: Any) -> Any:
     """The module that reads an HDF5 file without our seal."""
+    from herdcli.artifacts import anndata, people, strangers
+
     if anndata.is_anndata(file):
         return anndata
     return strangers if strangers.has_rows(file) else people
@@ -239,11 +240,17 @@ def _read_idx(source: Source, options: Asked) -> Artifact:
     return Artifact("dataset", value, [], digest, source.name, source.size, False)
 
 
+def _is_workbook(path: str) -> bool:
+    from herdcli.artifacts.sheets import is_workbook
+
+    return is_workbook(path)
+
+
 def _read_export(source: Source, form: str, options: Asked) -> Dataset:
     """A data set of a format without seals."""
     if form in BY_NAME:
         with source.file() as path:
-            module, function = BY_NAME["excel" if form == "npz" and is_workbook(path) else form]
+            module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
             found: Dataset = getattr(import_module(f"herdcli.artifacts.{module}"), function)(path, where=source.name, asked=options)
             return found
     if form in STREAMED:

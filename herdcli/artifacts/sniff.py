@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from herdcli.artifacts import header, idx
+from herdcli.artifacts import header
 from herdcli.errors import BadUsage, DataError
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -66,7 +66,7 @@ def tell(head: bytes, name: str) -> str:
         return "matlab"
     if head.startswith(b"RIFF") and head[8:12] == b"WAVE":
         return "wav"
-    if idx.is_idx(head):
+    if head[:2] == b"\0\0" and _is_idx(head):
         return "idx"
     for magic, (what, hint) in UNREAD.items():
         if head.startswith(magic):
@@ -74,6 +74,12 @@ def tell(head: bytes, name: str) -> str:
     if header.MAGIC.startswith(head):
         header.parse(head, where=name)
     return _tell_text(_decoded(head, name), name)
+
+
+def _is_idx(head: bytes) -> bool:
+    from herdcli.artifacts.idx import is_idx
+
+    return is_idx(head)
 
 
 def hdf5_offset(head: bytes) -> int | None:

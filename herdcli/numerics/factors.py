@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.schema import Array
@@ -134,6 +133,8 @@ def _searched(
 
 def _directions(hessian: list[Array], gradient: Array) -> Iterator[Array]:
     """Newton's step, that of the semidefinite part of the Hessian (Gauss and Newton's), and that of its diagonal."""
+    from scipy.linalg import cho_factor, cho_solve  # here, since importing it takes longer than most of what needs no factors
+
     for matrix in hessian:
         with contextlib.suppress(np.linalg.LinAlgError):
             yield -cho_solve(cho_factor(matrix), gradient)

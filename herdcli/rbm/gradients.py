@@ -21,6 +21,8 @@ from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family
 from herdcli.schema import Array
 
+OUTER = 1 << 17  # numbers
+
 
 @dataclass
 class Sums:
@@ -127,11 +129,11 @@ EXACT_PHASES: dict[str, Callable[[Sweeper, Family, Family, Array], Sums]] = {"ex
 
 
 def subtract_outer(W: Array, left: Array, right: Array) -> None:
-    """W ← W − left right' for C-contiguous float32 W (D, K), in place and in one pass."""
-    from scipy.linalg.blas import sger
-
-    # BLAS sees the rows of W as columns: W' ← W' − right left'
-    sger(-1.0, right, left, a=W.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
+    """W ← W − left right (D, K) for left (D, r) and right (r, K), in place, as many rows at one time as stay in the cache."""
+    step = max(1, OUTER // W.shape[1])
+    for start in range(0, len(W), step):
+        rows = W[start : start + step]
+        rows -= left[start : start + step] @ right
 
 
 def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0, hidden_share: float = 1.0) -> None:
@@ -141,8 +143,7 @@ def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share
     visible_share, hidden_share  s and t, the weights' rate over that of the visible and of the hidden biases.
     Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
     """
-    subtract_outer(sums.W, sums.b, hidden_mean)
-    subtract_outer(sums.W, visible_mean, sums.c)
+    subtract_outer(sums.W, np.column_stack((sums.b, visible_mean)), np.stack((hidden_mean, sums.c)))
     sums.b -= np.float32(visible_share) * (sums.W @ hidden_mean)
     sums.c -= np.float32(hidden_share) * (visible_mean @ sums.W)
 

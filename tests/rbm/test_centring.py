@@ -12,13 +12,15 @@ from herdcli.rbm.units import family
 ROWS = (np.random.default_rng(0).random((700, 9)) < 0.3).astype(np.int8)
 
 
-def test_an_outer_product_is_taken_away_in_place():
+@pytest.mark.parametrize("shape", [(7, 4), (700, 300)])
+def test_outer_products_are_taken_away_in_place(shape):
+    """In one block, and in two, the last of them short."""
     random = np.random.default_rng(0)
-    W, left, right = (random.normal(size=shape).astype(np.float32) for shape in ((7, 4), 7, 4))
-    expected = W - np.outer(left, right)
+    W, left, right = (random.normal(size=size).astype(np.float32) for size in (shape, (shape[0], 2), (2, shape[1])))
+    expected = W - np.outer(left[:, 0], right[0]) - np.outer(left[:, 1], right[1])
     kept = W
     gradients.subtract_outer(W, left, right)
-    np.testing.assert_allclose(kept, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(kept, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", ["cd", "pcd", "exact", "pseudo-likelihood"])

@@ -62,11 +62,11 @@ def artifact(session: Session, value: object, summary: str, *, history: History 
 
 def _judge(session: Session, kind: str, value: object) -> None:
     """Warn at the end of training where `eval` would find something wrong."""
+    if session.command not in TRAINING:
+        return
     from herdcli.errors import HerdError
     from herdcli.evaluation import verdicts
 
-    if session.command not in TRAINING:
-        return
     try:
         remark = verdicts.remark(kind, value)
     except HerdError:  # what cannot be judged without options, as classes without validation rows

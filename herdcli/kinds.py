@@ -209,7 +209,7 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.regression.metrics",
             judge="herdcli.cli.regress.judged.judged",
             judged_by=("data",),
-            plots=_plots("regression_plots", "coefficients", "calibration", "trace"),
+            plots=_plots("regression_plots", "coefficients", "calibration", "residuals", "trace"),
             apply="herdcli.cli.regress.predictions.applied",
         ),
         Kind(name="report", versions=("herdcli.evaluation.table.Report",), plain="it is a table of figures itself"),

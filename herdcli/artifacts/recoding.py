@@ -2,7 +2,8 @@
 
 A column `colour` of text becomes the columns `colour=blue`, `colour=red` …, one for each level that the training rows have, after all
 columns of numbers; the names carry the levels wherever names go.  Under --missing mean an empty cell takes the mean of its column's
-training rows, under --missing drop its row goes.  An artifact that was learned from such columns keeps the `Recoding` beside its value,
+training rows, under --missing drop its row goes.  Where a model has an intercept and no penalty, the first level of each column is its
+base, which has no column of its own.  An artifact that was learned from such columns keeps the `Recoding` beside its value,
 as JSON, so that `apply` and `eval --data` read other files alike.
 """
 
@@ -30,21 +31,26 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recoding:
-    """levels  text column -> the values that training rows have, sorted.  means  column -> the mean of its training rows."""
+    """levels  text column -> the values that training rows have, sorted.  means  column -> the mean of its training rows.
+
+    bases   text column -> its level without a column of its own, since the intercept stands for it.
+    """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     means: Mapping[str, float] = field(default_factory=dict)
+    bases: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.levels or self.means)
 
     def joined(self, other: Recoding) -> Recoding:
         """What is known of either, the other's where both know."""
-        return Recoding({**self.levels, **other.levels}, {**self.means, **other.means})
+        return Recoding({**self.levels, **other.levels}, {**self.means, **other.means}, {**self.bases, **other.bases})
 
     def to_json(self) -> str:
         """As artifacts keep it; equal recodings give equal text."""
-        return json.dumps({"levels": {name: list(known) for name, known in self.levels.items()}, "means": dict(self.means)})
+        bases = {"bases": dict(self.bases)} if self.bases else {}
+        return json.dumps({"levels": {name: list(known) for name, known in self.levels.items()}, "means": dict(self.means), **bases})
 
     @staticmethod
     def from_json(text: str, *, where: str) -> Recoding:
@@ -52,7 +58,9 @@ class Recoding:
         try:
             found = json.loads(text)
             levels = {str(name): tuple(map(str, known)) for name, known in found["levels"].items()}
-            return Recoding(levels, {str(name): float(mean) for name, mean in found["means"].items()})
+            means = {str(name): float(mean) for name, mean in found["means"].items()}
+            bases = {str(name): levels[name][levels[name].index(level)] for name, level in found.get("bases", {}).items()}
+            return Recoding(levels, means, bases)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise DataError("the recoding of columns cannot be read", where=where) from error
 
@@ -105,7 +113,7 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
         _refuse_empty(data, [name for name in texts if name in known.levels], where)
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
-    parts = [_one_hot(found[name], name, levels, where, warn) for name, levels in known.levels.items() if name in found]
+    parts = [_one_hot(found[name], name, known, where, warn) for name in known.levels if name in found]
     if not parts:
         _require_numbers(data, where)
         return replace(data, columns=columns or None)
@@ -124,8 +132,24 @@ def _require_numbers(data: Dataset, where: str) -> None:
 
 
 def titles(name: str, known: Recoding) -> list[str]:
-    """The names of the one-hot columns of a column of text."""
-    return [f"{name}={level}" for level in known.levels[name]]
+    """The names of the one-hot columns of a column of text, but for that of its base."""
+    return [f"{name}={level}" for level in known.levels[name] if level != known.bases.get(name)]
+
+
+def without_bases(data: Dataset, known: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
+    """The data set without the column of the first level of each column of text, where all are there, and the recoding that says so.
+
+    The columns of all levels add up to 1, which the intercept is too: one of them has to go for the others to have coefficients.
+    """
+    names = data.feature_names or []
+    whole = {name: levels[0] for name, levels in known.levels.items() if name not in known.bases and set(titles(name, known)) <= set(names)}
+    if not whole:
+        return data, known
+    gone = {f"{name}={level}" for name, level in whole.items()}
+    note(f"{where}: base levels, which the intercept stands for: {', '.join(sorted(gone))}")
+    kept = [index for index, name in enumerate(names) if name not in gone]
+    left = replace(data, X=data.X[:, kept], feature_names=[names[index] for index in kept], image_shape=None)
+    return left, replace(known, bases={**known.bases, **whole})
 
 
 def _beside(X: Any, hot: Array) -> Any:
@@ -140,8 +164,9 @@ def _beside(X: Any, hot: Array) -> Any:
     return np.column_stack([X.astype(kind, copy=False), hot.astype(kind)])
 
 
-def _one_hot(values: Array, name: str, levels: tuple[str, ...], where: str, warn: Tell) -> Array:
-    """(n, levels) 0 and 1; a row of zeros for an empty cell and for a value that the training rows do not have, which is told."""
+def _one_hot(values: Array, name: str, known: Recoding, where: str, warn: Tell) -> Array:
+    """(n, columns) 0 and 1; zeros for the base, for an empty cell and for a value that the training rows do not have, which is told."""
+    levels, base = known.levels[name], known.bases.get(name)
     place = {level: index for index, level in enumerate(levels)}
     index = np.array([place.get(text, -1) for text in values.tolist()])
     hot = np.zeros((len(values), len(levels)), dtype=np.uint8)
@@ -151,8 +176,9 @@ def _one_hot(values: Array, name: str, levels: tuple[str, ...], where: str, warn
         rows = int(np.isin(values, unseen).sum())
         listed = ", ".join(repr(text) for text in unseen[:5]) + (" …" if len(unseen) > 5 else "")
         noun = "row" if rows == 1 else "rows"
-        warn(f"{where}: {listed} of column '{name}' ({grouped(rows)} {noun}) occurs in no training row: its one-hot columns are 0")
-    return hot
+        alike = "" if base is None else f", as those of '{base}'"
+        warn(f"{where}: {listed} of column '{name}' ({grouped(rows)} {noun}) occurs in no training row: its one-hot columns are 0{alike}")
+    return hot if base is None else np.delete(hot, place[base], axis=1)
 
 
 def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:

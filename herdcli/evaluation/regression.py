@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.evaluation.table import Value
 from herdcli.regression.model import GeneralisedLinear
+from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
 LITTLE = 0.05  # of the training deviance that the test may explain less before a fit is said to overfit, at least
@@ -22,6 +23,7 @@ def metrics(
     independent  the log-likelihood of the training rows' mean response alone.
     """
     freedom = int(np.count_nonzero(value.coefficients)) + len(value.intercept) + int(value.distribution().dispersed)
+    freedom += value.covariance_parameters
     found: dict[str, Value] = {
         "family": value.family,
         "train_explained": _explained(value.deviance, value.null_deviance),
@@ -29,6 +31,8 @@ def metrics(
         "bic": float(np.log(value.rows)) * freedom - 2 * value.log_likelihood,
         "converged": int(value.converged),
     }
+    if value.gls:
+        found |= {"gls": value.gls} | ({"correlation": value.correlation} if value.gls == "ar1" else {})
     held = value.holdout
     if held is None:
         return found | {"verdict": verdict(value, None)}
@@ -37,13 +41,17 @@ def metrics(
     weight = np.ones(len(y)) if held.weight is None else held.weight[chosen]
     family, null = value.distribution(), value.null_intercept + held.offset[chosen][:, None]
     share = weight / weight.sum()
-    explained = _explained(float(weight @ family.deviance(eta, y)), float(weight @ family.deviance(null, y)))
+    variance = np.ones(len(y)) if held.variance is None else held.variance[chosen]
+    precision = weight / variance
+    explained = _explained(float(precision @ family.deviance(eta, y)), float(precision @ family.deviance(null, y)))
     found |= {
         "rows": len(y),
-        "log_likelihood": float(share @ family.log_likelihood(eta, y, value.dispersion)),
-        "independent": float(share @ family.log_likelihood(null, y, value.null_dispersion)),
+        "log_likelihood": float(share @ _log_likelihood(value, eta, y, value.dispersion, variance)),
+        "independent": float(share @ _log_likelihood(value, null, y, value.null_dispersion, variance)),
         "explained": explained,
     }
+    if value.gls == "given" and held.variance is None:
+        found |= {"log_likelihood": None, "independent": None}  # the file said nothing of these rows
     mean = family.mean(eta)
     if value.family in ("bernoulli", "softmax"):
         guess = mean.argmax(axis=1) if value.family == "softmax" else mean[:, 0] >= 0.5
@@ -52,6 +60,15 @@ def metrics(
     else:
         found["rmse"] = float(np.sqrt(share @ (mean[:, 0] - y) ** 2))
     return found | {"verdict": verdict(value, explained)}
+
+
+def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array) -> Array:
+    """Of rows each for itself (h,), with errors whose variances are the dispersion's multiples: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
+    family = value.distribution()
+    if not value.gls:
+        return family.log_likelihood(eta, y, dispersion)
+    scale = np.sqrt(variance)
+    return family.log_likelihood(np.zeros_like(eta), (y - eta[:, 0]) / scale, dispersion) - np.log(scale)
 
 
 def _explained(deviance: float, null: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Pictures of regressions: the strongest coefficients with their intervals, predicted against observed, the descent."""
+"""Pictures of regressions: the strongest coefficients with their intervals, predicted against observed, residuals, the descent."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from herdcli.errors import DataError
 from herdcli.evaluation import plots
-from herdcli.regression.model import GeneralisedLinear
+from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.schema import Array
 
 MOST = 30  # coefficients drawn
 BINS = 10
@@ -38,12 +40,9 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
 
 def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
     """Held-out rows in ten groups of rising prediction: the mean observed against the mean predicted, with two standard errors."""
-    held = value.holdout
-    if held is None:
-        raise DataError("there are no held-out rows to draw", hint="herd regress --split .6,.2,.2")
-    mean = value.distribution().mean(held.predictor)
-    predicted, observed = (mean[:, 0], held.y) if mean.shape[1] == 1 else (mean.ravel(), np.eye(mean.shape[1])[held.y.astype(int)].ravel())
-    groups = [group for group in np.array_split(np.argsort(predicted, kind="stable"), BINS) if len(group)]
+    held = _held(value)
+    predicted, observed = _predicted(value, held)
+    groups = _groups(predicted, BINS)
     across = np.array([predicted[group].mean() for group in groups])
     up = np.array([observed[group].mean() for group in groups])
     error = np.array([observed[group].std() / np.sqrt(len(group)) for group in groups])
@@ -54,6 +53,74 @@ def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., A
     axes.errorbar(across, up, yerr=2 * error, fmt="o", ms=4, color="C0", label="observed, ±2 standard errors")
     axes.set(xlabel="mean predicted", ylabel="mean observed")
     axes.set_title(f"{len(held.y)} held-out rows in {len(groups)} groups of rising prediction", fontsize=9)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def _held(value: GeneralisedLinear) -> HeldOut:
+    if value.holdout is None:
+        raise DataError("there are no held-out rows to draw", hint="herd regress --split .6,.2,.2")
+    return value.holdout
+
+
+def _predicted(value: GeneralisedLinear, held: HeldOut) -> tuple[Array, Array]:
+    """What is predicted of each row and what it is; of more than two classes, of each row and class."""
+    mean = value.distribution().mean(held.predictor)
+    if mean.shape[1] == 1:
+        return mean[:, 0], held.y
+    return mean.ravel(), np.eye(mean.shape[1])[held.y.astype(int)].ravel()
+
+
+def _groups(predicted: Array, count: int) -> list[Array]:
+    """Indices in groups of rising prediction, none of them empty."""
+    return [group for group in np.array_split(np.argsort(predicted, kind="stable"), count) if len(group)]
+
+
+def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plots.Figure:
+    """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
+    held = _held(value)
+    return _of_classes(*_predicted(value, held)) if value.family in ("bernoulli", "softmax") else _of_numbers(value, held)
+
+
+def standardised(value: GeneralisedLinear, held: HeldOut) -> Array:
+    """(h,) Pearson's residuals: slopes of the loss by their standard deviations, positive where more is observed than predicted."""
+    _, slope, curve = value.distribution().terms(held.predictor, held.y)
+    spread = value.dispersion * (1.0 if held.variance is None else held.variance)
+    found: Array = -slope[:, 0] / np.sqrt(np.maximum(curve[:, 0] * spread, 1e-300))
+    return found
+
+
+def _of_numbers(value: GeneralisedLinear, held: HeldOut) -> plots.Figure:
+    rest, predicted = standardised(value, held), value.distribution().mean(held.predictor)[:, 0]
+    figure = plots.begin(4.2)
+    left, right = figure.subplots(1, 2)
+    left.plot(predicted, rest, ".", ms=3, alpha=0.5, color="C0")
+    groups = _groups(predicted, BINS)
+    left.plot([predicted[group].mean() for group in groups], [rest[group].mean() for group in groups], "o-", ms=4, color="C1", label="mean")
+    left.axhline(0, color="0.6", lw=1)
+    left.set(xlabel="mean predicted", ylabel="residual in standard deviations")
+    left.legend(fontsize=8)
+    ranks = ndtri((np.arange(len(rest)) + 0.5) / len(rest))
+    right.plot(ranks, np.sort(rest), ".", ms=3, color="C0")
+    right.plot(ranks[[0, -1]], ranks[[0, -1]], color="0.6", lw=1)
+    right.set(xlabel="normal quantile")
+    figure.suptitle(f"{len(rest)} held-out rows", fontsize=9)
+    return figure
+
+
+def _of_classes(predicted: Array, observed: Array) -> plots.Figure:
+    """Residuals 0 or 1 less a probability say something only together: means of √n groups, with two standard errors about 0."""
+    groups = _groups(predicted, max(2, int(np.sqrt(len(predicted)))))
+    across = np.array([predicted[group].mean() for group in groups])
+    rest = np.array([(observed[group] - predicted[group]).mean() for group in groups])
+    error = np.array([np.sqrt((predicted[group] * (1 - predicted[group])).mean() / len(group)) for group in groups])
+    figure = plots.begin(4.2)
+    axes = figure.add_subplot()
+    axes.fill_between(across, -2 * error, 2 * error, color="0.88", label="±2 standard errors")
+    axes.plot(across, rest, "o", ms=4, color="C0", label="observed less predicted")
+    axes.axhline(0, color="0.6", lw=1)
+    axes.set(xlabel="mean probability predicted", ylabel="mean residual")
+    axes.set_title(f"held-out rows in {len(groups)} groups of rising prediction", fontsize=9)
     axes.legend(fontsize=8)
     return figure
 

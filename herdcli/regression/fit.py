@@ -33,7 +33,10 @@ LINEAR = (0.2, 0.6)  # ratio of decrements while classes are torn apart (1/e), w
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows whose columns are D features, then the target, then the offset.  features: how many of the first enter; 0: the null model."""
+    """Rows whose columns are D features, then the target, then the offset.  features: how many of the first enter; 0: the null model.
+
+    constant  a column before the target takes the place of the intercept's ones, as rows of correlated errors have it once whitened.
+    """
 
     rows: Rows
     family: Family
@@ -41,12 +44,13 @@ class Problem:
     features: int
     l1: float = 0.0
     l2: float = 0.0
+    constant: bool = False
 
     def parts(self, block: Block) -> tuple[Array, Array, Array, Array]:
         """Z (m, D + 1) with ones last, target (m,), offset (m,), weights (m,)."""
         Z = np.empty((len(block.X), self.features + 1))
         Z[:, :-1] = block.X[:, : self.features]
-        Z[:, -1] = 1.0
+        Z[:, -1] = block.X[:, -3] if self.constant else 1.0
         weight = np.ones(len(block.X)) if block.weight is None else block.weight
         return Z, block.X[:, -2], block.X[:, -1], weight
 

@@ -12,6 +12,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Blocks, Map, total
+from herdcli.regression import covariance
 from herdcli.regression.families import Family, family
 from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood
 from herdcli.schema import Array, array
@@ -28,13 +29,15 @@ class HeldOut:
     y: Array = array("h", "target", kind="f", finite=True)
     split: Array = array("h", "1 valid, 2 test", kind="iu", low=0, high=2)
     weight: Array | None = array("h", "weight of each row", kind="f", optional=True)
+    variance: Array | None = array("h", "variance of each row's error, in units of the dispersion", kind="f", optional=True, low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralisedLinear:
     """η = X β + α with K predictors: one, or of softmax one a class (the first class has none unless the fit is penalised).
 
-    Standard errors are of the maximum of the likelihood; NaN where a penalty or repeated columns leave none.
+    Standard errors are of the maximum of the likelihood; NaN where a penalty or repeated columns leave none.  Under generalised least
+    squares they, trace, deviance and dispersion are of the rows made independent, whose dispersion multiplies Ω.
     """
 
     coefficients: Array = array("K D", "β", kind="f", finite=True)
@@ -61,11 +64,17 @@ class GeneralisedLinear:
     target: str
     feature_names: list[str] | None = None
     classes: list[str] | None = None
+    log_variance: Array | None = array("p", "γ of the log of a row's variance, the constant last", kind="f", optional=True, finite=True)
+    gls: str = ""  # form of the errors' covariance: ar1, variance, given; empty: independent, of one variance
+    correlation: float = float("nan")  # ρ of ar1
+    covariance_parameters: int = 0  # of the covariance, that were estimated
     holdout: HeldOut | None = None
 
     def validate(self) -> None:
         """Raise DataError unless family, predictors and classes belong together."""
         self.distribution()
+        if self.gls and (self.family != "gaussian" or self.gls not in covariance.NAMES):
+            raise DataError(f"'{self.gls}' is no covariance of the errors of family {self.family}")
         K, D = self.coefficients.shape
         wanted = len(self.classes or []) if self.family == "softmax" else 1
         if self.family == "softmax" and K not in (wanted, wanted - 1):
@@ -147,11 +156,22 @@ def started(problem: Problem, map: Map = map) -> Array:
 
 
 def assembled(
-    problem: Problem, fit: Fit, *, names: Sequence[str] | None, classes: list[str] | None, target: str, seed: int, map: Map = map
+    problem: Problem,
+    fit: Fit,
+    *,
+    names: Sequence[str] | None,
+    classes: list[str] | None,
+    target: str,
+    seed: int,
+    whitened: tuple[str, covariance.Whitened] | None = None,
+    map: Map = map,
 ) -> GeneralisedLinear:
-    """The artifact of a fit, after the passes that its figures take: the null model, errors, likelihood."""
+    """The artifact of a fit, after the passes that its figures take: the null model, errors, likelihood.
+
+    whitened  the form of the errors' covariance and what made the problem's rows independent, under generalised least squares.
+    """
     ended = closing(problem, fit.theta, map)
-    alone = Problem(problem.rows, problem.family, problem.outputs, 0)
+    alone = Problem(problem.rows, problem.family, problem.outputs, 0, constant=problem.constant)
     least = solve(Regression(alone, started(alone, map), map=map)).theta
     null = closing(alone, least, map)
     freedom = max(ended["rows"] - fit.theta.size, 1)
@@ -161,6 +181,10 @@ def assembled(
     repeated = aliased(ended["gram"])[:-1]
     standard, robust = errors(problem, fit, ended["scores"], dispersion, repeated)
     K, p = fit.theta.shape
+    if whitened is None:
+        reached, kept = likelihood(problem, fit.theta, max(within, 1e-300), map), {}
+    else:
+        reached, kept = covariance.log_likelihood(whitened[1], ended["deviance"]), covariance.as_record(whitened[1], whitened[0])
     return GeneralisedLinear(
         coefficients=fit.theta[:, :-1].copy(),
         intercept=fit.theta[:, -1].copy(),
@@ -175,7 +199,7 @@ def assembled(
         dispersion=float(dispersion),
         null_dispersion=null["pearson"] / max(null["rows"] - 1, 1) if problem.family.dispersed else 1.0,
         null_intercept=least[:, 0].copy(),
-        log_likelihood=likelihood(problem, fit.theta, max(within, 1e-300), map),
+        log_likelihood=reached,
         deviance=ended["deviance"],
         null_deviance=null["deviance"],
         rows=ended["rows"],
@@ -186,6 +210,7 @@ def assembled(
         target=target,
         feature_names=None if names is None else list(names),
         classes=classes,
+        **kept,
     )
 
 

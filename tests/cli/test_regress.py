@@ -119,3 +119,141 @@ def test_other_rows_have_the_classes_of_the_model(herd, tmp_path):
     ended = herd("eval", "m.h5", "--data", "maybe.csv")
     assert ended.code == 65
     assert ended.err.endswith("herd eval: maybe.csv: has class 'maybe', the model has no, yes\n")
+
+
+@pytest.fixture
+def series(tmp_path):
+    """Two sequences of 60 rows, mixed, whose errors are correlated in time; and one file whose errors grow with a."""
+    rng = np.random.default_rng(1)
+    X, noise = rng.normal(size=(120, 2)), rng.normal(size=120)
+    for t in range(2, 120):
+        noise[t] += 0.7 * noise[t - 2]
+    y = 1 + X @ [2.0, -1.0]
+    spread = y + rng.normal(size=120) * np.exp(X[:, 0])
+    for name, target in (("t.csv", y + noise), ("v.csv", spread)):
+        lines = [f"{a!r},{b!r},{'ox'[t % 2]},{v!r}" for t, ((a, b), v) in enumerate(zip(X.tolist(), target.tolist(), strict=True))]
+        (tmp_path / name).write_text("a,b,sequence,y\n" + "\n".join(lines) + "\n")
+    return X, y + noise
+
+
+def test_errors_in_time_have_their_correlation_and_sequences_are_cut(herd, series, tmp_path):
+    ended = herd("regress", "t.csv", "--target", "y", "--gls", "ar1", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    assert "2 sequences of 60 steps by the column 'sequence'; each is cut in time into parts to learn from and to judge by\n" in ended.err
+    assert "regress: errors of rows next to each other have a correlation of 0." in ended.err
+    assert "gaussian, 72 rows × 2 columns" in ended.err
+    (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
+    assert (row["gls"], row["verdict"]) == ("ar1", "ok")
+    assert 0.4 < row["correlation"] < 0.9
+    assert row["log_likelihood"] > row["independent"]
+
+
+@pytest.mark.parametrize("form", ["ar1:0.6", "variance", "variance:a"])
+def test_other_rows_judge_generalised_least_squares(herd, series, form):
+    """The rows that judged the fit, handed over again: variances of theirs are found by the columns."""
+    assert herd("regress", "v.csv", "--target", "y", "--gls", form, "--split", "1,0,0", "-q", "-o", "m.h5").code == 0
+    ended = herd("eval", "m.h5", "--data", "v.csv", "--format", "json")
+    assert ended.code == 0, ended.err
+    (row,) = json.loads(ended.out)
+    assert row["rows"] == 120
+    assert row["log_likelihood"] > row["independent"]
+    plain = herd("regress", "v.csv", "--target", "y", "--split", "1,0,0", "-q", "-o", "p.h5", "--categorical", "none")
+    assert plain.code == 0
+    if form.startswith("variance"):
+        (base,) = json.loads(herd("eval", "p.h5", "--data", "v.csv", "--format", "json").out)
+        assert row["log_likelihood"] > base["log_likelihood"] + 0.1
+
+
+def test_a_file_has_the_covariance_of_the_errors(herd, series, tmp_path):
+    X, y = series
+    step = np.arange(120) // 2
+    omega = np.where(np.arange(120)[:, None] % 2 == np.arange(120) % 2, 0.7 ** np.abs(np.subtract.outer(step, step)), 0.0)
+    np.savetxt(tmp_path / "c.csv", omega, delimiter=",", fmt="%.17g")
+    found = {}
+    for form in ("c.csv", "ar1:0.7"):
+        line = ("regress", "t.csv", "--target", "y", "--gls", form, "--split", "1,0,0", "--categorical", "none", "-q", "-o", "c.json")
+        assert herd(*line).code == 0
+        found[form] = {row["term"]: row for row in json.loads((tmp_path / "c.json").read_text())}
+    Z = np.column_stack([X, np.ones(120)])
+    theta = np.linalg.solve(Z.T @ np.linalg.solve(omega, Z), Z.T @ np.linalg.solve(omega, y))
+    for rows in found.values():
+        np.testing.assert_allclose([rows[name]["estimate"] for name in ("a", "b", "intercept")], theta, rtol=1e-5)
+    assert found["c.csv"]["a"]["standard_error"] == pytest.approx(found["ar1:0.7"]["a"]["standard_error"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--gls", "ar1:1.5"], 2, "--gls ar1:1.5: the correlation has to be above −1 and below 1\n"),
+        (["--gls", "ar1:q"], 2, "--gls ar1:q: the correlation has to be above −1 and below 1\n"),
+        (["--gls", "variance:q"], 2, "--gls variance: there is no column q\nhint: columns: a, b"),
+        (["--gls", "ar1", "--l2", "1"], 2, "--gls takes no penalty\nhint: leave out --l1 and --l2, or --gls\n"),
+        (["--gls", "ar1", "--family", "poisson"], 2, "--gls is of --family gaussian, not poisson\n"),
+        (["--gls", "ar1", "--sequence", "q"], 2, "--sequence q: there is no such column\nhint: columns: y, a, b"),
+        (["--gls", "absent.csv"], 66, "absent.csv: there is no such file\n"),
+        (["--gls", "small.csv"], 65, "small.csv: has 2 × 2 values, expected 120 × 120, a row and a column for each row\n"),
+    ],
+)
+def test_what_is_no_covariance_of_errors_is_refused(herd, series, tmp_path, arguments, code, message):
+    (tmp_path / "small.csv").write_text("1,0\n0,1\n")
+    ended = herd("regress", "t.csv", "--target", "y", *arguments, "-o", "x.h5")
+    assert ended.code == code, ended.err
+    assert message in ended.err
+
+
+def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
+    """Base levels make the other coefficients differences of group means; a penalty keeps all levels, and apply matches either."""
+    rng = np.random.default_rng(2)
+    colours = np.array(["red", "blue", "green"])[rng.integers(0, 3, 60)]
+    value = np.round(rng.normal(size=60) + (colours == "red") * 3, 6)
+    (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{c},{v}\n" for c, v in zip(colours, value, strict=True)))
+    line = ("regress", "t.csv", "--target", "v", "--split", "1,0,0")
+    ended = herd(*line, "-o", "c.json")
+    assert ended.code == 0
+    assert "t.csv: base levels, which the intercept stands for: colour=blue\n" in ended.err
+    assert "combinations of others" not in ended.err
+    means = {name: value[colours == name].mean() for name in ("blue", "green", "red")}
+    found = {row["term"]: row["estimate"] for row in json.loads((tmp_path / "c.json").read_text())}
+    expected = {"intercept": means["blue"], "colour=green": means["green"] - means["blue"], "colour=red": means["red"] - means["blue"]}
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert herd(*line, "-q", "-o", "m.h5").code == 0
+    (tmp_path / "new.csv").write_text("colour\nred\nblue\npink\ngreen\n")
+    ended = herd("apply", "m.h5", "new.csv", "-o", "p.csv")
+    assert ended.code == 0, ended.err
+    assert "'pink' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0, as those of 'blue'\n" in ended.err
+    got = [float(text.split(",")[-1]) for text in (tmp_path / "p.csv").read_text().split()[1:]]
+    assert got == pytest.approx([means["red"], means["blue"], means["blue"], means["green"]], abs=1e-4)
+    ended = herd(*line, "--l2", "0.1", "-o", "c.json")
+    assert "base levels" not in ended.err
+    assert "combinations of others" not in ended.err
+    assert len(json.loads((tmp_path / "c.json").read_text())) == 4
+
+
+def test_a_sealed_data_set_with_all_levels_loses_them_too(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{'rgb'[i % 3]},{i % 3 + (i % 7) / 10}\n" for i in range(60)))
+    assert herd("convert", "t.csv", "-o", "t.h5").code == 0
+    ended = herd("regress", "t.h5", "--target", "v", "-o", "m.h5")
+    assert "t.h5: base levels, which the intercept stands for: colour=b\n" in ended.err
+    for name in ("t.csv", "t.h5"):
+        assert herd("apply", "m.h5", name, "-o", f"{name}.p.csv").code == 0
+    assert (tmp_path / "t.csv.p.csv").read_text() == (tmp_path / "t.h5.p.csv").read_text()
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "bernoulli", "softmax"])
+def test_residuals_are_drawn(herd, table, tmp_path, family):
+    pytest.importorskip("matplotlib")
+    target = {"gaussian": "y", "poisson": "count"}.get(family, "answer")
+    if target == "answer":
+        names = ["no", "yes", "why"][: 2 if family == "bernoulli" else 3]
+        rows = (tmp_path / "t.csv").read_text().split()
+        (tmp_path / "t.csv").write_text(
+            "\n".join([f"{rows[0]},answer", *(f"{row},{names[i % len(names)]}" for i, row in enumerate(rows[1:]))])
+        )
+    assert herd("regress", "t.csv", "--target", target, "--family", family, "-q", "-o", "m.h5").code == 0
+    for plot in ("residuals", "calibration"):
+        assert herd("eval", "m.h5", "--plot", plot, f"{plot}.svg", "-q").code == 0
+        assert (tmp_path / f"{plot}.svg").stat().st_size > 2000
+    assert herd("regress", "t.csv", "--target", target, "--family", family, "-q", "--split", "1,0,0", "-o", "n.h5").code == 0
+    ended = herd("eval", "n.h5", "--plot", "residuals", "none.svg")
+    assert ended.code == 65
+    assert ended.err.endswith("there are no held-out rows to draw\nhint: herd regress --split .6,.2,.2\n")

@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 @click.option(
     "--gamma-scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="The known scale of gamma-shape."
 )
+@click.option(
+    "--gls",
+    metavar="ar1|ar1:R|variance|variance:A,B|FILE",
+    default=None,
+    help="Errors of gaussian that are not alike.  ar1: correlation R^|s − t| in time, R fitted or given; variance: its log linear in the "
+    "columns, or in A and B; or a file with the covariance of all rows.",
+)
+@click.option("--sequence", metavar="COLUMN", default=None, help="Which sequence a row of --gls ar1 is of.  [default: sequence]")
 @click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Most passes over the rows.")
 @click.option(
     "--split",
@@ -60,12 +68,15 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd regress --l2 0.01 | herd eval
       herd data digits | herd regress --l1 0.01 -o digits.glm.h5
       herd apply digits.glm.h5 data.csv -o predicted.csv
+      herd regress prices.csv --target price --gls ar1 -o prices.glm.h5
 
     INPUT is a data set; the rows of split 0 are fitted, the others judge (herd eval).  -o FILE.csv is the table of
     coefficients: estimate, standard error, robust error, z, p and 95 % interval.  Steps are halved until the loss
-    falls; separable classes and repeated columns are told.
+    falls; separable classes and repeated columns are told.  Columns of text lose their first level to the intercept
+    unless there is a penalty.
     """
-    from herdcli.cli.regress import inputs, runs
+    from herdcli.cli.regress import errors, inputs, runs
 
-    runs.check(session)
-    runs.run(session, inputs.read(session, request), request)
+    runs.check(session, request)
+    asked = errors.parsed(request)
+    runs.run(session, inputs.read(session, request, in_time=asked is not None and asked.name == "ar1"), request)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.artifacts import preparation
+from herdcli.artifacts.recoding import without_bases
+from herdcli.cli.regress.errors import timed
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TEST
 
@@ -16,9 +19,11 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.request import Request
+    from herdcli.regression.covariance import Steps
     from herdcli.schema import Array
 
 LABELS = "y"
+SEQUENCE = "sequence"
 LEAST_ROWS = 5  # a class, on average
 MOST_CLASSES = 20  # whole numbers up to which a target is taken for names of classes, which is told
 
@@ -36,29 +41,42 @@ class Inputs:
     classes: list[str] | None
     target: str
     history: Artifact
+    steps: Steps | None = None  # of rows in time
 
 
-def read(session: Session, request: Request) -> Inputs:
-    """The columns that the options name."""
-    wanted = [name for name in (LABELS, request.target, request.offset, request.weights) if name]
-    artifact = _loaded(session, request.source, wanted, request.input_format)
-    data: Dataset = artifact.value
+def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs:
+    """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
+    wanted = [name for name in (LABELS, request.target, request.offset, request.weights, request.sequence) if name]
+    artifact = _loaded(session, request.source, wanted, request.input_format, [SEQUENCE] if in_time else [])
+    data = _based(session, artifact, request)
     target = request.target or LABELS
     y, classes, data = _target(data, target, artifact.name, named=request.target is not None)
-    if classes is None and request.family in (None, "softmax"):
+    if classes is None and request.family in (None, "softmax") and not request.gls:
         y, classes = _as_classes(y)
     offset, data = _column(data, request.offset, "--offset", artifact.name)
     weight, data = _column(data, request.weights, "--weights", artifact.name)
     weight = data.weight if request.weights is None else weight
     try:
+        steps = None
+        if in_time:
+            data, steps = timed(session, data, request)
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
-        split = preparation.split_rows(by_class, request.split, request.seed)
+        split = preparation.split_rows(by_class, None if in_time else request.split, request.seed)
         X = preparation.dense(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
     nothing = np.zeros(len(y)) if offset is None else offset
-    return Inputs(X, y, nothing, weight, split, data.feature_names, classes, target, replace(artifact, value=None))
+    return Inputs(X, y, nothing, weight, split, data.feature_names, classes, target, replace(artifact, value=None), steps)
+
+
+def _based(session: Session, artifact: Artifact, request: Request) -> Dataset:
+    """The rows without the base levels of columns of text, unless a penalty makes all levels alike."""
+    data: Dataset = artifact.value
+    if request.l1 or request.l2 or not session.recoding:
+        return data
+    left, session.recoding = without_bases(data, session.recoding, where=artifact.name, note=session.console.note)
+    return left
 
 
 def others(session: Session, source: str, target: str, offset: str | None, weights: str | None) -> Inputs:
@@ -82,12 +100,12 @@ def others(session: Session, source: str, target: str, offset: str | None, weigh
     )
 
 
-def _loaded(session: Session, source: str, wanted: list[str], input_format: str | None = None) -> Artifact:
+def _loaded(session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = ()) -> Artifact:
     """The data set with the columns beside its rows, or within them where a sealed one has them there."""
     from herdcli.artifacts.dataset import Dataset
 
     try:
-        return session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=wanted)
+        return session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=wanted, also=also)
     except BadUsage as error:
         if source == "-" or "further column" not in error.message:
             raise

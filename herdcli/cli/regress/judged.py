@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.regress import inputs
+from herdcli.cli.regress.errors import variances
 from herdcli.errors import DataError
 from herdcli.splits import TEST, VALID
 
@@ -40,12 +41,14 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     X = matrix_by_name(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
+    weight = None if found.weight is None else found.weight[held]
     holdout = HeldOut(
         predictor=model.predictor(X[held], found.offset[held]),
         offset=found.offset[held],
         y=y[held],
         split=found.split[held],
-        weight=None if found.weight is None else found.weight[held],
+        weight=None if model.gls else weight,
+        variance=variances(model, X[held], weight),
     )
     return replace(artifact, value=replace(model, holdout=holdout))
 

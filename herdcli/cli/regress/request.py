@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from herdcli.cli.frame.request import unrecorded
+from herdcli.cli.frame.request import unrecorded, where_changed, where_given
 
 FAMILIES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
+
+FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,3 +28,5 @@ class Request:
     split: str | None
     on_nonconvergence: str
     seed: int
+    gls: str | None = where_changed(None, lambda value: value if str(value).partition(":")[0] in FORMS else "file")
+    sequence: str | None = where_given()

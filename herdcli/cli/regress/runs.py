@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame import outputs
+from herdcli.cli.regress.errors import independent, parsed
 from herdcli.errors import DataError, NotConverged
 
 if TYPE_CHECKING:
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from herdcli.cli.regress.request import Request
     from herdcli.regression.families import Family
     from herdcli.regression.model import GeneralisedLinear
+    from herdcli.schema import Array
 
 TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
 
 
-def check(session: Session) -> None:
-    """Refuse an output that cannot be made, before any work is done."""
+def check(session: Session, request: Request) -> None:
+    """Refuse options that do not go together and an output that cannot be made, before any work is done."""
+    errors = parsed(request)
+    if errors is None or errors.name != "ar1":
+        session.ignored("sequence", "without --gls ar1")
     if _table_format(session) is None:
         outputs.check(session, "regression")
     else:
@@ -36,32 +41,58 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
     from herdcli.numerics.blocks import Table
     from herdcli.regression.fit import Problem, Regression
-    from herdcli.regression.model import HeldOut, assembled, started
+    from herdcli.regression.model import assembled, started
 
     training = inputs.split == 0
     if not training.any():
         raise DataError("the split has no training rows", where=inputs.history.name)
     distribution = _family(session, inputs, request)
     distribution.require(inputs.y)
-    weight = None if inputs.weight is None else inputs.weight[training]
-    columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
     outputs_of = getattr(distribution, "free", 1)
-    problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
+    errors, whitened, variance = parsed(request), None, None
+    if errors is not None:
+        found, variance = independent(session, inputs, errors)
+        whitened, problem = (errors.name, found), found.columns.problem()
+    else:
+        weight = None if inputs.weight is None else inputs.weight[training]
+        columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
+        problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
     fit = session.run(
         Regression(problem, started(problem, session.map), request.iterations, map=session.map),
         label="fitting",
         memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
     )
-    value = assembled(problem, fit, names=inputs.names, classes=inputs.classes, target=inputs.target, seed=request.seed, map=session.map)
-    held = np.isin(inputs.split, (1, 2))
-    if held.any():
-        kept = None if inputs.weight is None else inputs.weight[held]
-        eta = value.predictor(inputs.X[held], inputs.offset[held])
-        value = replace(
-            value, holdout=HeldOut(predictor=eta, offset=inputs.offset[held], y=inputs.y[held], split=inputs.split[held], weight=kept)
-        )
+    value = assembled(
+        problem,
+        fit,
+        names=inputs.names,
+        classes=inputs.classes,
+        target=inputs.target,
+        seed=request.seed,
+        whitened=whitened,
+        map=session.map,
+    )
+    value = _with_holdout(value, inputs, variance)
     _write(session, value, inputs)
     _warn(session, value, request)
+
+
+def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | None) -> GeneralisedLinear:
+    """With the rows of split 1 and 2.  variance  (n,) of all rows under --gls, weights included."""
+    from herdcli.regression.model import HeldOut
+
+    held = np.isin(inputs.split, (1, 2))
+    if not held.any():
+        return value
+    rows = HeldOut(
+        predictor=value.predictor(inputs.X[held], inputs.offset[held]),
+        offset=inputs.offset[held],
+        y=inputs.y[held],
+        split=inputs.split[held],
+        weight=None if inputs.weight is None or variance is not None else inputs.weight[held],
+        variance=None if variance is None else variance[held],
+    )
+    return replace(value, holdout=rows)
 
 
 def _family(session: Session, inputs: Inputs, request: Request) -> Family:
@@ -69,7 +100,7 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
     from herdcli.regression.families import family
 
     count = len(inputs.classes or [])
-    chosen = request.family
+    chosen = "gaussian" if request.gls else request.family
     if chosen is None:
         two = inputs.classes is None and bool(np.isin(inputs.y, (0, 1)).all())
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "gaussian"
@@ -98,7 +129,7 @@ def _write(session: Session, value: GeneralisedLinear, inputs: Inputs) -> None:
 
 def _warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     """What a user has to know before they believe a number."""
-    if value.aliased.any():
+    if value.aliased.any() and not value.l2:  # under a ridge all columns have coefficients of their own
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         session.console.warn(f"{len(names)} columns are constant or combinations of others and have no errors of their own: {listed}")

@@ -1,0 +1,186 @@
+"""Generalised least squares against its closed form, brute-force likelihoods and statsmodels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from herdcli.algorithm import solve
+from herdcli.errors import DataError
+from herdcli.regression import covariance, fit, model
+
+SEQUENCE = np.repeat([0, 1, 2], [30, 1, 29])
+STEP = np.concatenate([np.arange(30), [0], np.arange(29)])
+
+
+def rows(n=60, correlation=0.6, seed=0):
+    """Columns of n rows, 3 features, whose errors are an AR(1)."""
+    rng = np.random.default_rng(seed)
+    X, noise = rng.normal(size=(n, 3)), rng.normal(size=n)
+    for t in range(1, n):
+        noise[t] += correlation * noise[t - 1]
+    return covariance.Columns(X, np.ones(n), X @ np.array([0.5, -0.3, 0.0]) + 0.4 + noise)
+
+
+def fitted(found, name="given"):
+    problem = found.columns.problem()
+    ended = solve(fit.Regression(problem, model.started(problem)))
+    return model.assembled(problem, ended, names=None, classes=None, target="y", seed=0, whitened=(name, found))
+
+
+def ar1(correlation, sequence, step):
+    """Ω (n, n) of errors in time."""
+    same = sequence[:, None] == sequence
+    return np.where(same, float(correlation) ** np.abs(np.subtract.outer(step, step)), 0.0)
+
+
+def dense_likelihood(columns, omega):
+    """log p(y) with β and σ² at their best, by a dense normal density."""
+    Z = np.column_stack([columns.X, columns.one])
+    inverse = np.linalg.inv(omega)
+    theta = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ columns.y)
+    rest = columns.y - Z @ theta
+    return multivariate_normal(Z @ theta, omega * (rest @ inverse @ rest) / len(rest)).logpdf(columns.y)
+
+
+def random_covariance(n, seed=1):
+    root = np.random.default_rng(seed).normal(size=(n, n))
+    return root @ root.T / n + 0.1 * np.eye(n)
+
+
+def test_a_given_covariance_has_the_closed_form_and_statsmodels_figures():
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    columns, omega = rows(), random_covariance(60)
+    value = fitted(covariance.whitened_given(columns, omega))
+    Z = np.column_stack([columns.X, columns.one])
+    inverse = np.linalg.inv(omega)
+    theta = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ columns.y)
+    np.testing.assert_allclose(np.append(value.coefficients[0], value.intercept), theta, rtol=1e-9)
+    peer = sm.GLS(columns.y, Z, sigma=omega).fit()
+    np.testing.assert_allclose(value.standard_error[0], peer.bse, rtol=1e-8)
+    assert value.dispersion == pytest.approx(peer.scale, rel=1e-8)
+    assert value.log_likelihood == pytest.approx(peer.llf, abs=1e-8)
+    np.testing.assert_allclose([row["p"] for row in value.table()], peer.pvalues, rtol=1e-7)
+    np.testing.assert_allclose([(row["low"], row["high"]) for row in value.table()], peer.conf_int(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("correlation", [-0.7, 0.0, 0.4, 0.95])
+def test_rows_in_time_are_those_of_the_dense_covariance(correlation):
+    """Sequences of 30, 1 and 29 steps, of which every third row is left out."""
+    columns, kept = rows(), np.arange(60) % 3 != 1
+    some = covariance.Columns(columns.X[kept], columns.one[kept], columns.y[kept])
+    steps = covariance.Steps(SEQUENCE, STEP).only(kept)
+    found = covariance.whitened_ar1(some, steps, correlation)
+    omega = ar1(correlation, SEQUENCE[kept], STEP[kept])
+    Z, white = np.column_stack([some.X, some.one]), np.column_stack([found.columns.X, found.columns.one])
+    np.testing.assert_allclose(white.T @ white, Z.T @ np.linalg.solve(omega, Z), rtol=1e-9, atol=1e-9)
+    assert found.log_determinant == pytest.approx(np.linalg.slogdet(omega)[1], abs=1e-9)
+    assert fitted(found, "ar1").log_likelihood == pytest.approx(dense_likelihood(some, omega), abs=1e-8)
+
+
+def test_the_order_of_the_rows_of_a_file_does_not_matter():
+    columns, order = rows(), np.random.default_rng(2).permutation(60)
+    mixed = covariance.Columns(columns.X[order], columns.one[order], columns.y[order])
+    one = covariance.whitened_ar1(columns, covariance.Steps(SEQUENCE, STEP), 0.5)
+    other = covariance.whitened_ar1(mixed, covariance.Steps(SEQUENCE[order], STEP[order]), 0.5)
+    np.testing.assert_array_equal(one.columns.X, other.columns.X)
+
+
+def test_without_its_first_row_it_is_statsmodels_glsar():
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    columns, time = rows(), np.arange(60)
+    found = covariance.whitened_ar1(columns, covariance.Steps(0 * time, time), 0.6).columns
+    later = covariance.Columns(found.X[1:], found.one[1:], found.y[1:])
+    value = fitted(covariance.Whitened(later, 0.0), "ar1")
+    peer = sm.GLSAR(columns.y, np.column_stack([columns.X, columns.one]), rho=[0.6]).fit()
+    np.testing.assert_allclose(np.append(value.coefficients[0], value.intercept), peer.params, rtol=1e-8)
+    np.testing.assert_allclose(value.standard_error[0], peer.bse, rtol=1e-8)
+
+
+@pytest.mark.parametrize("correlation", [-0.5, 0.6, 0.97])
+def test_the_correlation_is_that_of_largest_likelihood(correlation):
+    columns, time = rows(correlation=correlation, seed=3), np.arange(60)
+    found = covariance.fitted_ar1(columns, covariance.Steps(0 * time, time))
+    best = dense_likelihood(columns, ar1(found.correlation, 0 * time, time))
+    others = [dense_likelihood(columns, ar1(value, 0 * time, time)) for value in np.linspace(-0.98, 0.98, 99)]
+    assert best >= max(others)
+    h = 1e-4
+    slope = (
+        dense_likelihood(columns, ar1(found.correlation + h, 0 * time, time))
+        - dense_likelihood(columns, ar1(found.correlation - h, 0 * time, time))
+    ) / (2 * h)
+    assert abs(slope) < 1e-3
+    assert fitted(found, "ar1").log_likelihood == pytest.approx(best, abs=1e-8)
+    assert found.parameters == 1
+
+
+def test_the_correlation_is_found_again():
+    n, time = 4000, np.arange(4000)
+    found = covariance.fitted_ar1(rows(n, 0.6), covariance.Steps(0 * time, time))
+    assert found.correlation == pytest.approx(0.6, abs=3 * np.sqrt((1 - 0.36) / n))
+
+
+def test_variances_and_means_are_each_at_their_maximum_for_the_other():
+    """Statsmodels' weighted least squares with the weights found, and its gamma regression of the squared residuals."""
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(500, 2))
+    columns = covariance.Columns(X, np.ones(500), X @ [2.0, -1.0] + 1 + rng.normal(size=500) * np.exp(0.5 * X[:, 0] + 0.2))
+    found = covariance.fitted_variance(columns, X)
+    value = fitted(found, "variance")
+    Z = np.column_stack([X, np.ones(500)])
+    variance = np.exp(Z @ found.gamma)
+    peer = sm.WLS(columns.y, Z, weights=1 / variance).fit()
+    np.testing.assert_allclose(np.append(value.coefficients[0], value.intercept), peer.params, rtol=1e-8)
+    np.testing.assert_allclose(value.standard_error[0], peer.bse, rtol=1e-8)
+    assert value.log_likelihood == pytest.approx(peer.llf, abs=1e-8)
+    squared = (columns.y - Z @ peer.params) ** 2
+    spread = sm.GLM(squared, Z, family=sm.families.Gamma(sm.families.links.Log())).fit(tol=1e-14)
+    np.testing.assert_allclose(found.gamma, spread.params, atol=1e-6)
+    np.testing.assert_allclose(found.gamma, [1.0, 0.0, 0.4], atol=3 * np.sqrt(2 / 500))
+
+
+def test_a_likelihood_of_both_falls_beside_what_was_found():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 1))
+    columns = covariance.Columns(X, np.ones(200), X[:, 0] + rng.normal(size=200) * np.exp(0.4 * X[:, 0]))
+    gamma = covariance.fitted_variance(columns, X).gamma
+
+    def likelihood(slope):
+        return dense_likelihood(columns, np.diag(np.exp(X[:, 0] * slope)))
+
+    assert likelihood(gamma[0]) > max(likelihood(gamma[0] + step) for step in (-1e-3, 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), "the covariance of the errors is not positive definite"),
+        (np.array([[1.0, 0.5], [0.4, 1.0]]), "the covariance of the errors is not symmetric"),
+        (np.array([[1.0, np.nan], [np.nan, 1.0]]), "the covariance of the errors has values that are not finite"),
+    ],
+)
+def test_what_is_no_covariance_is_refused(matrix, message):
+    with pytest.raises(DataError, match=message):
+        covariance.whitened_given(covariance.Columns(np.ones((2, 1)), np.ones(2), np.ones(2)), matrix)
+
+
+def test_a_target_without_errors_has_no_covariance_of_them():
+    columns = rows()
+    exact = covariance.Columns(columns.X, columns.one, columns.X @ np.array([1.0, 2.0, 3.0]) + 1)
+    with pytest.raises(DataError, match="no covariance of errors to estimate"):
+        covariance.fitted_ar1(exact, covariance.Steps(SEQUENCE, STEP))
+    with pytest.raises(DataError, match="no covariance of errors to estimate"):
+        covariance.fitted_variance(exact, columns.X)
+    with pytest.raises(DataError, match="no sequence has a second row"):
+        covariance.fitted_ar1(columns, covariance.Steps(np.arange(60), np.zeros(60, dtype=np.int64)))
+
+
+def test_threads_change_no_bit():
+    from concurrent.futures import ThreadPoolExecutor
+
+    columns, time = rows(9000), np.arange(9000)
+    steps = covariance.Steps(0 * time, time)
+    with ThreadPoolExecutor(2) as pool:
+        assert covariance.fitted_ar1(columns, steps).correlation == covariance.fitted_ar1(columns, steps, pool.map).correlation

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.optimize import minimize_scalar
 
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
@@ -113,6 +111,8 @@ def whitened_ar1(columns: Columns, steps: Steps, correlation: float) -> Whitened
 
 def fitted_ar1(columns: Columns, steps: Steps, map: Map = map) -> Whitened:
     """The rows whitened by the ρ of largest likelihood, coefficients and σ² at their best for each ρ."""
+    from scipy.optimize import minimize_scalar
+
     if not steps.ordered()[1].any():
         raise DataError("no sequence has a second row, so nothing is known of the correlation of its errors")
     centred = replace(columns, y=left_over(columns, map))
@@ -151,6 +151,8 @@ def squares(columns: Columns, map: Map = map) -> float:
 
 def whitened_given(columns: Columns, covariance: Array) -> Whitened:
     """By a covariance (n, n).  Raises DataError unless it is symmetric and positive definite."""
+    from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
     require_covariance(covariance)
     try:
         root = cholesky(covariance, lower=True, check_finite=False)

@@ -10,11 +10,10 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.inputs import Inputs
     from herdcli.cli.regress.request import Request
-    from herdcli.regression.covariance import Columns, Steps, Whitened
+    from herdcli.regression.covariance import Columns, Whitened
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 
@@ -53,29 +52,6 @@ def parsed(request: Request) -> Errors | None:
     if not -1 < value < 1:
         raise BadUsage(f"--gls ar1:{rest}: the correlation has to be above −1 and below 1")
     return Errors("ar1", value)
-
-
-def timed(session: Session, data: Dataset, request: Request) -> tuple[Dataset, Steps]:
-    """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
-    from herdcli.cli.em.sequences import COLUMN, taken, told
-    from herdcli.em import sequences
-    from herdcli.regression.covariance import Steps
-
-    name = request.sequence or COLUMN
-    key, data = taken(data, name)
-    if key is None and request.sequence is not None:
-        columns = [*(data.columns or {}), *(data.feature_names or [])]
-        raise BadUsage(f"--sequence {name}: there is no such column", hint=f"columns: {', '.join(columns[:12])}")
-    series = sequences.grouped(data.X, key)
-    parts = sequences.split(series, data.split, sequences.parse_parts(request.split), request.seed)
-    split = np.full(len(data.X), sequences.UNUSED, dtype=np.uint8)
-    for part, rows in parts.items():
-        split[rows.chosen] = part
-    told(session, series, name, grouped=key is not None, cut=sum(part.count for part in parts.values()) > series.count)
-    place, step = np.empty((2, len(data.X)), dtype=np.int64)
-    place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)
-    step[series.chosen] = np.concatenate([np.arange(length) for length in series.lengths])
-    return replace(data, split=split), Steps(place, step)
 
 
 def independent(session: Session, inputs: Inputs, errors: Errors) -> tuple[Whitened, Array]:

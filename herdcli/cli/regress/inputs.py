@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.artifacts import preparation
 from herdcli.artifacts.recoding import without_bases
-from herdcli.cli.regress.errors import timed
+from herdcli.cli.regress.timing import timed
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TEST
 

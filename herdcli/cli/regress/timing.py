@@ -1,0 +1,39 @@
+"""Rows of `herd regress --gls ar1` in time: which sequence and which step of it each is, and splits that respect both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.regress.request import Request
+    from herdcli.regression.covariance import Steps
+
+
+def timed(session: Session, data: Dataset, request: Request) -> tuple[Dataset, Steps]:
+    """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
+    from herdcli.cli.em.sequences import COLUMN, taken, told
+    from herdcli.em import sequences
+    from herdcli.regression.covariance import Steps
+
+    name = request.sequence or COLUMN
+    key, data = taken(data, name)
+    if key is None and request.sequence is not None:
+        columns = [*(data.columns or {}), *(data.feature_names or [])]
+        raise BadUsage(f"--sequence {name}: there is no such column", hint=f"columns: {', '.join(columns[:12])}")
+    series = sequences.grouped(data.X, key)
+    parts = sequences.split(series, data.split, sequences.parse_parts(request.split), request.seed)
+    split = np.full(len(data.X), sequences.UNUSED, dtype=np.uint8)
+    for part, rows in parts.items():
+        split[rows.chosen] = part
+    told(session, series, name, grouped=key is not None, cut=sum(part.count for part in parts.values()) > series.count)
+    place, step = np.empty((2, len(data.X)), dtype=np.int64)
+    place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)
+    step[series.chosen] = np.concatenate([np.arange(length) for length in series.lengths])
+    return replace(data, split=split), Steps(place, step)

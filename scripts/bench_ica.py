@@ -34,11 +34,10 @@ from realdata import FOLDER
 from scipy.optimize import minimize
 
 from herdcli.algorithm import solve
-from herdcli.ica import defaults, hmc, learning, libraries, maximum_likelihood
+from herdcli.ica import defaults, hmc, learning, libraries, maximum_likelihood, whitening
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear
 from herdcli.ica.experts import EXPERTS
-from herdcli.numerics import whitening
-from herdcli.numerics.amari import amari_distance
 from herdcli.rows import mixing
 
 SLOW = ((0.05, 1000), (0.025, 1000), (0.01, 2000), (0.005, 3000), (0.002, 3000))  # 10,000 updates

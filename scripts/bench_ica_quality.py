@@ -29,9 +29,8 @@ import numpy as np
 from realdata import FOLDER
 
 from herdcli.algorithm import solve
-from herdcli.ica import defaults, learning, libraries, maximum_likelihood
-from herdcli.numerics import whitening
-from herdcli.numerics.amari import amari_distance
+from herdcli.ica import defaults, learning, libraries, maximum_likelihood, whitening
+from herdcli.ica.amari import amari_distance
 from herdcli.rows import mixing
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))

@@ -41,10 +41,10 @@ import numpy as np
 
 from herdcli import fast, iterate
 from herdcli.algorithm import solve
-from herdcli.numerics.kernel_names import median_distance
-from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import embedding, problems, rules, selection
 from herdcli.quadrature.assemble import samples
+from herdcli.quadrature.kernel_names import median_distance
+from herdcli.quadrature.kernels import Gaussian
 from herdcli.quadrature.targets import Rows
 
 

@@ -46,8 +46,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from herdcli.fast import _embedding
-from herdcli.numerics.kernel_names import parse
 from herdcli.quadrature import embedding
+from herdcli.quadrature.kernel_names import parse
 
 KERNELS = [f"{name}:3" for name in ("gaussian", "gaussian32", "laplace", "matern12", "matern32", "matern52")] + [
     "inverse-multiquadric:3",

@@ -52,7 +52,7 @@ def regression(seed: int, target: Path) -> float:
     if not target.exists():
         from herdcli import artifacts
         from herdcli.artifacts import preparation
-        from herdcli.numerics import logistic
+        from herdcli.evaluation import logistic
 
         dataset = artifacts.load(str(path("usps_all.h5"))).value
         split = preparation.split_rows(dataset, SPLIT, seed)

@@ -194,6 +194,23 @@ def test_only_commands_use_the_artifacts():
     assert users == {"artifacts", "cli"}
 
 
+def test_numerics_holds_what_two_topics_share():
+    users: dict[str, set[str]] = {}
+    for path in MODULES:
+        name = module_name(path)
+        for _, found in imports(parsed(path), name):
+            if within(found, "herdcli.numerics"):
+                users.setdefault(".".join(found.split(".")[:3]), set()).add(name)
+
+    def topics(module: str) -> set[str]:
+        """Those that use it, also by way of others of numerics."""
+        direct = users.get(module, set()) - {module}
+        return {part_of(user) for user in direct} & TOPICS | {t for user in direct if part_of(user) == "numerics" for t in topics(user)}
+
+    modules = {name for path in MODULES if part_of(name := module_name(path)) == "numerics" and path.stem != "__init__"}
+    assert {module: sorted(topics(module)) for module in modules if len(topics(module)) < 2} == {}
+
+
 def test_no_file_is_longer_than_600_lines():
     long = {
         str(path.relative_to(ROOT)): lines

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.evaluation import logistic
 from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.numerics import logistic
 from herdcli.numerics.scores import Scores, standardise
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID

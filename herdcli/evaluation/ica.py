@@ -11,10 +11,10 @@ from herdcli.algorithm import Watch
 from herdcli.evaluation import gabor
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica import metrics as measures
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear, energy_of
 from herdcli.ica.experts import together
 from herdcli.ica.model import ICA
-from herdcli.numerics.amari import amari_distance
 from herdcli.schema import Array
 
 COLUMNS = (

@@ -16,8 +16,8 @@ from herdcli import iterate
 from herdcli.algorithm import Watch
 from herdcli.evaluation.table import Row
 from herdcli.herding import entropy
-from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import closed_form, embedding
+from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.samples import Samples, Summary
 from herdcli.quadrature.targets import Rows, Target, Trigonometric

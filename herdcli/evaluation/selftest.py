@@ -101,8 +101,8 @@ def herding() -> Iterator[Answer]:
 
 def quadrature() -> Iterator[Answer]:
     """Kernel herding under Bernoulli kernels, whose answers are known."""
-    from herdcli.numerics.kernel_names import parse
     from herdcli.quadrature import problems, rules, selection
+    from herdcli.quadrature.kernel_names import parse
     from herdcli.quadrature.preparation import uniform
 
     kernel, grid = parse("bernoulli:1"), np.arange(16)[:, np.newaxis] / 16
@@ -153,8 +153,8 @@ def online() -> Iterator[Answer]:
 
 def components() -> Iterator[Answer]:
     """Leapfrog steps run back, and sources found up to order and scale."""
+    from herdcli.ica.amari import amari_distance
     from herdcli.ica.energy import energy_of
-    from herdcli.numerics.amari import amari_distance
 
     random = _random(3)
     energy = energy_of(random.standard_normal((6, 4)), np.ones(6), "student")

@@ -28,12 +28,12 @@ from herdcli import fast
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage, Diverged
 from herdcli.ica import hmc
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
 from herdcli.ica.experts import AUTO, signs
 from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map, Problem, Settings, State, pooling
 from herdcli.ica.results import Fit
-from herdcli.numerics.amari import amari_distance
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.ica.experts import EXPERTS
-from herdcli.numerics.whitening import Whitening
+from herdcli.ica.whitening import Whitening
 from herdcli.schema import Array, array, require_picture
 
 ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding")

@@ -11,7 +11,7 @@ from herdcli.errors import HerdError
 from herdcli.ica import convention
 from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
-from herdcli.numerics.whitening import Whitening
+from herdcli.ica.whitening import Whitening
 from herdcli.schema import Array
 
 SIGMAS = 4.0  # standard errors from which on a kurtosis is told from 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.numerics.kernels import Features
+from herdcli.quadrature.kernels import Features
 from herdcli.quadrature.points import evaluator
 from herdcli.quadrature.problems import Problem, Result, State
 from herdcli.quadrature.samples import Projected, Samples, Summary

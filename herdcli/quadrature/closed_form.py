@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.numerics.kernels import Bernoulli, Composite, Constant, Energy, Gaussian, Kernel, Laplace, Matern, length
+from herdcli.quadrature.kernels import Bernoulli, Composite, Constant, Energy, Gaussian, Kernel, Laplace, Matern, length
 from herdcli.quadrature.points import by_moments, moment_embedding
 from herdcli.quadrature.targets import Mixture, Target, Trigonometric, Uniform
 from herdcli.schema import Array

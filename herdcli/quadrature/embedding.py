@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli import fast
-from herdcli.numerics.kernels import (
+from herdcli.quadrature.kernels import (
     Gaussian,
     Kernel,
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.fast.numpy_embedding import KINDS
-from herdcli.numerics.kernels import (
+from herdcli.quadrature.kernels import (
     Bernoulli,
     Composite,
     Constant,

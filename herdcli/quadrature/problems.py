@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.kernels import Kernel
 from herdcli.quadrature import active_set, embedding, min_norm_point, rules, swap
 from herdcli.quadrature.embedding import EmbeddingState
+from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments
 from herdcli.quadrature.polish import Polish
 from herdcli.quadrature.samples import Continuation, Samples

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from herdcli.numerics.kernels import Kernel
+from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import Evaluator
 from herdcli.schema import Array
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.logistic import folds as assign_folds
 from herdcli.numerics.neighbours import nearest_euclidean, nearest_in_parts
 from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
 from herdcli.rbm import transform
+from herdcli.rbm.folds import folds as assign_folds
 from herdcli.rbm.learning import Settings, State
 from herdcli.rbm.model import RBM, Harmonium, Kept, Rows, Trace
 from herdcli.rbm.problem import Begun

@@ -15,7 +15,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from herdcli.cli.main import cli
-from herdcli.numerics import kernel_names
+from herdcli.quadrature import kernel_names
 from herdcli.rbm.units import FAMILIES
 
 HERD = Path(sys.executable).with_name("herd")

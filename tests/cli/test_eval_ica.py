@@ -9,8 +9,8 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.cli.main import main
+from herdcli.ica import whitening
 from herdcli.ica.model import ICA, Trace
-from herdcli.numerics import whitening
 
 S = np.random.default_rng(0).laplace(size=(300, 3))
 A = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, 0.3], [0.4, 0.1, 1.0]])

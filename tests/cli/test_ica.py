@@ -14,7 +14,7 @@ from scipy.signal import lfilter
 from herdcli.artifacts import load
 from herdcli.errors import Interrupted
 from herdcli.ica import learning
-from herdcli.numerics.amari import amari_distance
+from herdcli.ica.amari import amari_distance
 
 RANDOM = np.random.default_rng(0)
 SOURCES = RANDOM.laplace(size=(1200, 4))

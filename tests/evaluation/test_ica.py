@@ -11,8 +11,8 @@ from scipy.stats import norm
 from herdcli.errors import DataError
 from herdcli.evaluation import gabor, ica, ica_plots, plots
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.ica import whitening
 from herdcli.ica.model import ICA, Trace
-from herdcli.numerics import whitening
 
 SETTINGS = EvaluationSettings()
 

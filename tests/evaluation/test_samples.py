@@ -7,8 +7,8 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.evaluation import samples
-from herdcli.numerics.kernels import Features, Gaussian
 from herdcli.quadrature import assemble, preparation, problems, rules, selection
+from herdcli.quadrature.kernels import Features, Gaussian
 from herdcli.quadrature.targets import Moments, Rows
 
 

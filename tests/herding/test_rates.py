@@ -12,10 +12,10 @@ import pytest
 from herdcli import schema
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation import logistic
 from herdcli.herding import classes, dynamics, visible
 from herdcli.herding.features import packed, values
 from herdcli.herding.rates import decouple
-from herdcli.numerics import logistic
 
 
 def random_bits(rows, units, seed=0, share=0.5):

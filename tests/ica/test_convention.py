@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdcli.ica import convention, results
+from herdcli.ica import convention, results, whitening
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
-from herdcli.numerics import whitening
-from herdcli.numerics.amari import amari_distance
 
 
 def test_moments_are_those_of_the_outputs():

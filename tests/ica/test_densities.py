@@ -9,8 +9,8 @@ from scipy.integrate import quad
 
 from herdcli.ica import defaults, learning, libraries
 from herdcli.ica import maximum_likelihood as ml
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.experts import EXPERTS, likeliest_scale, named, signs, together
-from herdcli.numerics.amari import amari_distance
 
 SUB_GAUSSIAN = {NAMES[0]: 4, NAMES[1]: 8, NAMES[2]: 3}
 # Amari distances that python-picard 0.8 ends at, extended and not orthogonal, tolerance 1e-7, started at I: seed 0 of each mixture

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, Diverged
-from herdcli.ica import learning, maximum_likelihood
+from herdcli.ica import learning, maximum_likelihood, whitening
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.learning import Collapsed, Problem, Settings
-from herdcli.numerics import whitening
-from herdcli.numerics.amari import amari_distance
 
 
 def mixed(n=4000, D=4, seed=0, sources="laplace"):

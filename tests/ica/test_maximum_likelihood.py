@@ -7,11 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 from herdcli.errors import BadUsage
-from herdcli.ica import libraries
+from herdcli.ica import libraries, whitening
 from herdcli.ica import maximum_likelihood as ml
+from herdcli.ica.amari import amari_distance
 from herdcli.ica.experts import EXPERTS
-from herdcli.numerics import whitening
-from herdcli.numerics.amari import amari_distance
 
 
 def mixed(n=3000, D=4, seed=0, density="laplace"):

@@ -10,9 +10,8 @@ from scipy.signal import lfilter
 
 from herdcli.errors import BadUsage
 from herdcli.ica import maximum_likelihood as ml
-from herdcli.ica import sobi
-from herdcli.numerics import whitening
-from herdcli.numerics.amari import amari_distance
+from herdcli.ica import sobi, whitening
+from herdcli.ica.amari import amari_distance
 
 
 def run(problem):

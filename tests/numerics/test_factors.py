@@ -9,7 +9,8 @@ import pytest
 
 from herdcli.artifacts import load
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import factors, whitening
+from herdcli.ica import whitening
+from herdcli.numerics import factors
 
 DIGITS = Path(__file__).resolve().parents[2] / "data" / "digits.h5"
 

@@ -7,8 +7,8 @@ import pytest
 
 from herdcli import iterate
 from herdcli.algorithm import solve
-from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import closed_form, problems, rules, selection
+from herdcli.quadrature.kernels import Gaussian
 from herdcli.quadrature.points import evaluator
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows, Uniform

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from herdcli import fast, iterate
-from herdcli.numerics import kernel_names
-from herdcli.numerics.kernels import Gaussian
-from herdcli.quadrature import embedding
+from herdcli.quadrature import embedding, kernel_names
+from herdcli.quadrature.kernels import Gaussian
 from herdcli.quadrature.points import evaluator, moment_embedding, profile
 
 

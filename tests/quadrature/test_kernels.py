@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import kernel_names, kernels
+from herdcli.quadrature import kernel_names, kernels
 
 REAL = [
     "gaussian:0.7",

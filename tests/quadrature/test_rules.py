@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Laplace, Polynomial
 from herdcli.quadrature import preparation, rules, sobol
+from herdcli.quadrature.kernels import Bernoulli, Features, Gaussian, Laplace, Polynomial
 from herdcli.quadrature.space import prefix_distances
 from herdcli.quadrature.targets import Moments, Rows, Trigonometric
 

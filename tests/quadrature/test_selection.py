@@ -10,8 +10,8 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.numerics.kernels import Gaussian
 from herdcli.quadrature import assemble, embedding, problems, rules, selection
+from herdcli.quadrature.kernels import Gaussian
 from herdcli.quadrature.targets import Rows
 
 

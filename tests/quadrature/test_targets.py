@@ -7,8 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import kernel_names
-from herdcli.quadrature import preparation, sobol
+from herdcli.quadrature import kernel_names, preparation, sobol
 from herdcli.quadrature.closed_form import embedding
 from herdcli.quadrature.targets import Mixture, Rows, Trigonometric, Uniform, signs
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from herdcli.numerics.kernels import Bernoulli, Features, Gaussian, Matern, Polynomial
 from herdcli.quadrature import active_set, min_norm_point, simplex, swap, weights
+from herdcli.quadrature.kernels import Bernoulli, Features, Gaussian, Matern, Polynomial
 from herdcli.quadrature.space import prefix_distances
 from herdcli.quadrature.targets import Rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from herdcli.numerics import whitening
+from herdcli.ica import whitening
 from herdcli.schema import Array
 
 NAMES = ("4 uniform + 4 Laplace", "8 uniform", "7 heavy-tailed, sine, square, saw")

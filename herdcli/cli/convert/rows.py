@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import Dataset
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.whitening import log_intensities
+from herdcli.ica.whitening import log_intensities
 from herdcli.rows.patches import patches, segments
 from herdcli.schema import Array
 

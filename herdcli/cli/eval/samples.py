@@ -9,14 +9,14 @@ from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.errors import BadUsage
 from herdcli.evaluation import samples
-from herdcli.numerics.kernel_names import choose, parse
+from herdcli.quadrature.kernel_names import choose, parse
 from herdcli.quadrature.targets import Rows
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.numerics.kernels import Kernel
+    from herdcli.quadrature.kernels import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array

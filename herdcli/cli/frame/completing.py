@@ -21,7 +21,7 @@ def units() -> Sequence[str]:
 
 def kernels() -> Sequence[str]:
     """Names of kernels."""
-    from herdcli.numerics.kernel_names import FACTORIES
+    from herdcli.quadrature.kernel_names import FACTORIES
 
     return [f"{name}:2" if name == "polynomial" else name for name in FACTORIES] + ["features:x", "features:x+xx"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from herdcli.artifacts import Artifact, Dataset, preparation
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import whitening
-from herdcli.numerics.whitening import Whitening
+from herdcli.ica import whitening
+from herdcli.ica.whitening import Whitening
 from herdcli.rows import mixing
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN

@@ -10,7 +10,7 @@ from herdcli.cli.frame.request import as_file, settings, unrecorded
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.ica.problem import Settings
-    from herdcli.numerics.whitening import Method
+    from herdcli.ica.whitening import Method
 
 MINIBATCH = ("rates", "batch_size", "momentum", "weight_decay", "initial_scale", "average")
 HYBRID = ("steps", "leapfrog", "acceptance", "step_size", "topography", "neighbourhood", "gamma_rate")

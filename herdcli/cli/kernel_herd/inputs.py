@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.request import Request
-    from herdcli.numerics.kernels import Kernel
     from herdcli.quadrature.grouping import Weighted
+    from herdcli.quadrature.kernels import Kernel
     from herdcli.quadrature.problems import Group, Problem, Settings
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.targets import Target
@@ -53,8 +53,8 @@ class _Input:
 
 def read(session: Session, request: Request) -> Inputs:
     """The problem that the options ask for."""
-    from herdcli.numerics.kernel_names import parse
     from herdcli.quadrature import problems
+    from herdcli.quadrature.kernel_names import parse
 
     request.refuse()
     request.warn_of_ignored(session)
@@ -148,8 +148,8 @@ def _groups(
 
 def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Target, given: Array | None, scale: Array) -> Kernel:
     """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
-    from herdcli.numerics.kernel_names import choose
-    from herdcli.numerics.kernels import check_definite
+    from herdcli.quadrature.kernel_names import choose
+    from herdcli.quadrature.kernels import check_definite
 
     basis = _basis(data, target, given)
     basis = basis if data is not None else basis / scale

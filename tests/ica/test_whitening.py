@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import whitening
+from herdcli.ica import whitening
 from herdcli.schema import check
 
 

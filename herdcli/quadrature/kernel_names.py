@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import kernels as k
+from herdcli.quadrature import kernels as k
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from herdcli.rng import Stream, generator
+from herdcli.rbm.folds import folds
 from herdcli.schema import Array
 
 FOLDS = 5
@@ -183,15 +183,6 @@ def _quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
 def _separated(objective: _Objective, loss: float, log_p: Array) -> bool:
     right = log_p.argmax(axis=1) == objective.y
     return objective.penalty == 0.0 and loss < SEPARATED * len(right) and bool(right.all())
-
-
-def folds(y: Array, count: int, seed: int) -> Array:
-    """(n,) fold of each row, every class spread evenly over the `count` folds; drawn from the seed."""
-    order = generator(seed, Stream.FOLDS).permutation(len(y))
-    by_class = order[np.argsort(y[order], kind="stable")]
-    assigned = np.empty(len(y), dtype=np.int64)
-    assigned[by_class] = np.arange(len(y)) % count
-    return assigned
 
 
 def choose_penalty(X: Array, y: Array, classes: int, seed: int) -> float:

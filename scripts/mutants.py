@@ -110,6 +110,7 @@ class Mutant:
     end: int
     old: str
     new: str
+    text: str = ""  # the line it is on
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.function or 'module'}: {self.old}  →  {self.new}"
@@ -149,6 +150,8 @@ def unchanged(node: ast.AST, function: str, within: str) -> bool:
             return name in UNSEEN
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not function:
             return name.strip("_").isupper()
+        case ast.Assign(targets=[ast.Tuple(elts=names)]) if not function:
+            return all(isinstance(each, ast.Name) and each.id.strip("_").isupper() for each in names)
         case ast.AnnAssign():
             return within == "."  # a field
         case ast.FunctionDef(name=name):
@@ -186,7 +189,8 @@ def candidates(folder: Path, only: str = "") -> list[Mutant]:
             new = changed(node)
             if new is not None and node.end_lineno is not None and node.end_col_offset is not None:
                 begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-                found.append(Mutant(name, function, node.lineno, begin, end, ast.unparse(node), new))
+                text = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
+                found.append(Mutant(name, function, node.lineno, begin, end, ast.unparse(node), new, text))
     return found
 
 
@@ -460,13 +464,13 @@ class Ordered:
 
 
 def explanations(folder: Path) -> list[dict[str, str]]:
-    """Of mutants that come to the same as the original: `path`, `function`, `old` (patterns with *) and `why`."""
+    """Of mutants that come to the same as the original: `path`, `function`, `old`, `new`, `text` of its line (patterns) and `why`."""
     return list(tomllib.loads((folder / EXPLAINED).read_text()).get("equivalent", []))
 
 
 def explained(mutant: Mutant, why: list[dict[str, str]]) -> dict[str, str] | None:
     """The explanation of a mutant, if there is one."""
-    names = ("path", "function", "old", "new")
+    names = ("path", "function", "old", "new", "text")
     return next((each for each in why if all(fnmatch.fnmatchcase(getattr(mutant, name), each.get(name, "*")) for name in names)), None)
 
 

@@ -34,7 +34,7 @@ def made(folder: Path, source: str) -> set[tuple[str, str, str]]:
         ),
         ("def f():\n    def g():\n        return 1.0\n    return g", {("f.<locals>.g", "1.0", "(1.0 + 1)")}),
         ("def f(a=2):\n    pass", {("f", "2", "(2 + 1)")}),
-        ("LIMIT = 3\nTINY: float = 0.5", set()),
+        ("LIMIT = 3\nTINY: float = 0.5\nLEAST, MOST = 1, 2", set()),
         ("class A:\n    count: int = 3", set()),
         ("def memory(a):\n    return 8 * a\ndef size_bytes(a):\n    return 8 * a\ndef block(a):\n    return 8 * a", set()),
         ("def f(a: Literal[3]) -> Literal[4]:\n    raise ValueError(f'{a + 1}', 2)", set()),

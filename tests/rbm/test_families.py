@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.special import gammaln, logsumexp
 
 from herdcli.algorithm import solve
@@ -13,7 +14,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import annealing, likelihood, proper
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.units import family
+from herdcli.rbm.units import family, log_base, require_rows
 from herdcli.rng import Stream, generator
 
 FINITE = ("binary", "spin", "rate:3", "softmax:3")
@@ -354,3 +355,85 @@ def test_layers_of_too_many_states_are_not_enumerated() -> None:
     assert not likelihood.enumerable(h)
     with pytest.raises(BadUsage, match=r"at most 2\^25 states; both layers have more"):
         likelihood.log_partition_exact(h)
+
+
+# what belongs to a family besides its distribution ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "scale", "limits", "values"),
+    [
+        ("binary", 1, 1, (0.0, 1.0), [[0], [1]]),
+        ("spin", 1, 1, (-1.0, 1.0), [[-1], [1]]),
+        ("rate:3", 1, 3, (0.0, 3.0), [[0], [1], [2], [3]]),
+        ("softmax:2", 2, 1, (0.0, 1.0), [[1, 0], [0, 1]]),
+        ("gaussian", 1, 1, None, None),
+        ("poisson", 1, 1, None, None),
+    ],
+)
+def test_columns_scale_range_and_values_of_a_unit(name: str, group: int, scale: int, limits: object, values: object) -> None:
+    units = family(name)
+    assert (units.name, units.group, units.scale, units.range) == (name, group, scale, limits)
+    assert (None if units.support is None else units.support.tolist()) == values
+    assert family("rate:1000").scale == family("softmax:1000").group == 1000
+    assert family("rate:1").scale == 1
+
+
+def test_base_rates_are_smoothed_as_each_family_says() -> None:
+    """Rows 1 to 3 of one column; the pseudo-counts are those of the docstrings."""
+    for name, column, mean in (
+        ("binary", [1, 1, 0], 3 / 5),  # a row of each state
+        ("spin", [1, 1, -1], 3 / 5 - 2 / 5),
+        ("rate:4", [4, 1, 1], (6 + 4) / 5),  # a row of 0 and one of 4
+        ("gaussian", [2.0, 4.0, -1.5], 1.5),
+        ("poisson", [0, 3, 4], 7.5 / 4),  # half a count in a row more
+    ):
+        rows = np.array(column, dtype=np.float32)[:, None]
+        np.testing.assert_allclose(family(name).mean(family(name).base_rate(rows)), [mean], rtol=1e-12, err_msg=name)
+    chosen = np.eye(3)[[0, 0, 0, 2]]
+    np.testing.assert_allclose(family("softmax:3").mean(family("softmax:3").base_rate(chosen)), np.array([4, 1, 2]) / 7, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layers_take_natural_parameters_as_they_are_unless_asked(name: str) -> None:
+    units = family(name)
+    bias, natural = np.linspace(-0.5, 0.4, 6, dtype=np.float32), np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    expected = units.mean(natural.astype(np.float64) + bias)
+    for sampled in (False, True):
+        means, states = natural.copy(), np.empty_like(natural)
+        if sampled:
+            layer(units).sample(means, bias, states, generator(0, Stream.GIBBS))
+        else:
+            layer(units).means(means, bias)
+        np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_rates_of_counts_end_at_e_to_the_20th() -> None:
+    natural = np.array([[19.0, 21.0, 300.0]], dtype=np.float32)
+    layer(family("poisson")).means(natural, np.zeros(3, dtype=np.float32))
+    np.testing.assert_allclose(natural, np.exp([[19.0, 20.0, 20.0]]), rtol=1e-5)
+    assert family("poisson").mean(np.array([699.0, 800.0])) == pytest.approx(np.exp([699.0, 700.0]))
+
+
+def test_proportions_of_one_of_k_columns_may_be_rounded() -> None:
+    family("softmax:2").require(np.array([[0.3, 0.70005]]))
+    with pytest.raises(DataError, match=r"columns 0 to 1 of row 7 sum to 1\.0002"):
+        family("softmax:2").require(np.array([[0.3, 0.7002]]), 7)
+    with pytest.raises(DataError, match="columns 2 to 3 of row 0 sum to 1:"):
+        family("softmax:2").require(np.array([[0.0, 1.0, -0.5, 1.5]]))
+
+
+def test_entries_that_a_sparse_matrix_leaves_out_are_0() -> None:
+    X = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0]])
+    rows = csr_array(X)
+    for name, expected in (("rate:3", np.log([3, 3, 1])), ("poisson", -np.log([2, 6, 1]))):  # n over x; 1/x!
+        require_rows(family(name), rows)
+        np.testing.assert_allclose(log_base(family(name), rows), expected, atol=1e-12)
+        np.testing.assert_allclose(log_base(family(name), X), expected, atol=1e-12)
+    assert log_base(family("spin"), X) == log_base(family("binary"), rows) == 0.0
+    require_rows(family("binary"), csr_array(np.array([[0, 1], [0, 0]])))
+    require_rows(family("spin"), csr_array(np.array([[-1, 1], [1, 1]])))
+    with pytest.raises(DataError, match="values other than -1 and 1"):
+        require_rows(family("spin"), csr_array(np.array([[-1, 1], [1, 0]])))
+    with pytest.raises(DataError, match="values other than 0 and 1"):
+        require_rows(family("binary"), csr_array(np.array([[0, 2]])))

@@ -92,9 +92,8 @@ class Problem:
                 require_rows(visible, selected)
             except DataError as error:
                 raise DataError(error.message, where=where) from error
-        for name, units, columns in (("visible", visible, self.rows[0].shape[1]), ("hidden", self.hidden, self.settings.hidden)):
-            if columns % units.group:
-                raise BadUsage(f"{columns} {name} columns are no whole number of {units.name} units")
+        if self.settings.hidden % self.hidden.group:
+            raise BadUsage(f"{self.settings.hidden} hidden columns are no whole number of {self.hidden.name} units")
         if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
         if self.settings.every and self.valid is None:

@@ -90,7 +90,7 @@ LIBRARIES += (
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Pow: "*"}
 COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 REVERSED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "=="}
-ESTIMATES = ("block", "memory", "*_bytes", "bytes_*", "memory_*")
+ESTIMATES = ("block", "bytes", "memory", "*_bytes", "bytes_*", "memory_*")
 UNSEEN = ("maxsize", "stacklevel", "chunksize")
 GUARD = 1e-6
 MEMORY = 8 << 30  # bytes that a mutant may ask for

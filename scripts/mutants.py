@@ -17,8 +17,8 @@ Not changed, since no result shows it:
   - annotations, texts, and what is said in `raise` statements and warnings (whether they are reached is decided elsewhere);
   - numbers that stand for a name in capitals at the head of a module: sizes of blocks, tolerances, limits, each with its meaning beside
     it; and numbers of at most 10⁻⁶ anywhere, with what they multiply, which are guards of divisions and tolerances;
-  - estimates of memory (functions named `memory`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds to a factor
-    only, and functions named `block`, how much is done at one time;
+  - estimates of memory (functions named `memory`, `bytes`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds to a factor
+    only, and functions named `block` and names `block` and `size` for the larger of numbers, how much is done at one time;
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no
     option, have their own, and old artifacts theirs, which their archive in tests/data holds;
   - arguments `maxsize`, `stacklevel`, `chunksize`;
@@ -150,6 +150,8 @@ def unchanged(node: ast.AST, function: str, within: str) -> bool:
             return name in UNSEEN
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not function:
             return name.strip("_").isupper()
+        case ast.Assign(targets=[ast.Name(id="block" | "size")], value=ast.Call(func=ast.Name(id="max"))):
+            return True
         case ast.Assign(targets=[ast.Tuple(elts=names)]) if not function:
             return all(isinstance(each, ast.Name) and each.id.strip("_").isupper() for each in names)
         case ast.AnnAssign():

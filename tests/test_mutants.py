@@ -36,6 +36,7 @@ def made(folder: Path, source: str) -> set[tuple[str, str, str]]:
         ("def f(a=2):\n    pass", {("f", "2", "(2 + 1)")}),
         ("LIMIT = 3\nTINY: float = 0.5\nLEAST, MOST = 1, 2", set()),
         ("class A:\n    count: int = 3", set()),
+        ("def f(a):\n    block = max(1, (1 << 20) // a)\n    return block", set()),
         ("def memory(a):\n    return 8 * a\ndef size_bytes(a):\n    return 8 * a\ndef block(a):\n    return 8 * a", set()),
         ("def f(a: Literal[3]) -> Literal[4]:\n    raise ValueError(f'{a + 1}', 2)", set()),
         ("def f(a):\n    return a == 'x', f'{a * 2}', g(maxsize=3), 1e-9", {("f", "a == 'x'", "((a) != ('x'))")}),

@@ -11,6 +11,7 @@ from herdcli.schema import Array
 
 PROBES = 17  # per column and round
 ROUNDS = 9  # the bracket shrinks by (PROBES − 1)/2 in each: to 1e-8 of the spacing
+ROUNDING = 2.0**-50  # of a value, relative to the largest k(x, x)
 SWEEPS = 3  # over the columns, in more than one
 
 
@@ -35,7 +36,7 @@ def polished(polish: Polish, space: Space, atoms: Array, weights: Array, pull: f
     for _ in range(SWEEPS if len(start) > 1 else 1):
         for j in range(len(start)):
             point, value = _along(polish, objective, point, value, j)
-    return point if value < first - 2.0**-50 * space.scale else None
+    return point if value < first - ROUNDING * space.scale else None
 
 
 def _along(polish: Polish, objective: object, point: Array, value: float, j: int) -> tuple[Array, float]:

@@ -15,6 +15,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 LARGEST_CUBE = 20
+BLOCK = 1 << 14  # rows whose deviations are taken at one time
 MOST_CANDIDATES = 1 << 26
 DRAW = 1 << 40  # the step of the random stream that candidates are drawn from, beyond any atom's
 
@@ -41,8 +42,7 @@ def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[in
 def _deviations(X: Array) -> Array:
     """(d,) standard deviations, without a copy of X."""
     mean = X.mean(axis=0)
-    block = 1 << 14
-    total = sum(np.square(X[start : start + block] - mean).sum(axis=0) for start in range(0, len(X), block))
+    total = sum(np.square(X[start : start + BLOCK] - mean).sum(axis=0) for start in range(0, len(X), BLOCK))
     return np.asarray(np.sqrt(total / len(X)))
 
 

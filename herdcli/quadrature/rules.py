@@ -143,7 +143,8 @@ def step(problem: Problem, state: State) -> State:
         state.rate[t] = 1.0 / (t + 1)
         state.quadratic += 2.0 * cross + own
         state.linear += z
-        state.running += values if len(space.candidates) else 0.0
+        if len(space.candidates):
+            state.running += values
     else:
         # ‖(1−ρ) g + ρ Φ‖² = (1−ρ)² ⟨g, g⟩ + 2ρ(1−ρ) ⟨g, Φ⟩ + ρ² k(x, x), with ⟨g, Φ⟩ = g(x) by the reproducing property;
         # ⟨g, μ⟩ and g at the candidates are linear in g (Bach et al. 2012, sec. 3.2).

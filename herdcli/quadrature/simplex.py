@@ -16,6 +16,7 @@ from herdcli.errors import NotConverged
 from herdcli.schema import Array, array
 
 PIVOT = 16 * np.finfo(float).eps  # below it, relative to the diagonal, a point lies in the affine hull of the others
+ROUNDING = 2.0**-52  # of an objective, relative to the largest k(x, x)
 TOLERANCE = 2.0**-46  # of the optimality conditions, relative to the largest k(x, x)
 PATIENCE = 10  # points that enter without lowering the objective by more than rounding before that is the end
 LOOSE = 1e-9  # violation at such an end that is still rounding
@@ -56,7 +57,7 @@ def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float)
     Returns False, and adds nothing, if the point lies in the affine hull of the support to rounding.
     """
     n = hull.size
-    below = _solve(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else np.zeros(0)
+    below = _solve(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
     pivot = diagonal + hull.shift - float(below @ below)
     if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
         return False
@@ -159,7 +160,7 @@ def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
         settle(hull)
         quadratic, along = objective(hull)
         value = 0.5 * quadratic - along
-        stalled = 0 if value < best - 2.0**-52 * scale else stalled + 1
+        stalled = 0 if value < best - ROUNDING * scale else stalled + 1
         best = min(best, value)
         refused = refused if stalled else []
     if slope[j] < level - LOOSE * scale:

@@ -15,6 +15,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
+LEAST = 2.0**-53  # level of a distribution function that stands for 0
 TAIL = 6.0  # standard deviations that a bounding box of a Gaussian reaches
 
 
@@ -139,12 +140,12 @@ class Mixture:
         from scipy.special import ndtri
 
         if len(self.weights) == 1:
-            normal = ndtri(np.maximum(u, 2.0**-53))
+            normal = ndtri(np.maximum(u, LEAST))
             return np.asarray(self.means[0] + normal @ np.linalg.cholesky(self.covariances[0]).T)
         if self.dimension > 1:
             raise BadUsage("sobol goes through an inverse CDF, which a mixture of several columns does not have", hint="use --rule random")
         low, high = self.box()
-        return _invert(self._cdf, np.maximum(u[:, 0], 2.0**-53), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
+        return _invert(self._cdf, np.maximum(u[:, 0], LEAST), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
 
     def _cdf(self, x: Array) -> Array:
         from scipy.special import ndtr
@@ -237,7 +238,7 @@ class Moments:
     def quantile(self, u: Array) -> Array:
         from scipy.special import ndtri
 
-        return np.where(ndtri(np.maximum(u, 2.0**-53)) @ self._normal_factor().T >= 0, 1.0, -1.0)
+        return np.where(ndtri(np.maximum(u, LEAST)) @ self._normal_factor().T >= 0, 1.0, -1.0)
 
     def box(self) -> tuple[Array, Array]:
         return -np.ones(self.dimension), np.ones(self.dimension)

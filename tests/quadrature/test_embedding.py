@@ -125,8 +125,8 @@ def test_one_far_row_costs_its_own_differences_alone(d, precision, monkeypatch):
 
 
 def test_combine_and_values_are_rows_of_the_matrix():
-    X = np.random.default_rng(0).standard_normal((37, 5))
-    for kernel in (Gaussian(0.9), kernel_names.parse("matern52:1")):
+    X = np.random.default_rng(0).standard_normal((37, 5)) + 3.0
+    for kernel in (Gaussian(0.9), *map(kernel_names.parse, ("matern52:1", "features:x+xx", "gaussian:1+linear"))):
         found = evaluator(kernel, X)
         K = kernel.matrix(X, X)
         np.testing.assert_allclose(found.values(X[4]), K[:, 4], rtol=1e-13)
@@ -142,3 +142,24 @@ def test_moments_stand_for_pairs(text):
     K = kernel.matrix(X, X)
     np.testing.assert_allclose(mean, K @ w, atol=1e-13)
     assert norm == pytest.approx(w @ K @ w, abs=1e-13)
+
+
+@pytest.mark.parametrize("text", [text for text in RADIAL if text[:5] not in ("berno", "hammi", "energ")])
+def test_columns_far_from_zero_lose_no_digits(text):
+    X, w = np.random.default_rng(0).standard_normal((70, 3)) + 1e6, np.random.default_rng(1).random(70)
+    kernel = kernel_names.parse(text)
+    K = kernel.matrix(X, X)
+    np.testing.assert_allclose(sums(kernel, X, X, w), K @ w, rtol=1e-12)
+    np.testing.assert_allclose(sums(kernel, X[:9].copy(), X, w), K[:9] @ w, rtol=1e-12)
+    np.testing.assert_allclose(evaluator(kernel, X).values(X[3]), K[3], rtol=1e-12)
+
+
+def test_rows_count_as_far_where_their_exponentials_leave_the_precision():
+    """|x|² log₂ e / 2ℓ² of more than 60 in float64 and 28 in float32."""
+    scale = np.sqrt(np.log2(np.e))
+    rows = np.sqrt(2 * np.array([27.9, 28.1, 59.9, 60.1])) / scale
+    X = np.concatenate([rows, -rows])[:, None]
+    for precision, expected in (("float64", [False, False, False, True]), ("float32", [False, True, True, True])):
+        plan = embedding.problem(Gaussian(1.0), X, X, np.ones(8), precision=precision).plan
+        np.testing.assert_array_equal(plan.far[0][:8], expected * 2)
+        assert not plan.far[1][8:].any()

@@ -1,4 +1,4 @@
-"""What a run is put together from: groups, scales, sums in steps, figures of each group; exact numbers by hand."""
+"""What a run is put together from: groups, sums in steps, states, and the artifact's figures; exact numbers by hand."""
 
 from __future__ import annotations
 
@@ -9,28 +9,25 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import kernel_names
-from herdcli.numerics.kernels import Features, Gaussian, Polynomial
 from herdcli.quadrature import (
     active_set,
     assemble,
-    closed_form,
     embedding,
     grouping,
+    kernel_names,
     min_norm_point,
-    polish,
     preparation,
     problems,
     rules,
     selection,
     simplex,
     swap,
-    weights,
 )
-from herdcli.quadrature.points import by_moments, evaluator
+from herdcli.quadrature.kernels import Bernoulli, Features, Gaussian, Polynomial
+from herdcli.quadrature.points import by_moments
 from herdcli.quadrature.samples import Continuation, Samples
-from herdcli.quadrature.space import Space, prefix_distances
-from herdcli.quadrature.targets import Mixture, Moments, Rows, Trigonometric, Uniform, signs
+from herdcli.quadrature.targets import Moments, Rows, Uniform
+from herdcli.rng import Stream, generator
 
 X = np.random.default_rng(3).standard_normal((60, 2))
 KERNEL = Gaussian(1.2)
@@ -44,9 +41,6 @@ def made(
     *groups: problems.Group, kernel: object = KERNEL, reduce: int = 0, refine: int = 0, norm: int = 0, **rule: object
 ) -> problems.Problem:
     return problems.Problem(kernel, groups, problems.Settings(rules.Settings(**rule), refine, norm=norm), reduce)
-
-
-# groups -------------------------------------------------------------------------------------------
 
 
 def test_weights_of_rows_sum_to_one_and_bad_ones_are_refused() -> None:
@@ -111,149 +105,6 @@ def test_closed_forms_have_their_own_columns() -> None:
     assert (searched.polish.low, searched.polish.high, searched.polish.spacing) == (0.0, 3.0, 0.5)
 
 
-# what people give ---------------------------------------------------------------------------------
-
-
-def test_scales_of_columns_by_hand() -> None:
-    table = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, 4.0], [2.0, 5.0, 2.0], [2.0, 5.0, 2.0]])
-    for rule, expected in (("none", [1, 1, 1]), ("range", [2, 1, 4]), ("std", [np.sqrt(0.5), 1, np.sqrt(2)])):
-        found, constant = preparation.column_scales(table, rule)
-        np.testing.assert_allclose(found, expected)
-        assert constant == ([] if rule == "none" else [1])
-    found, constant = preparation.column_scales(table, (2.0, 3.0, 4.0))
-    assert (found.tolist(), constant) == ([2.0, 3.0, 4.0], [])
-    with pytest.raises(BadUsage, match="--scale gives 2 numbers for 3 columns"):
-        preparation.column_scales(table, (2.0, 3.0))
-    long = np.random.default_rng(0).random((40_000, 1)) + 5
-    np.testing.assert_allclose(preparation.column_scales(long, "std")[0], long.std(axis=0), rtol=1e-12)
-
-
-def test_cubes_have_from_1_to_20_units() -> None:
-    assert preparation.cube(1).tolist() == [[-1.0], [1.0]]
-    for wrong in (0, 21):
-        with pytest.raises(BadUsage, match=f"cube:{wrong}: D is one of 1 … 20"):
-            preparation.cube(wrong)
-    found = preparation.candidates("cube", 3, Moments(np.zeros(3), None), 0)
-    np.testing.assert_array_equal(found @ [1, 2, 4], np.arange(8) * 2 - 7)
-
-
-def test_tables_of_targets_by_hand() -> None:
-    named = preparation.mixture(np.array([[0.5, 2.0, -1.0, 3.0]]), ["mean1", "sd1", "mean2", "sd2"])
-    np.testing.assert_array_equal(named.means, [[0.5, -1.0]])
-    np.testing.assert_array_equal(named.covariances, [np.diag([4.0, 9.0])])
-    np.testing.assert_array_equal(named.weights, [1.0])
-    for table, names in (
-        (np.ones((1, 4)), None),
-        (np.ones((1, 1)), None),
-        (np.ones((1, 2)), ["weight", "sd1"]),
-        (np.ones((1, 3)), ["weight", "mean1", "mean2"]),
-        (np.ones((1, 4)), ["weight", "weight2", "mean1", "sd1"]),
-        (np.ones((1, 4)), ["weight", "mean1", "mean2", "cov11"]),
-    ):
-        with pytest.raises(DataError, match="a mixture has columns weight, mean…"):
-            preparation.mixture(table, names)
-    for row in ([-1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, -1.0], [1.0, 0.0, 0.0]):
-        with pytest.raises(DataError, match="weights of a mixture are not negative"):
-            preparation.mixture(np.array([row]), None)
-    two = preparation.mixture(np.array([[1.0, 0.5, -0.5, 2.0, 3.0], [3.0, 0.0, 0.0, 1.0, 1.0]]), None)
-    np.testing.assert_array_equal(two.means, [[0.5, -0.5], [0.0, 0.0]])
-    np.testing.assert_array_equal(two.covariances, [np.diag([4.0, 9.0]), np.eye(2)])
-    np.testing.assert_array_equal(two.weights, [0.25, 0.75])
-    normal = preparation.gaussian(1.5, 0.5, 2)
-    np.testing.assert_array_equal(normal.covariances, [np.eye(2) / 4])
-    np.testing.assert_array_equal(normal.means, [[1.5, 1.5]])
-    box = preparation.uniform(-1.0, 2.0, 2)
-    np.testing.assert_array_equal([box.low, box.high], [[-1, -1], [2, 2]])
-    with pytest.raises(BadUsage, match="low < high"):
-        preparation.uniform(1.0, 1.0, 1)
-    with pytest.raises(BadUsage, match="above 0"):
-        preparation.gaussian(0.0, 0.0, 1)
-    assert isinstance(preparation.from_table("gaussian", np.array([[1.0, 0.0, 1.0]]), None), Mixture)
-    with pytest.raises(DataError, match="a gaussian has one row, not 2"):
-        preparation.from_table("gaussian", np.array([[1.0, 0.0, 1.0]] * 2), None)
-    waves = preparation.from_table("trigonometric", np.array([[1.0, 2.0], [3.0, 4.0]]), None)
-    assert (waves.a.tolist(), waves.b.tolist()) == ([1.0, 3.0], [2.0, 4.0])
-    moments = preparation.from_table("moments", np.array([[0.5, 0.0], [1.0, 0.1], [0.1, 1.0]]), None)
-    assert (moments.mean.tolist(), moments.second.tolist()) == ([0.5, 0.0], [[1.0, 0.1], [0.1, 1.0]])
-    assert preparation.from_table("moments", np.array([[0.5, 0.0]]), None).second is None
-    for kind, table, says in (
-        ("trigonometric", np.ones((2, 3)), "two columns a and b, not 3"),
-        ("signs", np.ones((2, 3)), "square covariance matrix, not 2×3"),
-        ("moments", np.ones((2, 2)), "not 2×2"),
-        ("moments", np.ones((4, 2)), "not 4×2"),
-    ):
-        with pytest.raises(DataError, match=says):
-            preparation.from_table(kind, table, None)
-
-
-# targets ------------------------------------------------------------------------------------------
-
-
-def test_moments_boxes_and_draws_of_targets() -> None:
-    w = np.array([0.1, 0.2, 0.7])
-    mean, second = Rows(X[:3], w).moments()
-    np.testing.assert_allclose(mean, sum(w[i] * X[i] for i in range(3)))
-    np.testing.assert_allclose(second, sum(w[i] * np.outer(X[i], X[i]) for i in range(3)))
-    box = Uniform(np.array([1.0, -1.0]), np.array([3.0, 0.0]))
-    mean, second = box.moments()
-    np.testing.assert_allclose(mean, [2.0, -0.5])
-    np.testing.assert_allclose(second, [[4 + 4 / 12, -1.0], [-1.0, 0.25 + 1 / 12]])
-    np.testing.assert_array_equal(box.quantile(np.array([[0.25, 0.5]])), [[1.5, -0.5]])
-    mixed = Mixture(
-        np.array([0.25, 0.75]), np.array([[1.0, 0.0], [-1.0, 2.0]]), np.stack([np.diag([4.0, 1.0]), np.array([[1.0, 0.5], [0.5, 9.0]])])
-    )
-    mean, second = mixed.moments()
-    np.testing.assert_allclose(mean, [-0.5, 1.5])
-    np.testing.assert_allclose(second, [[0.25 * 5 + 0.75 * 2, 0.75 * (0.5 - 2)], [0.75 * (0.5 - 2), 0.25 + 0.75 * 13]])
-    low, high = mixed.box()
-    np.testing.assert_allclose([low, high], [[-11.0, -16.0], [13.0, 20.0]])
-    drawn = mixed.sample(np.random.default_rng(0), 40_000)
-    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.06)
-    np.testing.assert_allclose(drawn.T @ drawn / len(drawn), second, rtol=0.05, atol=0.1)
-    assert (drawn[:, 0] > 4).mean() == pytest.approx(0.25 * 0.0668, abs=0.004)  # P(N > 1.5), of one component alone
-
-
-def test_levels_and_draws_of_weighted_rows() -> None:
-    target = Rows(np.array([[3.0], [1.0], [2.0]]), np.array([0.5, 0.0, 0.5]))
-    np.testing.assert_array_equal(target.positions(np.array([[0.0], [0.499], [0.5], [1.0]])), [2, 2, 0, 0])
-    drawn = target.draw(np.random.default_rng(0), 4000)
-    np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4000, [0.5, 0.0, 0.5], atol=0.04)
-    unscaled = Rows(target.X, target.weights * 8)
-    np.testing.assert_array_equal(unscaled.draw(np.random.default_rng(0), 4000), drawn)
-    np.testing.assert_array_equal(unscaled.positions(np.array([[0.499], [0.5]])), [2, 0])
-
-
-def test_quantiles_of_gaussians_and_mixtures() -> None:
-    square = np.array([[4.0, 1.2], [1.2, 1.0]])
-    one = Mixture(np.ones(1), np.array([[1.0, -1.0]]), square[None])
-    u, normal = np.array([[0.3, 0.8], [0.5, 0.5]]), np.array([[-0.5244005127080407, 0.8416212335729143], [0.0, 0.0]])
-    np.testing.assert_allclose(one.quantile(u), [1.0, -1.0] + normal @ np.linalg.cholesky(square).T, atol=1e-12)
-    assert np.isfinite(one.quantile(np.zeros((1, 2)))).all()
-    far = Mixture(np.array([1e-12, 1.0]), np.array([[-20.0], [0.0]]), np.ones((2, 1, 1)))
-    np.testing.assert_allclose(far.quantile(np.array([[0.975], [0.5]])), [[1.959964], [0.0]], atol=1e-5)
-    assert far.quantile(np.array([[0.0]]))[0, 0] < -20
-    with pytest.raises(BadUsage, match="a mixture of several columns does not have"):
-        Mixture(np.full(2, 0.5), np.zeros((2, 2)), np.stack([np.eye(2)] * 2)).quantile(u)
-
-
-def test_signs_that_are_none() -> None:
-    for bad in ([[0.0, 0.0], [0.0, 1.0]], [[1.0, 0.2], [0.1, 1.0]]):
-        with pytest.raises(DataError, match="symmetric with a positive diagonal"):
-            signs(np.array(bad))
-    law = signs(np.array([[4.0, -4.0], [-4.0, 4.0]]))
-    np.testing.assert_allclose(law.second, [[1.0, -1.0], [-1.0, 1.0]])
-    np.testing.assert_allclose(np.diag(law.correlation), 1.0)
-    drawn = law.sample(np.random.default_rng(0), 50)
-    np.testing.assert_array_equal(drawn[:, 0], -drawn[:, 1])
-    with pytest.raises(BadUsage, match="moments alone cannot be drawn from"):
-        Moments(np.zeros(2), None).sample(np.random.default_rng(0), 1)
-    with pytest.raises(DataError, match="all coefficients"):
-        Trigonometric(np.zeros(2), np.zeros(2))
-
-
-# runs ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("norm", [0, 12])
 def test_a_run_has_the_steps_that_it_says(norm: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With candidates apart from the rows: sums at these, sums at rows or draws, then atoms; small tiles make several steps."""
@@ -275,6 +126,37 @@ def test_a_run_has_the_steps_that_it_says(norm: int, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(shares, work, atol=1e-12)
     exact = KERNEL.matrix(X[:20], X).mean(axis=1)
     np.testing.assert_allclose(state.done[0].embedding, exact[state.done[0].index], rtol=1e-12)
+
+
+def test_runs_without_candidates_have_even_steps() -> None:
+    problem = made(problems.Group(Uniform(np.zeros(1), np.ones(1)), None, 4), kernel=Bernoulli(1), rule="sobol")
+    chosen = selection.Selection(problem)
+    state, shares = chosen.init(), []
+    while not chosen.done(state):
+        shares.append(chosen.progress(state).share)
+        state = chosen.step(state)
+    np.testing.assert_allclose(shares, [0, 0.25, 0.5, 0.75])
+    assert (state.done[0].index == -1).all()
+    value = assemble.samples(problem, state, [None], kind="rule", projected=False, scale=np.ones(1))
+    assert value.summary.rows.tolist() == [0]
+    assert value.summary.floor[0] == pytest.approx(np.sqrt(1 / 12 / 4))  # of four draws; k(x, x) = 1/12, ‖μ‖² = 0
+    assert (
+        rules.init(rules.Problem(chosen.space(problem.groups[0], chosen.init()), problem.groups[0].target, problem.settings.rule), 3).index
+        == -1
+    ).all()
+
+
+def test_draws_of_rows_are_those_of_their_stream_and_unit() -> None:
+    groups = tuple(problems.Group(equal(X[:30] + g), None, 5) for g in range(2))
+    state = solve(selection.Selection(made(*groups, rule="random", seed=4)))
+    for g, result in enumerate(state.done):
+        expected = [groups[g].target.draw(generator(4, Stream.ATOMS, unit=g, step=t), 1)[0] for t in range(5)]
+        np.testing.assert_array_equal(result.index, expected)
+        np.testing.assert_array_equal(result.atoms, X[:30][expected] + g)
+        np.testing.assert_allclose(result.weight, 0.2)
+    drawn = solve(selection.Selection(made(problems.Group(equal(X), X[:4].copy(), 3), rule="random", seed=4))).done[0]
+    assert (drawn.index == -1).all()
+    np.testing.assert_array_equal(drawn.atoms[2], X[equal(X).draw(generator(4, Stream.ATOMS, step=2), 1)[0]])
 
 
 def test_strips_and_steps_of_sums_by_hand() -> None:
@@ -373,9 +255,6 @@ def test_counts_of_a_state_are_within_its_room() -> None:
             replace(at, **wrong).validate()
 
 
-# the artifact -------------------------------------------------------------------------------------
-
-
 def test_figures_of_every_group_are_its_own(mmd: object) -> None:
     parts = [np.arange(0, 25), np.arange(25, 60)]
     problem = made(*(problems.Group(equal(X[part]), None, 5 + 2 * g) for g, part in enumerate(parts)))
@@ -414,6 +293,11 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
     for name in ("mmd", "floor", "rows"):
         np.testing.assert_array_equal(getattr(apart.summary, name), getattr(value.summary, name))
     assert len(apart.state) == len(value.state) == 2
+    np.testing.assert_array_equal(value.scale, scale)
+    assert assemble.samples(problem, state, parts, names=["a", "b"], **(made_with | {"scale": np.ones(2)})).scale is None
+    bare = assemble.samples(problem, state, parts, names=["a", "b"], keep_state=False, **(made_with | {"kind": "rule", "projected": False}))
+    assert (bare.state, bare.projected) == (None, None)
+    np.testing.assert_allclose(bare.weight, np.repeat([1 / 5, 1 / 7], [5, 7]))
 
 
 def test_blocks_put_together_have_their_bound() -> None:
@@ -461,153 +345,3 @@ def test_samples_whose_parts_do_not_belong_together(wrong: dict[str, object], sa
     replace(plain, group=np.array([0, 1, 1]), group_names=["a", "b"], scale=np.ones(2), feature_names=["a", "b"]).validate()
     with pytest.raises(DataError, match=says):
         replace(plain, **wrong).validate()
-
-
-# geometry -----------------------------------------------------------------------------------------
-
-
-def wolfe(K: np.ndarray, z: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Wolfe's minor cycles in plain terms: to the affine minimum, or as far as the first weight that reaches 0, which goes."""
-    weight, kept = weight.copy(), list(range(len(z)))
-    while True:
-        n = len(kept)
-        system = np.block([[K[np.ix_(kept, kept)], np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
-        target = np.linalg.solve(system, [*z[kept], 1.0])[:n]
-        if (target > 0).all():
-            weight[:] = 0
-            weight[kept] = target
-            return weight
-        ratios = [weight[i] / (weight[i] - t) if t <= 0 else np.inf for i, t in zip(kept, target, strict=True)]
-        gone = int(np.argmin(ratios))
-        weight[kept] += ratios[gone] * (target - weight[kept])
-        del kept[gone]
-
-
-def test_settling_drops_the_points_that_wolfe_drops() -> None:
-    dropped = []
-    for seed in range(60):
-        random = np.random.default_rng(seed)
-        points, to = random.standard_normal((7, 8)), random.standard_normal(8) * 1.5
-        K, z, start = points @ points.T, points @ to, random.dirichlet(np.ones(7))
-        hull = simplex.empty(7, 3.0)
-        for i in range(7):
-            assert simplex.enter(hull, i, K[i, :i], K[i, i], z[i])
-        assert hull.weight.tolist() == [1.0, *[0.0] * 6]
-        hull.weight[:] = start
-        simplex.settle(hull)
-        expected = wolfe(K, z, start)
-        found = np.zeros(7)
-        found[hull.ids[: hull.size]] = hull.weight[: hull.size]
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-        assert simplex.objective(hull) == pytest.approx((expected @ K @ expected, expected @ z), abs=1e-9)
-        dropped.append(7 - hull.size)
-    assert np.mean(np.array(dropped) > 1) > 0.3
-
-
-def test_points_in_the_affine_hull_do_not_enter() -> None:
-    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.25]])
-    K, hull = points @ points.T, simplex.empty(4, 1.0)
-    assert [simplex.enter(hull, i, K[i, : min(i, 3)], K[i, i], 0.0) for i in range(4)] == [True, True, True, False]
-    assert hull.size == 3
-    full = simplex.empty(1, 1.0)
-    assert simplex.enter(full, 5, np.zeros(0), 1.0, 2.0)
-    assert not simplex.enter(full, 6, np.zeros(1), 1.0, 0.0)
-    wider = simplex.grown(full, 3)
-    assert (wider.size, len(wider.ids), wider.ids[0], wider.linear[0], wider.weight[0], wider.gram[0, 0], wider.shift) == (
-        1,
-        3,
-        5,
-        2.0,
-        1.0,
-        1.0,
-        1.0,
-    )
-    np.testing.assert_array_equal(wider.factor[0, 0], np.sqrt(2.0))
-    assert len(simplex.grown(wider, 0).ids) == 1
-
-
-def line(atoms: np.ndarray, z: np.ndarray, kernel: object = KERNEL) -> Space:
-    """A space of the atoms alone."""
-    return Space(kernel, atoms, z, 1.0, kernel.diagonal(atoms), evaluator(kernel, atoms), lambda x: np.zeros(len(x)))
-
-
-def test_weights_of_two_atoms_by_hand() -> None:
-    """K = (1, c; c, 1): free K⁻¹z, affine ½ + (z₀ − z₁)/(2 (1 − c))."""
-    atoms, z = np.array([[0.0], [1.0]]), np.array([0.7, 0.4])
-    c = np.exp(-1 / (2 * 1.44))
-    space = line(atoms, z)
-    np.testing.assert_allclose(weights.weights("free", space, atoms, z), np.array([0.7 - c * 0.4, 0.4 - c * 0.7]) / (1 - c**2))
-    share = 0.5 + 0.3 / (2 * (1 - c))
-    assert share > 1
-    np.testing.assert_allclose(weights.weights("affine", space, atoms, z), [share, 1 - share])
-    np.testing.assert_allclose(weights.weights("simplex", space, atoms, z), [1.0, 0.0])
-    np.testing.assert_allclose(weights.weights("uniform", space, atoms, z), [0.5, 0.5])
-    w = np.array([0.8, 0.4])
-    found = weights.report(space, atoms, z, w)
-    assert found.condition == pytest.approx((1 + c) / (1 - c))
-    assert (found.smallest, found.effective) == (0.4, pytest.approx(1.44 / 0.8))
-    assert found.mmd == pytest.approx(np.sqrt(0.8 + 2 * 0.32 * c - 2 * (0.56 + 0.16) + 1))
-    np.testing.assert_allclose(prefix_distances(space, atoms, z), [np.sqrt(2 - 1.4), np.sqrt(0.5 + 0.5 * c - 1.1 + 1)])
-    assert np.isnan(prefix_distances(space, atoms, z, np.zeros(2))).all()
-
-
-def test_equal_atoms_are_found_in_the_order_they_come() -> None:
-    first, place, counts = weights._distinct(np.array([[5.0], [1.0], [5.0], [3.0], [1.0], [5.0]]))
-    assert (first.tolist(), place.tolist(), counts.tolist()) == ([0, 1, 3], [0, 1, 0, 2, 1, 0], [3, 2, 1])
-    doubled = np.array([[0.0], [0.0], [1.0]])
-    space = line(doubled, np.array([0.7, 0.7, 0.4]))
-    report = weights.report(space, doubled, space.embedding, np.array([0.5, 0.3, 0.4]))
-    alone = weights.report(line(doubled[1:], space.embedding[1:]), doubled[1:], space.embedding[1:], np.array([0.8, 0.4]))
-    assert (report.mmd, report.condition) == (pytest.approx(alone.mmd), pytest.approx(alone.condition))
-    assert weights._condition(np.diag([0.0, 1.0])) == np.inf
-
-
-def test_counts_of_a_projected_trace_are_spread_over_decades() -> None:
-    atoms = np.arange(100.0)[:, None] / 100
-    space = line(atoms, np.linspace(0.5, 0.4, 100))
-    counts, _ = weights.projected_trace(space, atoms, space.embedding)
-    assert counts.tolist() == [1, 2, 3, 4, 6, 7, 10, 13, 18, 24, 32, 42, 56, 75, 100]
-    assert weights.projected_trace(space, atoms[:1], space.embedding[:1])[0].tolist() == [1]
-
-
-def test_polishing_finds_the_minimum_near_a_candidate() -> None:
-    """μ(x) = Gaussian bump at (0.3, −0.2): from the origin within ±½ it is reached, within ±0.1 the nearest corner, in a box its edge."""
-
-    def mean(x: np.ndarray) -> np.ndarray:
-        return np.exp(-((x - [0.3, -0.2]) ** 2).sum(axis=1))
-
-    space = Space(KERNEL, np.zeros((1, 2)), np.zeros(1), 1.0, np.ones(1), evaluator(KERNEL, np.zeros((1, 2))), mean)
-    none, start = (np.zeros((0, 2)), np.zeros(0)), np.zeros(2)
-
-    def found(spacing: float, bound: float = 1.0) -> np.ndarray:
-        return polish.polished(polish.Polish(np.full(2, -bound), np.full(2, bound), np.full(2, spacing)), space, *none, 1.0, start)
-
-    np.testing.assert_allclose(found(0.5), [0.3, -0.2], atol=1e-6)
-    np.testing.assert_allclose(found(0.05, 0.1), [0.1, -0.1], atol=1e-6)
-    assert polish.polished(polish.Polish(np.full(2, -1), np.full(2, 1), np.full(2, 0.5)), space, *none, -0.0, start) is None
-    at = np.array([[0.1, 0.0]])
-    pulled = polish.polished(polish.Polish(np.full(2, -1.0), np.ones(2), np.full(2, 0.2)), space, at, np.array([0.5]), 2.0, start)
-    grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 401)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
-    value = 0.5 * KERNEL.matrix(grid, at)[:, 0] - 2 * mean(grid)
-    np.testing.assert_allclose(pulled, grid[value.argmin()], atol=0.006)
-
-
-def test_sums_and_products_of_kernels_in_closed_form() -> None:
-    box = Uniform(np.zeros(1), np.ones(1))
-    x = np.array([[0.2], [0.9]])
-    inner, norm = closed_form.embedding(kernel_names.parse("gaussian:0.5"), box)
-    other, more = closed_form.embedding(kernel_names.parse("laplace:1"), box)
-    for text, mean, expected in (
-        ("3*gaussian:0.5", 3 * inner(x), 3 * norm),
-        ("gaussian:0.5+2*laplace:1", inner(x) + 2 * other(x), norm + 2 * more),
-        ("gaussian:0.5+4", inner(x) + 4, norm + 4),
-        ("2*3", np.full(2, 6.0), 6.0),
-        ("7", np.full(2, 7.0), 7.0),
-    ):
-        found, square = closed_form.embedding(kernel_names.parse(text), box)
-        np.testing.assert_allclose(found(x), mean, rtol=1e-14)
-        assert square == pytest.approx(expected, rel=1e-14)
-    zero, nothing = closed_form.embedding(kernel_names.parse("bernoulli:1"), box)
-    assert (zero(x).tolist(), nothing) == ([0.0, 0.0], 0.0)
-    with pytest.raises(BadUsage, match="no closed form"):
-        closed_form.embedding(kernel_names.parse("bernoulli:1"), Uniform(np.zeros(1), np.full(1, 2.0)))

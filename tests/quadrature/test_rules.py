@@ -206,6 +206,7 @@ def test_polish_finds_the_point_between_candidates(space_of, interval):
         while state.step < 24:
             state = rules.step(problem, state)
         found.append(state.mmd[-1])
+        assert (state.index.min() == -1) == polish  # points between the candidates
     assert found[0] < 1.2 * found[2]
     assert found[1] > 2 * found[2]
 

@@ -73,6 +73,10 @@ def test_gaussian_embedding_in_three_columns():
 
 
 def test_what_has_no_closed_form_is_refused():
+    wide, mixed = Uniform(np.zeros(2), np.ones(2)), Mixture(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
+    for text, target in [("energy", wide), ("matern12:1", wide), ("matern32:1", wide), ("energy", mixed), ("laplace:1", mixed)]:
+        with pytest.raises(BadUsage, match="no closed form"):
+            embedding(kernel_names.parse(text), target)
     for text, target in [("rational-quadratic:1", BOX), ("matern32:1", MIXTURE), ("gaussian:1*gaussian:2", BOX), ("gaussian:1", WAVES)]:
         with pytest.raises(BadUsage, match="no closed form"):
             embedding(kernel_names.parse(text), target)

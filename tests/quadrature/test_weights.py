@@ -229,3 +229,6 @@ def test_the_first_atom_is_the_nearest_of_a_kernel_whose_diagonal_varies(space_o
     away = [mmd(kernel, rows, target.weights, rows[[i]], np.ones(1)) for i in range(30)]
     assert state.index[0] == np.argmin(away)
     assert (state.size, state.weight.tolist(), state.step) == (1, [1, 0, 0, 0], 0)
+    hull = min_norm_point.init(min_norm_point.Problem(space_of(kernel, target, rows), 4))
+    assert (hull.hull.ids[0], hull.hull.size, hull.step) == (np.argmin(away), 1, 0)
+    assert hull.mmd[0] == state.mmd[0] == pytest.approx(min(away))

@@ -17,8 +17,8 @@ Not changed, since no result shows it:
   - annotations, texts, and what is said in `raise` statements and warnings (whether they are reached is decided elsewhere);
   - numbers that stand for a name in capitals at the head of a module: sizes of blocks, tolerances, limits, each with its meaning beside
     it; and numbers of at most 10⁻⁶ anywhere, with what they multiply, which are guards of divisions and tolerances;
-  - estimates of memory (functions named `memory`, `bytes`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds to a factor
-    only, and functions named `block` and names `block` and `size` for the larger of numbers, how much is done at one time;
+  - estimates of memory (functions named `memory`, `bytes`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds
+    to a factor only; functions named `block`, and names `block` and `size` of the larger of two numbers, how much is done at one time;
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no
     option, have their own, and old artifacts theirs, which their archive in tests/data holds;
   - arguments `maxsize`, `stacklevel`, `chunksize`;

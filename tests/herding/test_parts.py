@@ -1,0 +1,473 @@
+"""What stands in the artifacts of herding, figure by figure; entropies; and what is refused at the boundary."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from herdcli.algorithm import Progress, solve
+from herdcli.errors import BadUsage, DataError
+from herdcli.herding import ascent, classes, dynamics, entropy, features, model, visible
+from herdcli.herding.features import pack, packed, values
+from herdcli.numerics.scores import Scores
+from herdcli.rng import Stream, generator
+
+ON = np.random.default_rng(1).random((36, 11)) < 0.4
+ON[:, 4] = True  # a constant unit
+Y = np.arange(36) % 3
+SPLIT = np.repeat([0, 0, 1, 2], 9)
+NAMES = ["a", "b", "c"]
+
+
+def hidden(groups: classes.Groups, **options: Any) -> tuple[dynamics.Problem, dynamics.State]:
+    problem = classes.hidden_problem(groups, dynamics.Settings(**{"hidden": 4, "iterations": 30, "burn_in": 12, **options}))
+    return problem, solve(dynamics.HiddenHerding(problem))
+
+
+# rows ---------------------------------------------------------------------------------------------
+
+
+def test_groups_have_their_rows_units_and_rows_to_score() -> None:
+    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    kept = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10]
+    labels = groups.labels
+    assert (labels.units.tolist(), labels.all_units) == (kept, 11)
+    np.testing.assert_array_equal(labels.scored, np.flatnonzero(SPLIT > 0))
+    np.testing.assert_array_equal(groups.scored(), ON[SPLIT > 0][:, kept])
+    for label in range(3):
+        np.testing.assert_array_equal(groups.training(label), ON[(SPLIT == 0) & (label == Y)][:, kept])
+    np.testing.assert_array_equal(classes.group(ON, Y, SPLIT, NAMES, per_class=True, score_training=True).labels.scored, np.arange(36))
+    assert len(classes.group(ON, Y * 0, SPLIT, ["all"], per_class=False, score_training=True).labels.scored) == 0
+    assert classes.hidden_problem(classes.group(ON, Y * 0, SPLIT, ["all"], per_class=False), dynamics.Settings()).queries is None
+
+
+def test_the_baseline_is_the_nearest_training_row_of_any_class() -> None:
+    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    training, expected = np.flatnonzero(SPLIT == 0), []
+    for row in groups.labels.scored:
+        expected.append(Y[training[(ON[training] ^ ON[row]).sum(axis=1).argmin()]])
+    np.testing.assert_array_equal(classes.nearest_classes(groups, range(3)), expected)
+    shares = np.array_split(np.arange(18), 3)
+    found = classes.nearest_classes(groups, [1])
+    np.testing.assert_array_equal(found[shares[1]], np.array(expected)[shares[1]])
+    assert (np.delete(found, shares[1]) == -1).all()
+
+
+def test_runs_apart_are_the_runs_together() -> None:
+    groups = classes.group(ON, Y, np.where((Y == 1) & (SPLIT == 1), 0, SPLIT), NAMES, per_class=True)
+    problem, state = hidden(groups)
+    whole = classes.assemble_hidden(problem, state)
+    nearest = classes.nearest_classes(groups, range(3))
+    scores = classes.scores(groups.labels, nearest, state)
+    np.testing.assert_array_equal(scores.energy, np.stack([run.energy / 18 for run in state.runs], axis=1))
+    np.testing.assert_array_equal(scores.y, Y[groups.labels.scored])
+    np.testing.assert_array_equal(scores.split, groups.labels.split[groups.labels.scored])
+    assert scores.majority == 1
+    parts = classes.one_by_one(problem, state, classes.assemble_hidden)
+    with_scores = [
+        replace(part, scores=replace(scores, energy=scores.energy[:, [u]], nearest=classes.nearest_classes(groups, [u])))
+        for u, part in enumerate(parts)
+    ]
+    for joined in (classes.together(parts), classes.together(with_scores)):
+        for name in ("M", "b", "c", "n", "states", "weight_norm", "ascent_sweeps"):
+            np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
+    assert classes.together(parts).scores is None
+    np.testing.assert_array_equal(classes.together(with_scores).scores.nearest, nearest)
+    np.testing.assert_array_equal(classes.together(with_scores).scores.energy, scores.energy)
+
+
+def test_parts_of_runs_keep_their_random_numbers() -> None:
+    problem, state = hidden(classes.group(ON, Y, SPLIT, NAMES, per_class=True))
+    part = problem.part([2, 0]).part([0])
+    assert part.number(0) == 2
+    alone = solve(dynamics.HiddenHerding(part)).runs[0]
+    np.testing.assert_array_equal(alone.M, state.runs[2].M)
+
+
+# artifacts ----------------------------------------------------------------------------------------
+
+
+def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
+    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    problem, state = hidden(groups, hidden_bias="full", keep=7, seed=9)
+    value = classes.assemble_hidden(problem, state)
+    value.validate()
+    for u, run in enumerate(state.runs):
+        rows = values(groups.training(u), "spin").astype(int)
+        assert value.n[u] == len(rows)
+        for name in ("M", "b", "c", "x", "z", "states"):
+            np.testing.assert_array_equal(getattr(value, name)[u], getattr(run, name))
+        np.testing.assert_array_equal(value.weight_norm[:, u], run.weight_norm)
+        np.testing.assert_array_equal(value.visible_norm[:, u], run.visible_norm)
+        assert run.visible_norm[-1] == pytest.approx(np.sqrt((run.b.astype(float) ** 2).sum()) / len(rows))
+        norm = (run.M.astype(float) ** 2).sum() + (run.b.astype(float) ** 2).sum() + (run.c.astype(float) ** 2).sum()
+        assert run.weight_norm[-1] == pytest.approx(np.sqrt(norm) / len(rows))
+        moments, rates, scale = value.moments, value.rates, 30 * len(rows)
+        assert rates.scale[u] == scale
+        for sampled, driving, gap in (
+            (moments.visible[u], rates.visible[u], value.gap.largest_visible[u]),
+            (moments.pair[u], rates.pair[u], value.gap.largest_pair[u]),
+            (moments.hidden[u], rates.hidden[u], value.gap.largest_hidden[u]),
+        ):
+            assert gap == pytest.approx(np.abs(sampled / 30 - driving / scale).max(), abs=1e-15)
+        np.testing.assert_array_equal(rates.visible[u], 30 * rows.sum(axis=0))
+        np.testing.assert_array_equal(run.b, rates.visible[u] - len(rows) * moments.visible[u])
+        np.testing.assert_array_equal(run.c, rates.hidden[u] - len(rows) * moments.hidden[u])
+        assert value.ascent_sweeps[u] == run.sweeps / 30 > 1
+        x, z = value.kept(u)
+        assert (x.shape, z.shape) == ((7, 10), (7, 4))
+    assert value.M.dtype == value.rates.pair.dtype == np.int32
+    told = (
+        "model",
+        "features",
+        "representation",
+        "variant",
+        "flip",
+        "hidden_bias",
+        "sweeps",
+        "iterations",
+        "burn_in",
+        "energy_every",
+        "seed",
+    )
+    assert [getattr(value, name) for name in told] == ["rbm", "xz", "spin", "local", True, "full", 0, 30, 12, 1, 9]
+    assert (value.step_sizes, value.wide_from.tolist(), value.decoupled, value.J) == ([1, 1, 1], [0, 0, 0], False, None)
+
+
+@pytest.mark.parametrize("kind", ["x", "x,xx", "rows", "moments"])
+def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) -> None:
+    rows = [values(ON[label == Y][:, [0, 1, 2, 3]], "spin") for label in range(2)]
+    paired, real = kind == "x,xx", kind == "rows"
+    if real:
+        sources = tuple(visible.from_vectors(part * [1.0, 2.5, 0.5, -1.0]) for part in rows)
+    elif kind == "moments":
+        sources = tuple(visible.from_moments(part.mean(axis=0), 4, "x", "spin") for part in rows)
+    else:
+        sources = tuple(visible.from_rows(part, kind) for part in rows)
+    maximiser = {"x,xx": "enumerate", "rows": "rows"}.get(kind, "exact")
+    settings = visible.Settings(features="x" if kind == "moments" else kind, maximiser=maximiser, iterations=40, burn_in=25, keep=9)
+    problem = visible.Problem(sources, settings)
+    state = solve(visible.VisibleHerding(problem))
+    value = classes.assemble_visible(problem, state)
+    value.validate()
+    i, j = np.triu_indices(4, 1)
+    for u, (source, run) in enumerate(zip(sources, state.runs, strict=True)):
+        n = len(rows[u]) if kind in ("x", "x,xx") else 1
+        table = (source.candidates if real else rows[u]).astype(float)
+        pair = table[:, i] * table[:, j]
+        sampled = run.counts @ table if real else run.counts
+        assert (value.n[u], value.rates.scale[u]) == (n, 40 * n)
+        np.testing.assert_allclose(value.rates.visible[u], 40 * n * table.mean(axis=0))
+        np.testing.assert_allclose(value.moments.visible[u], sampled[:4])
+        np.testing.assert_allclose(value.b[u], 40 * n * table.mean(axis=0) - n * sampled[:4], atol=1e-9)
+        assert value.gap.largest_visible[u] == pytest.approx(np.abs(sampled[:4] / 40 - table.mean(axis=0)).max())
+        assert run.weight_norm[-1] * n == pytest.approx(np.sqrt((value.b[u] ** 2).sum() + (0 if not paired else (value.J[u] ** 2).sum())))
+        np.testing.assert_array_equal(value.x[u], source.candidates[run.chosen] if real else run.x)
+        if paired:
+            np.testing.assert_allclose(value.J[u], 40 * pair.sum(axis=0) - n * sampled[4:])
+            np.testing.assert_allclose(value.rates.visible_pair[u], 40 * pair.sum(axis=0))
+            np.testing.assert_array_equal(value.moments.visible_pair[u], run.counts[4:])
+            assert value.gap.largest_pair[u] == pytest.approx(np.abs(run.counts[4:] / 40 - pair.mean(axis=0)).max())
+        x, z = value.kept(u)
+        assert (len(x), z) == (9, None)
+    assert paired or (value.J, value.gap.largest_pair, value.moments.visible_pair, value.rates.visible_pair) == (None,) * 4
+    told = (
+        "model",
+        "features",
+        "representation",
+        "variant",
+        "flip",
+        "hidden_bias",
+        "sweeps",
+        "iterations",
+        "burn_in",
+        "energy_every",
+        "seed",
+    )
+    expected = ["rows" if real else "mrf", settings.features, "real" if real else "spin", maximiser, False, "none", 0, 40, 25, 1, 0]
+    assert [getattr(value, name) for name in told] == expected
+
+
+def test_integers_take_32_bits_where_they_fit() -> None:
+    for number, fits in (((1 << 31) - 1, True), (1 << 31, False), (-(1 << 31), True), (-(1 << 31) - 1, False)):
+        found = classes._smallest(np.array([0, number]))
+        assert found.dtype == (np.int32 if fits else np.int64)
+        assert found.tolist() == [0, number]
+    assert classes._smallest(np.zeros(0, dtype=np.int64)).dtype == np.int32
+
+
+def finished() -> model.Herding:
+    return classes.assemble_hidden(*hidden(classes.group(ON, Y, SPLIT, NAMES, per_class=True)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda v: {"features": "xy"}, "features are 'xy' of 10 units, expected one of xz, x, x,xx, rows"),
+        (lambda v: {"b": v.b[:, :0]}, "features are 'xz' of 0 units"),
+        (lambda v: {"features": "x"}, "features are 'x' and hidden units there"),
+        (lambda v: {"z": None}, "features are 'xz' and hidden units missing"),
+        (lambda v: {"representation": "real1"}, "representation is 'real1', expected spin, binary or real"),
+        (lambda v: {"x": v.x * 2}, "/x has values beyond 1"),
+        (lambda v: {"x": np.where(v.x < 0, -2, 0)}, "/x has values beyond 1"),
+        (lambda v: {"states": v.states[:, :, :2]}, "/states has 2 bytes of type uint8 a sample, expected 3 of uint8"),
+        (lambda v: {"states": v.states.astype(np.uint16)}, "/states has 3 bytes of type uint16"),
+        (
+            lambda v: {"moments": replace(v.moments, visible=v.moments.visible[:, :9])},
+            r"/moments/visible has shape \(3, 9\), its weights \(3, 10\)",
+        ),
+        (lambda v: {"rates": replace(v.rates, hidden=v.rates.hidden[:, :3])}, r"/rates/hidden has shape \(3, 3\), its weights \(3, 4\)"),
+        (lambda v: {"moments": replace(v.moments, pair=v.moments.pair[:2])}, "/moments/pair has shape"),
+        (lambda v: {"gap": replace(v.gap, largest_visible=np.zeros(2))}, "/gap has 2 runs, there are 3"),
+        (lambda v: {"units": np.arange(1, 11), "all_units": 10}, "/units must hold 0 … 9, a unit"),
+        (lambda v: {"classes": ["a", "b"]}, "/classes has 2 names for 3 runs"),
+        (
+            lambda v: {"classes": NAMES, "scores": Scores(np.zeros((1, 2)), np.zeros(1, int), np.zeros(1, int), np.zeros(1, int))},
+            "/scores/energy has 2 columns, there are 3 models",
+        ),
+    ],
+)
+def test_parts_that_do_not_belong_together_are_refused(wrong: Any, says: str) -> None:
+    value = finished()
+    replace(value, classes=NAMES, units=np.arange(10), all_units=10).validate()
+    with pytest.raises(DataError, match=says):
+        replace(value, **wrong(value)).validate()
+
+
+def test_growth_is_that_of_the_second_half() -> None:
+    norm = np.array([[1.0, 5], [2, 0], [9, 1], [3, 1], [8, 7]])
+    assert model.growth(norm) == 8 / 2
+    assert model.growth(norm[:, 1:]) == 1.0  # 0 at T/2
+    assert model.growth(norm[:4]) == 1.5
+    assert model.growth(norm[:3]) == 1.0
+    value = finished()
+    assert value.growth == model.growth(value.weight_norm)
+    assert value.visible_growth == model.growth(value.visible_norm)
+    assert replace(value, visible_norm=None).visible_growth == 0.0
+
+
+# runs ---------------------------------------------------------------------------------------------
+
+
+def test_progress_shows_the_largest_norm_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visible, "BLOCK", 7)
+    rows = values(ON[:, :3], "spin")
+    problem = visible.Problem(
+        tuple(visible.from_rows(part, "x") for part in (rows[:9], rows[9:])), visible.Settings(iterations=20, burn_in=0)
+    )
+    algorithm = visible.VisibleHerding(problem)
+    assert algorithm.steps == 3
+    state, told = algorithm.init(), []
+    while not algorithm.done(state):
+        told.append(algorithm.progress(state))
+        state = algorithm.step(state)
+    told.append(algorithm.progress(state))
+    norms = [0.0, *(max(run.weight_norm[t - 1] for run in state.runs) for t in (7, 14, 20))]
+    assert told == [Progress(step, 3, f"‖w‖ {norm:.3g}") for step, norm in enumerate(norms)]
+    assert state.iteration == 20
+
+
+@pytest.mark.parametrize("kind", ["x", "x,xx"])
+@pytest.mark.parametrize("representation", ["spin", "binary"])
+def test_energies_of_visible_models_are_averaged_by_their_definition(kind: str, representation: str) -> None:
+    rows, queries = values(ON[:20, :4], representation), values(ON[20:, :4], representation)
+    settings = visible.Settings(kind, "coordinates", iterations=30, burn_in=11, energy_every=4, representation=representation)
+    run = solve(visible.VisibleHerding(visible.Problem((visible.from_rows(rows, kind),), settings, queries))).runs[0]
+    i, j = np.triu_indices(4, 1)
+
+    def phi(x: np.ndarray) -> np.ndarray:
+        x = x.astype(int)
+        return x if kind == "x" else np.concatenate([x, x[:, i] * x[:, j]], axis=1)
+
+    chosen = values(np.unpackbits(run.states, axis=1, count=4, bitorder="little") == 1, representation)
+    assert len(chosen) == 19
+    w, total, count = 20 * run.counts * 0, np.zeros(16), 0
+    other = solve(visible.VisibleHerding(visible.Problem((visible.from_rows(rows, kind),), replace(settings, burn_in=0), queries))).runs[0]
+    chosen = values(np.unpackbits(other.states, axis=1, count=4, bitorder="little") == 1, representation)
+    for t in range(1, 31):
+        if t > 11 and (t - 12) % 4 == 0:
+            energy, own = -phi(queries) @ w, -phi(rows) @ w
+            total, count = total + (energy - own.mean()) / own.std(), count + 1
+        w = w + phi(rows).sum(axis=0) - 20 * phi(chosen[t - 1 : t])[0]
+    assert run.averaged == count == 5
+    np.testing.assert_allclose(run.energy, total, atol=1e-9)
+    np.testing.assert_array_equal(visible.weights(visible.from_rows(rows, kind), run, 30, kind), w)
+
+
+def test_blocks_of_iterations_are_worth_their_step() -> None:
+    def block(D: int, n: int, queries: int, runs: int, hidden: int) -> int:
+        unit = packed(np.zeros((n, D), dtype=bool), "spin")
+        queried = pack(np.zeros((queries, D), dtype=bool)) if queries else None
+        return dynamics.Problem((unit,) * runs, dynamics.Settings(hidden=hidden), queried).block
+
+    assert block(10, 100, 0, 1, 5) == 200
+    assert block(1000, 800, 0, 1, 1000) == 40  # 4e10 / (1000 · 1000 · 1000)
+    assert block(1000, 800, 1000, 2, 1000) == 10
+    seen = visible.Problem((visible.Source(20, 0, np.zeros(210), np.zeros((0, 20), np.int8)),), visible.Settings("x,xx", "enumerate"))
+    assert seen.block == int(2e7 // (210 + 4 * 2**20)) == 4
+    rows = visible.Source(100, 0, np.zeros(100), np.zeros((5000, 100), np.int8))
+    assert visible.Problem((rows, rows), visible.Settings("x", "rows")).block == int(2e7 // (2 * (100 + 4 + 500_000)))
+    assert visible.Problem((rows,), visible.Settings("x", "rows"), np.zeros((5000, 100))).block == int(2e7 // (100 + 4 + 1_000_000))
+    assert visible.Problem((visible.from_moments(np.zeros(3), 3, "x", "spin"),), visible.Settings()).block == 200
+
+
+def test_first_weights_are_even_and_drawn_from_their_stream() -> None:
+    for rows, spread in ((36, 2.0), (600, 30.0)):
+        on = np.random.default_rng(0).random((rows, 11)) < 0.5
+        problem = dynamics.Problem((packed(on, "spin"),), dynamics.Settings(hidden=6, seed=3), numbers=[4])
+        M, b, c, x, z = dynamics.initial_weights(problem, 0)
+        draws = generator(3, Stream.HERDING, unit=4)
+        np.testing.assert_array_equal(M, 2 * np.rint(draws.normal(0.0, spread, (11, 6))))
+        np.testing.assert_array_equal(x, values(on, "spin")[int(draws.integers(rows))])
+        assert (b.any(), c.any(), z.tolist()) == (False, False, [1] * 6)
+
+
+def test_settings_say_what_is_kept_and_whether_spins_turn_over() -> None:
+    for kind in (dynamics.Settings, visible.Settings):
+        assert [kind(iterations=10, burn_in=4, keep=keep).kept for keep in (None, 0, 5, 6, 9)] == [6, 0, 5, 6, 6]
+        kind(iterations=1, burn_in=0)
+        for wrong in ({"iterations": 0, "burn_in": 0}, {"energy_every": 0}, {"burn_in": -1}, {"iterations": 5, "burn_in": 5}):
+            with pytest.raises(BadUsage):
+                kind(**wrong)
+    flips = [
+        dynamics.Settings(variant=v, flip=f, representation=r).flips
+        for v in ("local", "safe")
+        for f in (True, False)
+        for r in ("spin", "binary")
+    ]
+    assert flips == [True] + [False] * 7
+    dynamics.Settings(hidden=1, sweeps=0, step_sizes=(1, 1, 1))
+    for wrong in ({"sweeps": -1}, {"step_sizes": (0, 1, 1)}, {"step_sizes": (1, 1, 0)}):
+        with pytest.raises(BadUsage, match="must be at least 1"):
+            dynamics.Settings(**wrong)
+
+
+def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, state = hidden(classes.group(ON, Y, SPLIT, NAMES, per_class=True))
+    shown = visible.Problem((visible.from_rows(values(ON[:, :3], "spin"), "x"),), visible.Settings(iterations=30, burn_in=0))
+    for each in (state, visible.VisibleHerding(shown).init()):
+        for iteration, good in ((0, True), (30, True), (31, False), (-1, False)):
+            if good:
+                replace(each, iteration=iteration).validate()
+            else:
+                with pytest.raises(DataError, match="the traces have fewer"):
+                    replace(each, iteration=iteration).validate()
+    monkeypatch.setattr(dynamics, "MOST_ROWS", 6)
+    replace(problem)
+    monkeypatch.setattr(dynamics, "MOST_ROWS", 5)
+    with pytest.raises(DataError, match="6 rows in one run, more than 5"):
+        replace(problem)
+
+
+def guarded(M: np.ndarray, b: int = 0, c: int = 0, **more: Any) -> dynamics.Run:
+    D, K = M.shape
+    zeros = np.zeros(0)
+    run = dynamics.Run(M, np.full(D, b), np.full(K, c), *np.zeros((2, 1), int), *[zeros] * 8)
+    column, row = np.abs(M).sum(axis=0, dtype=np.int64), np.abs(M).sum(axis=1, dtype=np.int64)
+    dynamics._guard(run, column, row, iteration=7, **more)
+    return run
+
+
+def test_types_grow_where_their_sums_would_not_fit() -> None:
+    """2^24 for float32, 2^28 or a product of 2^62 for 32 bits, with the bias at either layer in the sum."""
+    ones = np.ones((4, 4), dtype=np.int32)
+    for b, c, wide, dtype in (
+        ((1 << 24) - 5, 0, 0, np.int32),
+        ((1 << 24) - 4, 0, 7, np.int32),
+        (0, 4 - (1 << 24), 7, np.int32),
+        ((1 << 28) - 5, 0, 7, np.int32),
+        ((1 << 28) - 4, 0, 7, np.int64),
+        (0, (1 << 28) - 4, 7, np.int64),
+    ):
+        run = guarded(ones, b, c)
+        assert (run.wide_from, run.M.dtype) == (wide, dtype)
+    assert guarded(ones, too_large=True).M.dtype == np.int64
+    many = np.zeros((64, 64), dtype=np.int32)  # bound² · 64 reaches 2^62 at a bound of 2^28
+    assert guarded(many, (1 << 28) - 1).M.dtype == np.int32
+    more = np.zeros((65, 70), dtype=np.int32)
+    assert guarded(more, (1 << 28) - 1).M.dtype == np.int64
+    assert guarded(more[:64], (1 << 28) - 1).M.dtype == np.int32
+
+
+# features and entropies ---------------------------------------------------------------------------
+
+
+def test_lengths_of_feature_vectors() -> None:
+    assert [features.feature_count(D, "x,xx") for D in (1, 2, 3, 10)] == [1, 3, 6, 55]
+    for D in (1, 2, 3, 50, 1000):
+        assert features.unit_count(D * (D + 1) // 2, "x,xx") == D
+        assert features.unit_count(D, "x") == D
+    for wrong in (2, 4, 1224, 1226):
+        with pytest.raises(DataError, match=f"{wrong} moments are not"):
+            features.unit_count(wrong, "x,xx")
+    b, J = features.symmetric(np.array([1, 2, 3, 12, 13, 23]), 3)
+    assert (b.tolist(), J.tolist()) == ([1, 2, 3], [[0, 12, 13], [12, 0, 23], [13, 23, 0]])
+    assert ascent.by_sign(np.array([-1.0, 0.0, 1.0]), "binary").tolist() == [0, 1, 1]
+
+
+def test_moments_at_the_ends_of_their_range() -> None:
+    for representation, low in (("spin", -1.0), ("binary", 0.0)):
+        visible.from_moments(np.array([low, 1.0]), 2, "x", representation)
+        for wrong in (low - 1e-9, 1.0 + 1e-9, np.nan):
+            with pytest.raises(DataError, match="moment 1 is"):
+                visible.from_moments(np.array([0.5, wrong]), 2, "x", representation)
+    enough = visible.Source(20, 0, np.zeros(20), np.zeros((0, 20), np.int8))
+    visible.Problem((enough,), visible.Settings("x", "enumerate"))
+
+
+def test_ties_go_to_the_high_value_and_the_first_state() -> None:
+    weights = np.zeros(3, dtype=np.int64)
+    assert ascent.by_enumeration(weights, 2, "x,xx", "spin").tolist() == [-1, -1]
+    started = visible.VisibleHerding(
+        visible.Problem((visible.from_moments(np.zeros(2), 2, "x", "binary"),), visible.Settings(representation="binary"))
+    )
+    assert started.init().runs[0].x.tolist() == [0, 0]
+    spins = visible.VisibleHerding(visible.Problem((visible.from_moments(np.zeros(2), 2, "x", "spin"),), visible.Settings()))
+    assert spins.init().runs[0].x.tolist() == [-1, -1]
+    assert ascent.by_coordinates(np.array([0.0, 0.0, 0.0]), np.array([-1, 1]), "x,xx", "spin").tolist() == [-1, 1]
+
+
+def test_entropies_by_hand() -> None:
+    np.testing.assert_allclose(entropy.unit_entropy(np.array([-1.0, 0.0, 1.0, 0.5]), "spin"), [0, 1, 0, 0.8112781244591328], atol=1e-15)
+    np.testing.assert_allclose(entropy.unit_entropy(np.array([0.0, 0.5, 1.0, 0.25]), "binary"), [0, 1, 0, 0.8112781244591328], atol=1e-15)
+    states = np.array([[1, 0], [1, 0], [0, 1], [3, 3]])
+    assert entropy.effective_states(states) == pytest.approx(np.exp(0.5 * np.log(2) + 0.5 * np.log(4)))
+    assert entropy.effective_states(states[:0]) == 0.0
+    assert entropy.effective_states(np.arange(5)[:, None]) == pytest.approx(5)
+    for low in (-1, 0):
+        x = np.where(np.array([[1, 0], [1, 0], [1, 1], [0, 0]]) > 0, 1, low)
+        assert entropy.empirical(x).tolist() == [0.25, 0.5, 0.0, 0.25]
+
+
+@pytest.mark.parametrize("representation", ["spin", "binary"])
+def test_the_distribution_of_maximum_entropy_is_an_exponential_family_with_the_means(representation: str) -> None:
+    """For pairs log p is linear in the features, and no other distribution with these means has more entropy."""
+    low = -1 if representation == "spin" else 0
+    table = np.array(list(itertools.product((low, 1), repeat=3)))[:, ::-1]  # the first unit runs fastest
+    pairs = table[:, [0, 0, 1]] * table[:, [1, 2, 2]]
+    phi = np.concatenate([table, pairs], axis=1)
+    truth = np.random.default_rng(0).dirichlet(np.ones(8))
+    found = entropy.max_entropy(truth @ phi, 3, "x,xx", representation)
+    np.testing.assert_allclose(found @ phi, truth @ phi, atol=1e-9)
+    solution, *_ = np.linalg.lstsq(np.column_stack([np.ones(8), phi]), np.log(found), rcond=None)
+    np.testing.assert_allclose(np.column_stack([np.ones(8), phi]) @ solution, np.log(found), atol=1e-7)
+    assert -(found @ np.log(found)) > -(truth @ np.log(truth))
+    single = entropy.max_entropy(truth @ table, 3, "x", representation)
+    on = (truth @ table - low) / (1 - low)
+    np.testing.assert_allclose(single, [np.prod(np.where(row > 0, on, 1 - on)) for row in table])
+
+
+def test_means_near_the_edge_of_what_is_possible_are_fitted_too() -> None:
+    """Three spins that nearly always agree: Newton's steps have to be halved on the way."""
+    p = np.full(8, 1e-4)
+    p[[0, 7]] = 0.5 * (1 - 6e-4)
+    table = ascent.all_states(3, "spin").astype(int)
+    phi = np.concatenate([table, table[:, [0, 0, 1]] * table[:, [1, 2, 2]]], axis=1)
+    found = entropy.max_entropy(p @ phi, 3, "x,xx", "spin")
+    np.testing.assert_allclose(found @ phi, p @ phi, atol=1e-9)
+    impossible = np.array([0.0, 0, 0, -0.9, -0.9, -0.9])  # of three spins two agree
+    assert entropy.max_entropy(impossible, 3, "x,xx", "spin") is None

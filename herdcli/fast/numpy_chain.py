@@ -70,6 +70,7 @@ def chain_forward(
     for t, chains in _steps(offsets):
         at = offsets[chains] + t
         before = np.broadcast_to(initial, (len(at), len(initial))) if t == 0 else _advance(alpha[at - 1], transition)
+        # Makin, 2.37 and 2.38: p(state | rows before) p(row | state), divided by its sum, p(row | rows before): log p(rows) = Σ log scale.
         row, gone = _weigh(before, b[at])
         lost[chains] |= gone
         scale[at] = _total(row, states)

@@ -103,6 +103,7 @@ def _exponential(u: Array, *, clip: bool) -> None:
     even += kind(1)
     odd *= f
     even += odd
+    # Adding n to the exponent's bits of 2^f multiplies it by 2^n: the low bits of `shifted` hold n, and the shift drops all above them.
     bits = shifted.view(word)
     bits <<= mantissa
     bits += even.view(word)

@@ -32,6 +32,8 @@ def logistic(x: Array) -> None:
     Source: Cody & Waite (1980), the argument reduction; the polynomial is fitted here.
     """
     y = -np.minimum(np.maximum(x, -LIMIT), LIMIT)
+    # 1.5·2²³ + y/log 2 is rounded to a whole number, as floats there are 1 apart: n stands in the low bits, from where it is
+    # shifted into the exponent.  Subtracting n log 2 in two parts loses nothing, as n times the first, of 9 bits, is exact.
     shifted = y * LOG2_E + MAGIC
     n = shifted - MAGIC
     r = (y - n * LN2_HIGH) - n * LN2_LOW

@@ -67,6 +67,8 @@ def expert_energy(u: Array, gamma: Array, expert: int, out: Array) -> None:
         if expert == STUDENT:
             terms = _log(F(1) + u * u) * gamma
         else:
+            # −log σ(u)σ(−u) = |u| − 2 log σ(|u|) as σ(−u) = e^{−u} σ(u), and log cosh u = |u| − log σ(2|u|)
+            # − log 2: no difference of large numbers, and beyond the limit log σ is 0 to the last bit.
             p = np.minimum(size + size if expert == SECANT else size, LIMIT)
             logistic(p)
             terms = ((size - _log(p)) - F(0.6931472) if expert == SECANT else size - F(2) * _log(p)) * gamma
@@ -106,6 +108,7 @@ def leapfrog(
         expert_slope(slope, gamma, expert)
         a += (half if t in (0, steps) else size) * slope
         if t < steps:
+            # Position: x + ε Σ (k − W'a_t), so a_t adds up over the drifts; outputs of a drift are u + ε (W k − W W'a_t).
             b += a
             sums = np.zeros_like(u)
             for j in range(len(gram)):

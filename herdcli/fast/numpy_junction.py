@@ -87,6 +87,8 @@ def settle_and_scale(
                 c = int(clique_of[heard[e]])
                 for d in out[out_offset[c] : out_offset[c + 1]].tolist():
                     if d != e ^ 1 or exponents[1] != 1.0:
+                        # A clique's marginals have moved by `change`, so what it last sent is out of date by at most
+                        # that; not so for the neighbour that told it, which agrees after an undamped propagation.
                         pending[d] += change
                 if exponents[1] != 1.0:
                     pending[e] += change * (1.0 - exponents[1])
@@ -149,6 +151,8 @@ def region_updates(
 def _agreed(marginals: list[Array], shares: list[Array], old: list[float], c: float) -> list[float]:
     """Q before it is normalised; the sum of logarithms is over the parents in order."""
     made = []
+    # P_R ∝ (its factors) Π λ, so ν = P(x_r)/λ is the marginal without r's multiplier, and new ones make ν λ' = Q for each parent: n
+    # log Q = Σ log ν + Σ log λ'. Slope 0 in P_r: Σ log λ' = −c log Q for c > 0, and −c log old under the tangent of c H(P_r), c < 0.
     power = len(marginals) + (c if c > 0 else 0.0)
     for j in range(len(old)):
         total, possible = 0.0, True

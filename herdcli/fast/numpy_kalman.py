@@ -134,6 +134,8 @@ def kalman_filter(
 
     def make(at: int, which: int, place: int) -> bool:
         R = root(node[at])
+        # S = I + T P T' = I + F F' = H'H and P⁺ = P − P T'S⁻¹T P = r'(I − F'(I + F F')⁻¹F) r = r'(I + F'F)⁻¹ r, by Woodbury; G'G = I +
+        # F'F.  The gain is P T'S⁻¹ = r'F'H⁻¹ H⁻ᵀ, whose last factor is in v; |I + F F'| = |I + F'F| gives log |S| from the pivots of G.
         Ft = mul(R, TT[which])
         F = np.ascontiguousarray(Ft.T)
         H, G = root(tmul(Ft, Ft) + one), root(tmul(F, F) + one)
@@ -208,6 +210,8 @@ def kalman_smoother(
     pairs: dict[tuple[int, int], int] = {}
     for place in range(edges):
         R, U, P = root(node[edge_next[place]]), factor[place], covariance[place]
+        # (next P)⁻¹ A P⁺ = R⁻¹ R⁻ᵀ (U A')'U is J'.  P⁺ − J (next P) J' = (I − JA)
+        # P⁺ (I − JA)' + J Q J' puts a sum of squares in place of a difference.
         X = backward(R, forward(R, tmul(mul(U, AT), U)))
         D = one - tmul(A, X)
         back[place] = X
@@ -233,6 +237,7 @@ def kalman_smoother(
                 place = pairs[own, now] = len(pairs)
                 if place >= count:
                     return -1, -1
+                # x_t = filtered + J (x_{t+1} − predicted) + what x_{t+1} does not tell, so Cov(x_{t+1}, x_t | all) = P_next J'.
                 lagged[place] = mul(after[now], back[own])
                 pair_edge[place], pair_after[place] = own, now
                 pair_result[place] = number(mirrored(tmul(back[own], lagged[place]) + rest[own]))

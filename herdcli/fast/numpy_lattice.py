@@ -32,6 +32,8 @@ def lattice_sweep(messages: Array, weight: Array, bias: Array, check: bool) -> f
             b = bias[p, lines, inner]
             left, right, up, down = (messages[side, p, lines, inner] for side in range(4))
             el, er, eu, ed = (weight[side, p, lines, inner] for side in range(4))
+            # A cavity ratio is the bias times three of the four messages that
+            # come in (5.4): the products of opposite sides serve two each.
             sideways, upright = b * (up * down), b * (left * right)
             cl, cr, cu, cd = sideways * right, sideways * left, upright * down, upright * up
             width = bias.shape[2]

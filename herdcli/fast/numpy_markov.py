@@ -99,6 +99,8 @@ def residual_updates(
         now[offset[d] : offset[d + 1]] = following[offset[d] : offset[d + 1]]
         _set_leaf(values, at, 0.0)
         j = heads[d]
+        # A message out of j is made of those that enter it but the one that comes back (5.25), so j's message to i
+        # stays; at a node with a given marginal it is the one that comes back that counts (5.26), and the others stay.
         for e in out_edges[j]:
             if (e ^ 1) == d and not held[tails[e]]:
                 continue
@@ -165,6 +167,8 @@ def _weights(
         ]
     weight = potential[first : first + rows]
     power = [0] * rows
+    # w = ψ_i Π_{k ≠ j} M_ki by multiplying, not by dividing M_ji out of the whole product: messages may have zeros.  A factor
+    # 2^500 is taken out whenever the product is that small, state by state, and only its difference between states is put back.
     for k in in_edge[in_offset[i] : in_offset[i + 1]]:
         if k == d ^ 1:
             continue

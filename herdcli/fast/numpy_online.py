@@ -44,6 +44,8 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
     if algorithm in (PA, PA1, PA2):
         if m >= 1.0:
             return NOTHING
+        # The nearest μ with margin 1 is α = (1 − m)/v away along Σx; slack at the price C ξ bounds the
+        # multiplier α by C, at C ξ² makes it 2Cξ, so that m + αv + α/2C = 1 (Crammer et al. 2006).
         alpha = (1.0 - m) / (v + 1.0 / (2.0 * C)) if algorithm == PA2 else (1.0 - m) / v
         return (min(alpha, C) if algorithm == PA1 else alpha, 0.0, 0.0, 0.0)
     learns = m <= 0.0 if algorithm == SOP else loss != SQUARED_HINGE or m < 1.0
@@ -68,6 +70,8 @@ def _log_step(m: float, v: float, C: float) -> float:
     """Root of α = C / (1 + exp(m + αv)) in [0, C]: Newton, halving the bracket where it leaves it."""
     low, high, alpha = 0.0, C, 0.5 * C
     for _ in range(60):
+        # Setting the derivative of ½ (μ − μ_i)'Σ⁻¹(μ − μ_i) + C log(1 + e^{−m'}) to 0 with m' = m + αv gives α = C σ(−m'): one
+        # root, as the left side rises and the right one falls.  f = α − C p has f' = 1 + C v p (1 − p); e^{−|z|} does not overflow.
         z = m + alpha * v
         if z > 0.0:
             e = exp(-z)
@@ -89,16 +93,23 @@ def _confidence_step(rule: Rule, m: float, v: float, C: float) -> Step:
     algorithm, phi = rule[0], rule[5]
     phi2 = phi * phi
     if algorithm == SCW2:
+        # SCW-II squares the slack ξ = φ√u − m': its multiplier is α = 2Cξ, so
+        # the constraint reads m + nα = φ√u with n = v + 1/2C instead of v.
         n = v + 1.0 / (2.0 * C)
         root = sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
         alpha = (phi * root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))
     else:
+        # Minimising KL(N(μ', Σ')‖N(μ, Σ)) under m' ≥ φ√u, u = x'Σ'x (Crammer, Dredze & Pereira
+        # 2008) moves μ by αΣx and adds αφ/√u xx' to Σ⁻¹, so m' = m + αv and 1/u = 1/v + αφ/√u.  At
+        # m' = φ√u the second is (m + αv)² + αvφ² (m + αv) − vφ² = 0, whose larger root this is.
         psi, xi = 1.0 + phi2 / 2.0, 1.0 + phi2
         alpha = (sqrt(m * m * phi2 * phi2 / 4.0 + v * phi2 * xi) - m * psi) / (v * xi)
         alpha = min(alpha, C) if algorithm == SCW1 else alpha
     if not alpha > 0.0:
         return NOTHING
     avp = alpha * v * phi
+    # u + αvφ √u − v = 0, its positive root without a difference.  Woodbury:
+    # Σ' = Σ − Σxx'Σ g/(1 + gv) of g = αφ/√u, where 1 + gv = (√u + αvφ)/√u.
     root_u = 2.0 * v / (sqrt(avp * avp + 4.0 * v) + avp)
     return (alpha, alpha * phi / root_u, alpha * phi / (root_u + avp), 0.0)
 

@@ -144,6 +144,7 @@ def _summary(problem: Problem, state: State, results: list[Result], spaces: list
         counts = [sum(counts)]
     return Summary(
         mmd=np.array([r.mmd for r in reports]),
+        # E ‖(1/n) Σ Φ(X_i) − μ‖² = (E k(X, X) − ‖μ‖²)/n for independent draws X_i: the variance of a mean.
         floor=np.array([math.sqrt(max(r.spread, 0.0) / (n or len(r.index))) for r, n in zip(results, counts, strict=True)]),
         norm=np.array([result.norm for result in results]),
         rows=np.array(counts, dtype=np.int64),
@@ -159,6 +160,7 @@ def _extra(problem: Problem, state: State) -> float:
     """Σ_b p_b MMD_b over blocks, p_b their share: a bound of the MMD between the union of their atoms and all rows."""
     shares = np.array([group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)])
     errors = np.array([result.mmd[-1] if result.passes is None else result.passes[-1] for result in state.done[:-1]])
+    # ‖Σ_b p_b (g_b − μ_b)‖ ≤ Σ_b p_b ‖g_b − μ_b‖, and Σ_b p_b μ_b is the embedding of all rows.
     return float(shares @ errors / shares.sum())
 
 

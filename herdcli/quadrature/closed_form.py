@@ -77,6 +77,8 @@ def _bernoulli(kernel: Bernoulli, target: Target) -> Embedding | None:
         return None
     p = target.coefficients()
     k = np.arange(1, len(p) + 1)
+    # k(x, y) = Σ_{k≥1} 2 (2πk)^−2ν cos 2πk(x − y) has the Fourier coefficient (2πk)^−2ν at ±k, and E k(x, Y) is its convolution with p:
+    # the coefficients are multiplied.  ‖μ‖² = E μ(X) multiplies them once more, by those of p (Bach et al. 2012, sec. 5.1, corrected).
     decay = (2 * np.pi * k) ** (-2.0 * kernel.order)
 
     def mean(x: Array) -> Array:
@@ -152,6 +154,7 @@ def _energy_uniform(kernel: Energy, target: Uniform) -> Embedding:
 def _energy(kernel: Energy, distance: Callable[[Array], Array], between: float) -> Embedding:
     """½(|x−c| + E|X−c| − E|x−X|) and E|X−c| − ½E|X−X'|."""
     spread = float(distance(np.array([kernel.centre[0] if kernel.centre else 0.0]))[0])
+    # k(x, y) = ½(|x − c| + |y − c| − |x − y|), averaged over y, and then over x: ½(2 E|X − c| − E|X − X'|).
     return lambda x: 0.5 * (kernel.norms(x) + spread - distance(x[:, 0])), spread - 0.5 * between
 
 
@@ -186,6 +189,8 @@ def _mean_exponential(delta: Array, deviation: Array, scale: float) -> Array:
     z, s = delta / deviation, deviation / scale
     tail = np.exp(-0.5 * z**2)
     found = np.zeros(np.broadcast_shapes(z.shape, s.shape))
+    # E[e^{−Z/ℓ}; Z > 0] = e^{s²/2 − zs} Φ(z − s) = ½ e^{−z²/2} erfcx((s − z)/√2), as erfc y = e^{−y²} erfcx y and ((s
+    # − z)/√2)² = s²/2 − sz + z²/2; of Z < 0 the same with −z.  e^{s²/2} alone would overflow where σ is many times ℓ.
     for sign in (1.0, -1.0):
         argument = (s + sign * z) / math.sqrt(2)
         # erfcx overflows far on the negative side, where erfc is 2 to the last bit
@@ -200,6 +205,8 @@ def _gaussian_mixture(kernel: Gaussian, target: Mixture) -> Embedding:
     square = length(kernel.bandwidth) ** 2
     identity = square * np.eye(target.dimension)
 
+    # e^{−|x − y|²/2ℓ²} is (2πℓ²)^{d/2} times the density of N(x, ℓ²I) at y, and its mean under N(m, S) that multiple
+    # of N(m, ℓ²I + S) at x: the (2π)^{d/2} cancel.  For the norm X − X' ~ N(m − n, S + T) meets the same kernel.
     def density(x: Array, mean: Array, covariance: Array) -> Array:
         factor = np.linalg.cholesky(covariance + identity)
         whitened = np.linalg.solve(factor, (x - mean).T)

@@ -91,6 +91,8 @@ def step(problem: Problem, state: State) -> State:
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
     level = float(slope[index] @ hull.weight[: hull.size])
+    # The slope is `level` at all atoms in use, as their weights are a minimum
+    # over their hull; without rounding none of them could be the next.
     slope[index] = level
     slope[state.refused] = level
     best = space.lowest_best(-slope)

@@ -200,6 +200,7 @@ def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array |
     if isinstance(kernel, Features):
         if not kernel.pairs or second is None:
             return linear, square
+        # Φ = (x_i; x_i x_j for i < j), so ⟨Φ(x), E Φ⟩ = x·m + Σ_{i<j} x_i x_j S_ij: half of the quadratic form without its diagonal.
         pairs = second - np.diag(np.diag(second))
         return linear + 0.5 * np.einsum("ni,ni->n", points @ pairs, points), square + 0.5 * float(np.square(pairs).sum())
     if not isinstance(kernel, Polynomial):
@@ -207,5 +208,6 @@ def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array |
     c = kernel.offset
     if kernel.degree == 1 or second is None:
         return linear + c, square + c
+    # E (x·Y + c)² = x'Sx + 2c x·m + c², and again under x: E (X·Y)² = tr S².
     quadratic = np.einsum("ni,ni->n", points @ second, points)
     return quadratic + 2 * c * linear + c * c, float(np.square(second).sum()) + 2 * c * square + c * c

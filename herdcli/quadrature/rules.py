@@ -237,6 +237,8 @@ def _look_ahead(problem: Problem, state: State) -> None:
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
     begun = first_weights(settings, problem.target)
+    # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is least where μ(x) − ½k(x, x) is
+    # most.  With w_0 = μ the herd has one μ more than atoms: (t + 1) μ − Σ k.
     if begun == "nearest" and t == 0:
         score = space.embedding - 0.5 * space.diagonal
     if begun == "mean" and (settings.rule == "herding" or t == 0):

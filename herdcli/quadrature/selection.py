@@ -311,6 +311,7 @@ def _estimate_norm(problem: Problem, group: Group, state: State, result: Result)
     left -= evaluator(problem.kernel, drawn).combine(result.atoms, result.weight)
     norm, bound = float(left.mean() + result.weight @ result.embedding), result.norm
     result.norm, result.spread, result.norm_error = norm, result.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
+    # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², in which the bound stood for the last term.
     result.mmd = np.sqrt(np.maximum(0.0, np.square(result.mmd) - bound + norm))
     if result.passes is not None:
         result.passes = np.sqrt(np.maximum(0.0, np.square(result.passes) - bound + norm))

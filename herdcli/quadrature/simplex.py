@@ -58,6 +58,8 @@ def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float)
     """
     n = hull.size
     below = _solve(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
+    # The new row of the factor solves L b = k + c, and its pivot² = k(x, x) + c − b'b is the squared distance of (Φ(x), √c) from the span
+    # of the points there are: 0 exactly if Φ(x) is an affine combination of theirs, as the last coordinate makes coefficients sum to 1.
     pivot = diagonal + hull.shift - float(below @ below)
     if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
         return False
@@ -80,6 +82,8 @@ def settle(hull: Hull) -> None:
             weight[:] = target / target.sum()
             return
         ratios = np.full(n, np.inf)
+        # On the way w + s (t − w) to the affine minimum t a weight reaches 0 at s = w/(w − t); the first that does ends
+        # the way, and goes.  The objective falls all along it, so no support comes back and the loop ends (Wolfe 1976).
         ratios[falling] = weight[falling] / (weight[falling] - target[falling])
         share = float(ratios.min())
         weight += share * (target - weight)
@@ -104,6 +108,7 @@ def _affine_minimum(hull: Hull) -> Array:
     found = _solve(L, _solve(L, right, transposed=False), transposed=True)
     residual = right - (hull.gram[:n, :n] @ found + hull.shift * found.sum(axis=0))
     found += _solve(L, _solve(L, residual, transposed=False), transposed=True)
+    # Slope 0 with a multiplier for Σw = 1: Kw − z = λ1, or H w = z + ν1 with ν = λ + c; ν is what makes H⁻¹z + ν H⁻¹1 sum to 1.
     return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
 
 
@@ -148,6 +153,8 @@ def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
     while stalled < PATIENCE:
         support = hull.ids[: hull.size]
         slope = gram[:, support] @ hull.weight[: hull.size] - linear
+        # At the minimum over the support's hull Kw − z is the same at all of its points, the level; it is put there by hand, so that
+        # rounding cannot let a point of the support enter again.  A point below the level descends; where there is none w is optimal.
         level = float(slope[support] @ hull.weight[: hull.size])
         slope[support] = level
         slope[refused] = level

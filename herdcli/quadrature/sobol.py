@@ -40,6 +40,8 @@ def directions(dimension: int) -> Array:
         degree = polynomial.bit_length() - 1
         numbers[:degree] = [int(number) for number in initial.split(",")]
         for i in range(degree, BITS):
+            # m_i = 2a_1 m_{i−1} ⊕ … ⊕ 2^{s−1} a_{s−1} m_{i−s+1} ⊕ 2^s m_{i−s} ⊕
+            # m_{i−s}, a the polynomial's coefficients (Joe & Kuo 2008).
             number = numbers[i - degree] ^ (numbers[i - degree] << degree)
             for k in range(1, degree):
                 if polynomial >> (degree - k) & 1:
@@ -56,6 +58,8 @@ def points(count: int, dimensions: int, *, start: int = 0) -> Array:
     if dimensions > len(DIRECTIONS) + 1:
         raise BadUsage(f"the Sobol sequence is built in up to {len(DIRECTIONS) + 1} dimensions, not {dimensions}")
     index = np.arange(start, start + count, dtype=np.uint64)
+    # Point n is the sum modulo 2 of the direction numbers at the ones of n's Gray code: a permutation, within each power
+    # of 2, of the order by n's own bits, in which one number changes from a point to the next (Antonov & Saleev 1979).
     gray = index ^ (index >> np.uint64(1))
     out = np.zeros((count, dimensions), dtype=np.uint64)
     for j in range(dimensions):

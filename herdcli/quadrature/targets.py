@@ -181,6 +181,8 @@ class Trigonometric:
 
     def coefficients(self) -> Array:
         """(2D,) complex p_k, k = 1 … 2D, of the density Σ_k p_k e^{2πikx} (p_0 = 1, p_{−k} the conjugate)."""
+        # a cos t + b sin t = ½(a − ib) e^{it} + ½(a + ib) e^{−it}; the coefficients of
+        # s² are those of s convolved with themselves, and the middle one is Z = ∫ s².
         half = 0.5 * (self.a - 1j * self.b)
         c = np.concatenate([np.conj(half[::-1]), [0.0], half])
         square = np.convolve(c, c)
@@ -196,6 +198,7 @@ class Trigonometric:
     def cdf(self, x: Array) -> Array:
         """(n,) P(X ≤ x) at x (n,) in [0, 1]."""
         p = self.coefficients()
+        # ∫_0^x e^{2πikt} dt = (e^{2πikx} − 1)/(2πik); the terms of k and −k are conjugates, so twice the real part.
         rate = 2j * np.pi * np.arange(1, len(p) + 1)
         return np.asarray(x + 2.0 * ((np.exp(np.multiply.outer(x, rate)) - 1.0) @ (p / rate)).real)
 

@@ -78,11 +78,15 @@ class BeliefOptimization(ToTolerance[State, Settings]):
             t = logit[part]
             ratio, pair = two_state.nearest(self.graph, self.tables, self._node(logit))
             count += len(ratio)
+            # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the
+            # slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits cancel.
             slope = t - self.bias[part] - np.bincount(self.graph.head, ratio, len(logit))[part]
             low, high = np.where(slope < 0, t, low), np.where(slope > 0, t, high)
             of_tail, of_head, _ = two_state.second_derivatives(pair)
             bend = np.bincount(self.graph.tail[::2], of_tail, len(logit)) + np.bincount(self.graph.head[::2], of_head, len(logit))
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                # In t = logit q, dq/dt = q (1 − q) and q (1 − q) ∂²G_ij/∂q² = 1/(1 − ρ²), ρ the pair's correlation, so d slope/dt
+                # = 1 + Σ_j ρ²/(1 − ρ²): at least 1, and F convex in q_i.  It varies with t, so steps are kept inside a bracket.
                 newton = t - slope / (bend[part] * expit(t) * expit(-t) + 1 - degree)
             moved = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
             logit[part] = np.where(slope == 0, t, moved)

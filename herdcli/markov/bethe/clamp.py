@@ -92,6 +92,7 @@ def _forest(near: list[list[int]], hidden: list[int], priority: Array) -> set[in
 
     forest: set[int] = set()
     for i in sorted(hidden, key=lambda i: float(priority[i])):
+        # A node closes a loop exactly if two of its neighbours in the forest are in one tree already.
         trees = [find(j) for j in near[i] if j in forest]
         if len(set(trees)) == len(trees):
             forest.add(i)

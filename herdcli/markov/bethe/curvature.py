@@ -51,6 +51,8 @@ def curvature(graph: Pairwise, found: PairBeliefs, fixed: Array) -> Curvature:
     top = np.zeros(graph.nodes)
     np.maximum.at(top, owner, found.node)
     at_top = np.flatnonzero(found.node == top[owner])[::-1]
+    # Marginals sum to one, so of each variable one state is no coordinate; the likeliest has the best conditioned inverse, as
+    # 1/b(reference) is in every entry of its Fisher information.  Of equal ones the first: written last, as at_top runs backwards.
     reference = np.zeros(graph.nodes, dtype=np.int64)
     reference[owner[at_top]] = at_top
     live = found.node > 0
@@ -71,6 +73,8 @@ def covariance(graph: Pairwise, found: PairBeliefs, fixed: Array, variables: int
     """
     try:
         second = curvature(graph, found, fixed)
+        # At a minimum ∇F = 0; adding θ to log ψ subtracts θ·b from F, so ∇²F
+        # ∂b/∂θ = 1 and ∂b_i/∂ log ψ_j = (∇²F)⁻¹_ij (Teh 2003, 2.47 and 2.48).
         inverse = np.linalg.inv(second.matrix().toarray())
     except np.linalg.LinAlgError:
         inverse = np.full(1, np.nan)
@@ -129,6 +133,8 @@ def _two_by_two(p: Array, states: Array, index: Array, live: Array) -> Blocks:
 def _factor_block(graph: Pairwise, found: PairBeliefs, index: Array, live: Array, node: int) -> Blocks:
     """Inverse covariance of the variables of a larger factor, which is an auxiliary node."""
     edges = np.sort(graph.entering(node) >> 1)
+    # Row x of ψ between variable i and the auxiliary node is the indicator of x_i = x over the factor's cells,
+    # so E[indicator] and E[products] under the node's belief are the marginals and pair marginals of the factor.
     indicator = np.concatenate([graph.table_of(int(e)) for e in edges])
     states = np.concatenate([np.arange(graph.node_offset[i], graph.node_offset[i + 1]) for i in graph.tail[2 * edges]])
     p = found.node[graph.node_offset[node] : graph.node_offset[node + 1]]
@@ -140,6 +146,8 @@ def _factor_block(graph: Pairwise, found: PairBeliefs, index: Array, live: Array
 def _inverse(moment: Array, mean: Array, live: Array) -> Array:
     """Inverses of covariances over the live states: moment off the diagonal, where that of two states of one variable is 0."""
     every = np.arange(mean.shape[1])
+    # Cov of indicators: E[1_x 1_y] − b(x) b(y), where E[1_x 1_x] = b(x).  Coordinates that are
+    # none get a row and column of the identity, so that they do not touch the inverse of the rest.
     moment = moment - mean[:, :, None] * mean[:, None]
     moment[:, every, every] = mean * (1 - mean)
     moment = np.where(live[:, :, None] & live[:, None], moment, 0.0)
@@ -152,6 +160,7 @@ def _node_blocks(graph: Pairwise, node: Array, index: Array, reference: Array, s
     """Fisher information of a marginal: δ_xy/b(x) + 1/b(reference)."""
     chosen = np.flatnonzero(graph.cardinality[: graph.variables] == states)
     own = graph.node_offset[chosen][:, None] + np.arange(states)
+    # Σ b log b with b(reference) = 1 − Σ of the others has second derivatives δ_xy/b(x) + 1/b(reference).
     made = np.repeat(1 / node[reference[chosen]], states * states).reshape(-1, states, states)
     with np.errstate(divide="ignore", over="ignore"):
         made[:, np.arange(states), np.arange(states)] += 1 / node[own]

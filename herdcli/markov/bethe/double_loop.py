@@ -155,6 +155,8 @@ class DoubleLoop(ToTolerance[State, Settings]):
         """One tangent and the minimisation of the bound; under `gbp` one round of updates."""
         last, single = state.inner.copy(), self.settings.algorithm == "gbp"
         before = float(state.residual[-1]) if len(state.residual) else 1.0
+        # Beliefs that disagree by ε give F to first order in ε, while F is above its minimum by about the
+        # square of the residual: with ε under that square the inner loop's error does not hide the descent.
         inner = max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * before) ** 2))
         for _ in range(1 if single else INNER_SWEEPS):
             gap = max((self._update(state, each, last) for each in self.classes), default=0.0)
@@ -182,8 +184,13 @@ class DoubleLoop(ToTolerance[State, Settings]):
             without = np.where(np.isneginf(marginal), -np.inf, marginal - multiplier)
             total = np.add.reduceat(without, each.first, axis=0)
             total -= np.where(tangent == 0, 0.0, tangent * last[each.beliefs].reshape(-1, k))
+            # b_α ∝ ψ_α Π_β e^{λ_αβ}, so new multipliers λ' make the marginals of all α equal where log b_β
+            # = (log Σ b_α − λ_αβ) + λ'_αβ. The slope in b_β is 0 where c̃ log b_β + (c − c̃) log b_β^last
+            # = −Σ_α λ'_αβ. Adding up the first over α and putting in the second gives the closed form.
             beliefs = _normalised(total / (self.several + self.kept)[each.inner][:, None])
             wanted = beliefs[each.owner]
+            # λ' − λ = log b_β − log Σ b_α, which is also what log b_α changes by;
+            # a state that b_α excludes has −∞ on both sides and stays as it is.
             change = np.where(np.isneginf(marginal), 0.0, wanted - marginal)
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":

@@ -29,6 +29,8 @@ def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> Pa
     place = places(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, potential = np.log(messages), np.log(graph.potential)
+    # Zeros are counted apart from the sum of finite logarithms, so that a
+    # message can be taken out of its product again: −∞ − (−∞) is no number.
     closed, finite = np.isneginf(logs), np.where(np.isneginf(logs), 0.0, logs)
     size = int(graph.node_offset[-1])
     total = np.bincount(place, finite, size) + np.where(np.isneginf(potential), 0.0, potential)
@@ -40,6 +42,7 @@ def beliefs(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> Pa
     # the weight of each directed edge's tail, laid out like the message that comes the other way
     weight = np.where(zeros[place] - closed > 0, -np.inf, total[place] - finite)
     with np.errstate(divide="ignore", invalid="ignore"):
+        # b_ij ∝ ψ_ij e^{λ_ji} e^{λ_ij} with e^{λ_ji} = ô_i / M_ji (5.24): then Σ_j b_ij = (ô_i / M_ji) M_ji is the given marginal.
         bounced = np.where(target[place] > 0, np.log(target[place]) - logs, -np.inf)
     weight = np.where(held[place], bounced, weight)
     return PairBeliefs(node, _pairs(graph, weight))
@@ -84,6 +87,7 @@ def _pairs(graph: Pairwise, weight: Array) -> Array:
 def free_energy(graph: Pairwise, found: PairBeliefs) -> float:
     """The Bethe free energy; −log Z on trees."""
     owner = np.repeat(1 - graph.degree(), graph.cardinality)
+    # 2.50 of ψ = scaled ψ times a constant: −Σ b log ψ loses the sum of the logarithms of the constants, as each belief sums to one.
     pairs = _entropy(found.pair) - _average(found.pair, graph.table)
     nodes = owner * _entropy(found.node) - _average(found.node, graph.potential)
     return float(pairs.sum() + nodes.sum() - graph.log_scale)

@@ -67,6 +67,7 @@ def _placed(machine: Boltzmann, rows: int, columns: int) -> Lattice | str:
     if not (to_right | down).all():
         return "needs neighbours on the grid alone"
     reach = np.abs(machine.b) + np.asarray(abs(machine.W).sum(axis=1)).ravel()
+    # A message (1 + e^w c)/(1 + c) is between 1 and e^w, so e^w c, with c of e^b and the other messages, is within e^±(|b| + Σ |w|).
     if reach.max(initial=0.0) > LARGEST_SUM:
         return f"needs weights that sum to at most {LARGEST_SUM:g} at a unit"
     right, below = np.zeros(rows * columns), np.zeros(rows * columns)
@@ -112,6 +113,8 @@ class LatticePropagation(ToTolerance[State, Settings]):
         total = self.lattice.bias + left + right + up + down
         m = _sigmoid(total)
         at = np.arange(rows * columns).reshape(rows, columns)
+        # 2.50 with ψ_ij = e^{w x_i x_j}: pairs have energies −w b_ij(1, 1), units −b m.  A pair's belief is ψ_ij times both
+        # cavity ratios, and the logarithm of one is that of all that enters the unit less the message across the pair (5.6).
         energy = -self.lattice.constant - float(np.sum(self.lattice.bias * m))
         energy += float(np.sum((1 - self._degree()) * (_entropy(m) + _entropy(1 - m)).ravel()))
         across = total[:, :-1] - right[:, :-1], total[:, 1:] - left[:, 1:], self.lattice.right[:, :-1], at[:, :-1], at[:, 1:]

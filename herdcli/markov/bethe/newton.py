@@ -53,6 +53,9 @@ def _slope(graph: Pairwise, found: bethe.PairBeliefs, messages: Array, clamped: 
     """∂F/∂b over the coordinates."""
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore", invalid="ignore"):
+        # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji where i is
+        # clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i − log M_ji) + (1 − n) log b_i − log ψ_i, in which n
+        # log b_i cancel.  Where i is free 5.5 makes it a constant, and Σ db_i = 0 takes constants out.
         value = np.log(found.node) - np.log(graph.potential) - np.bincount(bethe.places(graph), np.log(messages), len(owner))
         value -= value[reference[owner]]
     among = np.isin(owner, clamped) & (index >= 0)
@@ -67,6 +70,8 @@ def _moved(graph: Pairwise, node: Array, index: Array, reference: Array, step: A
     change = np.zeros(len(node))
     change[inside] = step[index[inside]]
     change[reference] = -np.bincount(owner, change, graph.nodes)
+    # b e^{Δ/b} = b + Δ to first order, and positive whatever Δ; a plain sum
+    # would leave the simplex where the quadratic model reaches too far.
     relative = np.divide(change, node, out=np.zeros_like(node), where=node > 0)
     moved = node * np.exp(np.clip(relative, -reach, reach))
     result: Array = moved / np.bincount(owner, moved, graph.nodes)[owner]
@@ -89,6 +94,8 @@ def conjugate_gradients(matrix: csr_matrix, diagonal: Array, right: Array, accur
         bend = float(direction @ image)
         if not bend > 0:
             return None
+        # Along a direction d the model ½ x'Ax − r'x is least at x + (r'P⁻¹r / d'Ad) d, r the residual and P the
+        # preconditioner; the next direction is P⁻¹r made A-conjugate to d by the ratio of r'P⁻¹r after and before.
         x += (size / bend) * direction
         rest -= (size / bend) * image
         scaled = rest / diagonal

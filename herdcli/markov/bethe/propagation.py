@@ -97,6 +97,8 @@ class BeliefPropagation(ToTolerance[State, Settings]):
             out = state.messages.copy() if parallel else state.messages
             damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
             residual, bad = self._update(self.order, state.messages, out, damping)
+            # Where an undamped update changes a message by δ, a damped one does by (1 − damping) δ (5.28,
+            # whose α is 1 − damping; in logarithms 5.29): heavy damping would look like convergence.
             residual /= 1 - damping  # what an undamped update would change, to first order
             state.messages = out
         self._check(bad)

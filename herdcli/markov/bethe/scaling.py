@@ -87,6 +87,7 @@ class ScalingByPropagation(ToTolerance[State, Settings]):
             state.potential[own] = scaled / scaled.max()
         settled = self._propagate(state)
         found = self.beliefs(state)
+        # The scaled node's marginal is right by construction, but only under beliefs that are those of converged messages.
         residual = self._error(found.node) if settled else np.inf
         made = replace(state, step=state.step + 1, updates=state.updates + np.array([len(chosen), 0]))
         made.residual = np.append(state.residual, residual)

@@ -30,6 +30,7 @@ def messages(settings: Settings, graph: Pairwise) -> Array:
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore"):
         logs = np.log(marginals(settings, graph.cardinality)) - np.log(graph.potential)
+    # 5.5 with n equal messages, b = ψ M^n: each is (b/ψ)^{1/n}.
     share = np.where(np.isfinite(logs), logs, 0.0) / np.maximum(graph.degree(), 1)[owner]
     made = share[bethe.places(graph)]
     top = np.maximum.reduceat(made, graph.message_offset[:-1]) if len(made) else made
@@ -43,6 +44,7 @@ def marginals(settings: Settings, cardinality: Array, tilt: float = 0.0) -> Arra
     if settings.start == 0:
         weight = np.exp(tilt * random(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
     else:
+        # Exponentials divided by their sum are uniform on the simplex; the constant keeps every state alive.
         weight = random(settings).standard_exponential(len(owner)) + 1e-3
     result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
     return result

@@ -44,6 +44,8 @@ def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
     odds = np.exp(-np.abs(w))
     # s (s + apart) = odds (on − s)(off − s), s the smaller cell off the diagonal
     linear, constant = apart + odds * (on + off), odds * on * off
+    # (1 − odds) s² + linear s − constant = 0, whose root with the other sign of the square root divides by 1 − odds = −expm1(−|w|),
+    # 0 without coupling, and subtracts nearly equal numbers; 2·constant over a sum of positive ones has neither fault.
     s = 2 * constant / (linear + np.sqrt(linear * linear - 4 * np.expm1(-np.abs(w)) * constant))
     same = off - s, on - s  # both 0, both 1
     apart_cells = np.where(less, s + apart, s), np.where(less, s, s + apart)  # (0, 1) and (1, 0)
@@ -53,6 +55,8 @@ def nearest(graph: Pairwise, tables: Array, node: Array) -> tuple[Array, Array]:
         weight, logit = np.log(pair) - tables, np.log(q) - np.log(p)
     ratio = np.empty(2 * len(w))
     with np.errstate(invalid="ignore"):
+        # b_ij = ψ_ij w_i w_j with w_j = b_j/M_ij (5.24).  Along x_i = 0 w_i is constant, so log
+        # w_j(1)/w_j(0) is log b_ij/ψ_ij at (0, 1) less at (0, 0); the message is logit b_j less that.
         ratio[0::2] = logit[j] - (weight[:, 1] - weight[:, 0])
         ratio[1::2] = logit[i] - (weight[:, 2] - weight[:, 0])
     return ratio, pair
@@ -65,6 +69,8 @@ def second_derivatives(pair: Array) -> tuple[Array, Array, Array]:
     """
     a, b, c, d = pair.T
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        # var x_i = (c + d)(a + b), var x_j = (b + d)(a + c), cov = a d − b c.  As a + b + c + d = 1, var x_i var x_j − cov² is
+        # the sum of the four products of three cells: nothing cancels, where that difference would as the correlation nears ±1.
         determinant = a * b * c + a * b * d + a * c * d + b * c * d
         return (b + d) * (a + c) / determinant, (c + d) * (a + b) / determinant, (b * c - a * d) / determinant
 
@@ -99,6 +105,9 @@ def polished(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> A
     of[0::2], of[1::2] = table, table.transpose(0, 2, 1)
     sums = np.logaddexp(of[:, 0], cavity[:, None] + of[:, 1])
     given = np.exp(cavity[:, None] + of[:, 1] - sums)  # P(tail = 1 | head)
+    # f = log Σ_x ψ(x, 1) e^{cx} − log Σ_x ψ(x, 0) e^{cx}, the new log ratio, has ∂f/∂c = P(x = 1 |
+    # 1) − P(x = 1 | 0).  c is the potential and the other messages to the tail (5.25), so ∂c = +1
+    # for each; where the tail is held, c = logit target − the message that comes back (5.26): −1.
     slope = given[:, 1] - given[:, 0]
     owner = graph.in_edge[_ranges(graph.in_offset, graph.tail)]
     row = np.repeat(every, np.diff(graph.in_offset)[graph.tail])
@@ -108,6 +117,7 @@ def polished(graph: Pairwise, messages: Array, fixed: Array, target: Array) -> A
     values = np.concatenate([slope[row[kept]], -slope[held]])
     matrix = identity(directed, format="csc") - coo_matrix((values, (rows, columns)), shape=(directed, directed)).tocsc()
     try:
+        # r = f(r): the Newton step solves (1 − ∂f) Δ = f(r) − r.
         step = splu(matrix).solve(sums[:, 1] - sums[:, 0] - ratio)
     except RuntimeError:
         return None

@@ -158,6 +158,9 @@ class UPS(ToTolerance[UPSState, Settings]):
         plan, graph = self.plans[state.step % len(self.plans)], self.graph
         fixed, target = self.fixed.copy(), self.target
         if len(plan.clamped):
+            # With b_i held at clamped nodes F is Σ over trees of KL(Q_T‖P_T) plus a constant (theorem
+            # 5.6.1, P_T unnormalised), each convex and at its minimum once 5.23 and 5.24 have settled
+            # on the tree; held where they were, the marginals before are feasible, so F cannot rise.
             fixed[plan.clamped] = 1
             target = np.where(self.fixed[self.owner] == 1, self.target, np.where(fixed[self.owner] == 1, node, 0.0))
         messages, sweeps = state.messages.copy(), np.zeros(len(plan.segments) - 1, dtype=np.int64)

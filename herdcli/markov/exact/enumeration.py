@@ -71,6 +71,8 @@ def step(network: Network, state: State) -> State:
         largest = max(largest, float(np.abs(present - target).max()))
         ratio = np.divide(target, present, out=np.zeros_like(target), where=present > 0)
         if network.cardinality[i] > 1:
+            # 5.16 on the joint table: of all Q with this marginal, Q ← Q ô_i/Q_i
+            # is nearest in KL, which only depends on how x_i is distributed.
             state.joint *= ratio.reshape([-1 if k == i else 1 for k in _axes(network)])
     return State(state.joint, np.append(state.residual, largest), state.step + 1)
 

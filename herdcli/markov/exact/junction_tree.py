@@ -98,6 +98,8 @@ def calibrate(network: Network, tree: Tree) -> Calibrated:
             continue
         separator = set(tree.scopes[k][1:])
         outside = tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator)
+        # Hugin (2.24): the parent's marginal over the separator holds what the child sent, and dividing that out leaves what all
+        # others say, so that the child's table becomes its marginal.  Collecting needs no division, as separators begin at 1.
         down = log_sum(tables[p], outside)
         impossible = messages[k] == -np.inf  # 0/0 of Hugin propagation is 0
         down -= np.where(impossible, 0.0, messages[k])
@@ -129,6 +131,8 @@ def calibrate_without_division(network: Network, tree: Tree) -> Calibrated:
     for p in range(len(tables) - 1, -1, -1):
         here = tables[p] + (log_z - float(arriving[p]) if tree.parent[p] < 0 else 0.0)
         for k in children[p]:
+            # 2.22: `here` is the parent's own factors and what came from above
+            # it; without the child's own message nothing has to be divided out.
             others = sum((arriving[j] for j in children[p] if j != k), start=here)
             separator = set(tree.scopes[k][1:])
             tables[k] = tables[k] + log_sum(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))

@@ -69,6 +69,7 @@ def kikuchi(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
     number: dict[frozenset[int], int] = dict.fromkeys(members, 1)
     result = []
     for region in sorted(found, key=lambda region: (-len(region), sorted(region))):
+        # 6.25, larger regions first: their numbers are known, and every variable is counted once, Σ c_r = 1 over the regions that hold it.
         number[region] = 1 - sum(c for other, c in number.items() if region < other)
         if number[region]:
             around = [k for k, other in enumerate(members) if region <= other]
@@ -163,6 +164,8 @@ class ClusterVariation(Sized, ToTolerance[State, Settings]):
                 raise impossible(self.problem, int(program[bad]))
             if max(far, apart) <= inner:
                 break
+        # c_r H(P), c_r < 0, is convex, and −c_r Σ P log P_old is its tangent at P_old: a bound from below that touches there.
+        # So maximising under it does not lower the entropy, and the point of contact moves to the maximum (6.27; Yuille 2002).
         regions = slice(made.cells_of(made.clusters).start if self.inner else len(state.values), len(state.values))
         change = float(np.abs(state.values[regions] - state.old[regions]).max(initial=0.0))
         state.old[regions] = state.values[regions]

@@ -120,6 +120,8 @@ class FeatureScaling(Sized, ToTolerance[State, Settings]):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(below > 0, np.log(above / below), 0.0)
         if self.settings.algorithm == "gis" or self.constant:
+            # With s = f − min f ≥ 0 and Σ_i s_i = T for every x, E[s_i e^{δ T}] = S_i has the root δ = log(S_i/E s_i)/T (2.55).  Where
+            # Σ s_i < T for some x this is a shorter step than that of 2.54, in the same direction, and still raises the likelihood.
             change = ratio / self.largest
         else:
             change = self._improved(state, logs, log_z, above, ratio)
@@ -135,6 +137,8 @@ class FeatureScaling(Sized, ToTolerance[State, Settings]):
             tilted, tilted_z = self.expect([part + u * total for part, total in zip(logs, self.total, strict=True)])
             moment = self.parameters.pull(tilted) - self.low
             with np.errstate(divide="ignore"):
+                # E_P[s_i e^{u t}] = E_u[s_i] Z_u/Z, with E_u and Z_u of P tilted by
+                # e^{u t}: one propagation gives the left side of 2.54 for every i.
                 curves.append(np.log(np.maximum(moment, 0.0)) + tilted_z - log_z)
         state.expectations += len(NODES)
         grid = np.array(curves)

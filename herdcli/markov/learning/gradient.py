@@ -93,6 +93,7 @@ class ExactGradient(_Smooth):
         """log Z − θ·target + ½ penalty |θ|²."""
         marginals, log_z = self.expect(self.parameters.log_tables(theta))
         target, penalty = self.parameters.target, self.settings.penalty
+        # 6.9 turned round; its gradient E_P f − E_P̂ f is 2.53's with the other sign.
         value = log_z - float(theta @ target) + 0.5 * penalty * float(theta @ theta)
         return value, self.parameters.pull(marginals) - target + penalty * theta
 
@@ -122,6 +123,8 @@ class PseudoLikelihood(_Smooth):
             with np.errstate(divide="ignore"):
                 value -= float(self.weight @ np.log(p[rows, self.x[:, i]]))
             p *= self.weight[:, None]
+            # ∂(−log P(x_i | rest))/∂ log f_a of the cell with x_i = y is P(y | rest)
+            # − [y = x_i] for every factor a over i: 2.63 of a table's entries.
             p[rows, self.x[:, i]] -= self.weight
             for a in self.given.owners[i]:
                 if a >= len(self.problem.clusters):
@@ -179,6 +182,8 @@ class SampledGradient(Sized, Stepwise[Sampled]):
             self.given.sweep(state.chains, logs, random)
         cells = self.given.cells(state.chains)
         marginals = [np.bincount(cells[:, a], minlength=len(logs[a])) / len(state.chains) for a in range(len(self.problem.clusters))]
+        # 2.53 with the mean over chains for E_P f: from rows and a few sweeps contrastive
+        # divergence (2.61 without its last term), from where the chains were persistent.
         gradient = self.parameters.target - self.parameters.pull(marginals) - self.settings.penalty * state.theta
         state.theta = state.theta + self.settings.learning_rate * (1 - state.step / self.steps) * gradient
         state.step += 1

@@ -125,6 +125,8 @@ def gains(empirical: Pairs, model: Array) -> Array:
     """(N, N) KL(P̂_ij ‖ P_ij) in nats; model laid out as the empirical table."""
     p = empirical.table
     with np.errstate(divide="ignore", invalid="ignore"):
+        # P f/Z' with any f(x_i, x_j) has E_P̂ log f − log Z' nats a row more than P, most
+        # for f = P̂_ij/P_ij: then Z' = Σ P_ij f = 1 and the gain is KL(P̂_ij ‖ P_ij).
         terms = np.where(p > 0, p * np.log(p / model), 0.0)
     return empirical.sums(terms)
 
@@ -153,6 +155,8 @@ def pair_marginals(model: IterativeScaling, state: ipf.State) -> Array:
             if not alone[x] > 0:
                 continue
             tables, values = state.tables.copy(), state.values.copy()
+            # P(x_k, x_i = x) = P(x_k | x_i = x) P(x_i = x): evidence at the clique
+            # where i lives, sent outwards (6.12), conditions every clique on it.
             tables[at] *= (cell == x) / alone[x]
             fast.clique_updates(routes[home[i]].reshape(-1, 2), tables, values, made.target, made.links, 1.0, made.scratch)
             given = [np.bincount(other, tables[where], states[j]) for j, (where, other) in enumerate(places)]

@@ -130,6 +130,8 @@ class IterativeScaling(Sized, ToTolerance[State, Settings]):
         ratio = tilt(p, flat, cluster.target)
         if ratio is None:
             raise impossible(self.problem, a)
+        # 6.11 with exp(δ·f)/Z' in place of target/P: of all distributions with these expectations the nearest one
+        # differs from P by a function of the features alone (6.30), so that the rest of the clique is scaled along.
         state.values[at] *= ratio
         state.tables[table] *= ratio[cell]
         return float(np.abs(flat @ p - cluster.target).max())
@@ -190,6 +192,8 @@ def _effective(graph: CliqueGraph, made: Layout) -> list[Row]:
     rows: list[Row] = []
     for a, c in enumerate(made.home):
         rows.append((a, -1))
+        # `depth_first` has the running intersection property: each clique
+        # takes the new marginal of the one that it is reached from (6.12).
         rows += [made.send(e) for _, e, first in depth_first(graph, c) if first and e >= 0]
     return rows
 

@@ -84,6 +84,8 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
         tables, values = made.uniform_tables(), made.uniform_values()
         pending = np.zeros(len(self.sends[0]))
         if self.problem.base_factors:
+            # A base is in the cliques only, so messages begin as 1 and not as
+            # marginals: Hugin's ratio P(x_s)/1 (6.24) then carries it over.
             values[made.cells_of(made.clusters).start if self.graph.separators else len(values) :] = 1.0
             pending[:] = 1.0
             multiply_base(made, tables, self.problem)

@@ -66,6 +66,7 @@ class LinearResponse(Sized, Stepwise[State]):
         C = both - np.outer(m, m)
         if not np.linalg.cond(C) < 1e12:
             raise DataError("the covariance has no inverse: some variables determine others", hint="--smoothing 1")
+        # 2.49 turned round, with the diagonal of what is left for self-couplings; b is what the mean-field equation with them leaves at m.
         W = np.diag(1 / (m * (1 - m))) - np.linalg.inv(C)
         b = np.log(m / (1 - m)) - W @ m + np.diag(W) / 2
         np.fill_diagonal(W, 0.0)

@@ -31,6 +31,8 @@ def tilt(p: Array, features: Array, target: Array) -> Array | None:
         gradient = f @ q
         if np.abs(gradient).max() <= PRECISION or finished:
             break
+        # With f shifted by the target, log Σ p e^{δ·f} has gradient E_q f and Hessian Cov_q f.  Features that depend on each
+        # other make it singular; least squares then takes the shortest step, and any δ with the same δ·f is the same q.
         hessian = (f * q) @ f.T - np.outer(gradient, gradient)
         direction = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
         reach = np.abs(direction @ f).max()

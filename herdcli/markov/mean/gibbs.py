@@ -63,6 +63,8 @@ class Gibbs(Stepwise[State]):
         half = int(kept >= (self.steps - self.settings.burn_in) // 2)
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         for part, W in self.rows:
+            # P(x_i = 1 | the others) = σ(Σ_j W_ij x_j + b_i): of 2.35 all terms without
+            # x_i cancel.  At inverse temperature β all of them are multiplied by β.
             p = expit(cold * (W @ state.x + self.machine.b[part, None]))
             state.x[part] = random.random(p.shape) < p
             if kept >= 0:
@@ -81,6 +83,7 @@ class Gibbs(Stepwise[State]):
         """(N,) √(((n−1)/n·W + B/n)/W) over the 2·chains half runs of n sweeps; 1 for units that never moved in any."""
         n = (self.steps - self.settings.burn_in) // 2
         means = np.concatenate(list(state.on), axis=1) / n
+        # A unit is 0 or 1, so a half run of mean p has Σ (x − p)² = n p (1 − p), and a sample variance of n/(n − 1) p (1 − p).
         within = (means * (1 - means)).mean(axis=1) * n / max(1, n - 1)
         between = means.var(axis=1, ddof=1)
         with np.errstate(divide="ignore", invalid="ignore"):

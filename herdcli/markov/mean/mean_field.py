@@ -55,6 +55,9 @@ class MeanField(ToTolerance[State, Settings]):
         """One sweep, colour by colour; TAP solves each unit's equation for its own m by Newton's method."""
         m, largest = state.mean, 0.0
         for part, W, squares in self.rows:
+            # ∂F/∂m_i = logit m_i − Σ_j W_ij m_j − b_i − ½(1 − 2m_i) Σ_j W_ij² m_j (1 − m_j): of
+            # 2.43 the factor m_i (1 − m_i) has slope 1 − 2m_i.  Held are all m_j of other colours,
+            # and no unit of this colour is in the sums, so the sweep is coordinate descent on 2.37.
             field, reaction = W @ m + self.machine.b[part], squares @ (m * (1 - m))
             new = _solve(field, reaction, m[part])
             largest = max(largest, float(np.abs(new - m[part]).max(initial=0.0)))
@@ -64,6 +67,7 @@ class MeanField(ToTolerance[State, Settings]):
     def free_energy(self, m: Array) -> float:
         """2.37; with the third term of Plefka's expansion (2.43) for TAP."""
         variance = m * (1 - m)
+        # W is symmetric and counts each pair twice: half of 2.37's pairs, a quarter for the ½ Σ_(ij) of 2.43.
         energy = -0.5 * m @ (self.machine.W @ m) - self.machine.b @ m - 0.25 * variance @ (self.squares @ variance)
         entropy = sum(float(np.sum(p * np.log(np.where(p > 0, p, 1.0)))) for p in (m, 1 - m))
         return float(energy + entropy - self.machine.constant)
@@ -109,6 +113,8 @@ class MeanField(ToTolerance[State, Settings]):
         free = np.flatnonzero(~self.machine.held)
         variance = m * (1 - m)
         skew = 1 - 2 * m
+        # C⁻¹ = ∂b/∂m = ∇²F (2.47): on the diagonal 1/(m_i (1 − m_i)) and, of ½(1 − 2m_i) in TAP's equation,
+        # +Σ_j W_ij² m_j (1 − m_j); off it −W_ij − ½ W_ij² (1 − 2m_i)(1 − 2m_j).  With W² = 0 this is 2.49.
         curvature = diags(1 / variance[free] + (self.squares @ variance)[free])
         mixed = self.machine.W + 0.5 * diags(skew) @ self.squares @ diags(skew)
         made = np.zeros((len(m), len(m)))
@@ -125,6 +131,8 @@ def _solve(field: Array, reaction: Array, start: Array) -> Array:
         m = expit(t)
         excess = t - field - 0.5 * (1 - 2 * m) * reaction
         low, high = np.where(excess < 0, t, low), np.where(excess > 0, t, high)
+        # In t = logit m, dm/dt = m (1 − m), so d excess/dt = 1 + m (1 − m)
+        # reaction ≥ 1; |1 − 2m| ≤ 1 bounds the root by field ± ½ reaction.
         newton = t - excess / (1 + reaction * m * (1 - m))
         following = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
         if np.array_equal(following, t) or np.abs(following - t).max(initial=0.0) < 1e-15 * (1 + np.abs(t).max(initial=0.0)):

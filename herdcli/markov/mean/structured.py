@@ -117,6 +117,8 @@ class StructuredMeanField(ToTolerance[State, Settings]):
     def _field(self, node: Array) -> Pairwise:
         owner = np.repeat(np.arange(self.graph.nodes), self.graph.cardinality)
         with np.errstate(divide="ignore"):
+            # Minimising Σ Q log Q/ψ over one factor Q_T of Q, the others held: Q_T ∝ exp E[log ψ |
+            # x_T] (Saul & Jordan 1996), which of cut edges leaves Σ_j Q_j log ψ_ij as a field on i.
             logs = np.log(self.graph.potential) + self.coupling @ node
         top = np.full(self.graph.nodes, -np.inf)
         np.maximum.at(top, owner, logs)
@@ -126,6 +128,7 @@ class StructuredMeanField(ToTolerance[State, Settings]):
         """The variational free energy, and the beliefs of the trees: messages are those of each tree's own last update."""
         pair = bethe.beliefs(self._at_ends(state), state.messages, self.free, self.nothing).pair
         found = bethe.PairBeliefs(state.node, pair)
+        # Trees have their exact free energy; cut edges add −Σ Q_i Q_j log ψ_ij, which node'C node counts from both ends.
         return bethe.free_energy(self.graph, found) - 0.5 * float(state.node @ (self.coupling @ state.node)), found
 
     def _at_ends(self, state: State) -> Pairwise:
@@ -162,6 +165,7 @@ def partition(graph: Pairwise) -> tuple[Array, Array]:
         between[j][i] += 1
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(graph.table_of(e))
+            # log ψ(x, y) ψ(x', y') / ψ(x, y') ψ(x', y) over all pairs of rows and columns: what no field on i or on j can take up.
             odds = logs[:, None, :, None] - logs[:, None, None, :] - logs[None, :, :, None] + logs[None, :, None, :]
         strength[e] = np.inf if np.isneginf(logs).any() else odds.max()
 

@@ -51,6 +51,8 @@ def boltzmann(network: Network, algorithm: str) -> Boltzmann:
     i, j = variables[begin[pair]], variables[begin[pair] + 1]
     t00, t01, t10, t11 = (logs[first[pair] + k] for k in range(4))
     n = network.count
+    # log f = t00 + (t10 − t00) x_i + (t01 − t00) x_j + (t11 − t10 − t01 +
+    # t00) x_i x_j holds at all four states, which is 2.35 of one factor.
     b = np.bincount(variables[begin[single]], logs[first[single] + 1] - logs[first[single]], n)
     b = b + np.bincount(i, t10 - t00, n) + np.bincount(j, t01 - t00, n)
     w = t11 - t10 - t01 + t00

@@ -29,6 +29,7 @@ class Conditionals:
         logits = np.zeros((len(x), len(states)))
         for a in self.owners[i]:
             stride = int(self.strides[a, i])
+            # Of log P only factors over x_i vary with it; a cell less stride times x_i is the cell with x_i = 0 and the rest of the row.
             logits += log_tables[a][(cells[:, a] - stride * x[:, i])[:, None] + stride * states]
         logits -= logits.max(axis=1, keepdims=True)
         p = np.exp(logits)

@@ -125,6 +125,8 @@ def reduce(network: Network) -> Pairwise:
             auxiliary[node] = (tuple(wide), cells)
             units.append(logs.ravel()[cells])
             for i, at in zip(wide, np.unravel_index(cells, logs.shape), strict=True):
+                # A cell says each x_i, so edge (i, node) has the entropy of the node and its n edges together n times it; the
+                # node's (1 − n_a) H(b_a) leaves one H(b_a) for the factor, as in the Bethe free energy of the factor graph.
                 pairs[i, node] = np.where(np.arange(states[i])[:, None] == at[None], 0.0, -np.inf)
     return _assembled(network, units, pairs, auxiliary, log_scale)
 

@@ -94,6 +94,7 @@ def closure(network: Network, scopes: Iterable[Scope]) -> Regions:
     parents: list[list[int]] = []
     for scope in inner:
         above = [other for other in members[scope[0]] if len(other) > len(scope) and set(scope) < set(other)]
+        # 6.25, from the largest: what the regions above count too often is taken off, so that Σ c = 1 over all regions that hold this one.
         count[scope] = 1 - sum(count[other] for other in above)
         parents.append(sorted(number[other] for other in above if other in number))
     return Regions(outer, inner, [count[scope] for scope in inner], parents)

@@ -150,6 +150,22 @@ def test_varimax_finds_simple_structure_and_is_a_rotation() -> None:
     assert np.abs(L[:, order]) == pytest.approx(simple, abs=1e-6)
 
 
+def test_varimax_has_the_largest_variance_of_squared_loadings_of_all_angles_and_promax_regresses_on_fourth_powers() -> None:
+    loading = np.random.default_rng(4).normal(size=(7, 2))
+    L, R = rotation.varimax(loading)
+    angles = np.linspace(0, np.pi / 2, 20_001)
+    c, s = np.cos(angles), np.sin(angles)
+    turned = loading @ np.moveaxis(np.array([[c, -s], [s, c]]), 2, 0)
+    assert np.square(L).var(axis=0).sum() == pytest.approx(np.square(turned).var(axis=1).sum(axis=1).max(), rel=1e-7)
+    oblique, T, correlation = rotation.promax(loading)
+    wanted = np.linalg.lstsq(L, np.abs(L) ** 4 * np.sign(L), rcond=None)[0]
+    inverse = np.linalg.inv(wanted)
+    size = np.sqrt(np.diag(inverse @ inverse.T))
+    assert pytest.approx(wanted * size, abs=1e-12) == R.T @ T
+    assert correlation == pytest.approx(inverse @ inverse.T / np.outer(size, size), abs=1e-12)
+    assert oblique == pytest.approx(loading @ T, abs=1e-12)
+
+
 def test_promax_keeps_the_covariance_and_finds_oblique_factors() -> None:
     random = np.random.default_rng(0)
     simple = np.kron(np.eye(2), np.ones((5, 1))) * random.uniform(0.5, 1.5, (10, 1))

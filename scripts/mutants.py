@@ -22,6 +22,7 @@ Not changed, since no result shows it:
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no
     option, have their own, and old artifacts theirs, which their archive in tests/data holds;
   - arguments `maxsize`, `stacklevel`, `chunksize`;
+  - the −1 of a `reshape`, for which NumPy takes any negative number;
   - herdcli/fast (compiled loops and NumPy twins, which are held to each other bit by bit).
 An operator takes the place of another, a whole number is made one more, a fraction halved, and a comparison moved by its boundary (< and
 <=), or, where it has a fraction or a limit with a name in it, turned round: what is measured does not stand at a boundary.
@@ -179,6 +180,13 @@ def expressions(node: ast.AST, function: str = "", within: str = "") -> Iterator
                 yield from expressions(child, function, within)
 
 
+def rests(tree: ast.AST) -> set[ast.AST]:
+    """The numbers 1 of each −1 in the arguments of a `reshape`."""
+    calls = (call for call in ast.walk(tree) if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute))
+    arguments = (part for call in calls if call.func.attr == "reshape" for each in call.args for part in ast.walk(each))
+    return {part.operand for part in arguments if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub)}
+
+
 def candidates(folder: Path, only: str = "") -> list[Mutant]:
     """Every mutant of the topics."""
     found = []
@@ -187,8 +195,10 @@ def candidates(folder: Path, only: str = "") -> list[Mutant]:
         starts = [0]
         for line in source.splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
-        for node, function in expressions(ast.parse(source)) if only in name else ():
-            new = changed(node)
+        tree = ast.parse(source)
+        rest = rests(tree)
+        for node, function in expressions(tree) if only in name else ():
+            new = None if node in rest else changed(node)
             if new is not None and node.end_lineno is not None and node.end_col_offset is not None:
                 begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
                 text = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()

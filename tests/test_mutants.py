@@ -35,6 +35,8 @@ def made(folder: Path, source: str) -> set[tuple[str, str, str]]:
         ("def f():\n    def g():\n        return 1.0\n    return g", {("f.<locals>.g", "1.0", "(1.0 + 1)")}),
         ("def f(a=2):\n    pass", {("f", "2", "(2 + 1)")}),
         ("LIMIT = 3\nTINY: float = 0.5\nLEAST, MOST = 1, 2", set()),
+        ("def f(a):\n    return a.reshape([-1, 2])", {("f", "2", "(2 + 1)")}),
+        ("def f(a):\n    return a.max(-1)", {("f", "1", "(1 + 1)")}),
         ("class A:\n    count: int = 3", set()),
         ("def f(a):\n    block = max(1, (1 << 20) // a)\n    return block", set()),
         ("def memory(a):\n    return 8 * a\ndef size_bytes(a):\n    return 8 * a\ndef block(a):\n    return 8 * a", set()),

@@ -1,0 +1,612 @@
+"""Single steps of the algorithms, their counts and their limits, against the same thing written out plainly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from herdcli import iterate
+from herdcli.errors import BadUsage
+from herdcli.markov import algorithms
+from herdcli.markov.bethe import clamp, double_loop, lattice, newton, propagation, starts, two_state, ups
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.exact import elimination
+from herdcli.markov.mean import mean_field, structured
+from herdcli.markov.method import Settings
+from herdcli.markov.model import beliefs, generate, grids, network, pairwise
+from herdcli.rng import Stream, generator
+
+GRID = {"rows": 3, "columns": 3, "sigma_w": 1.5, "seed": 2}  # 9 variables, 12 edges
+
+
+def method(algorithm, given=None, **settings):
+    given = generate.make("grid", **GRID) if given is None else given
+    return algorithms.method(given, Settings(algorithm=algorithm, **settings))
+
+
+def walked(made, steps):
+    return iterate.run(made.step, made.init(), steps=steps)
+
+
+def observed(given=None):
+    given = generate.make("grid", **GRID) if given is None else given
+    return network.observe(given, {0: np.array([0.3, 0.7]), 8: np.array([0.6, 0.4])})
+
+
+# what is counted
+
+
+@pytest.mark.parametrize("schedule", ["residual", "sequential", "parallel"])
+def test_propagation_counts_every_message_and_starts_with_nothing(schedule):
+    made = method("bp", schedule=schedule, iterations=50)
+    begun = made.init()
+    assert (begun.step, len(begun.residual), len(begun.free_energy), begun.updates.tolist()) == (0, 0, 0, [0, 0])
+    state = walked(made, 3)
+    assert (state.step, state.updates.tolist(), len(state.residual), len(state.free_energy)) == (3, [0, 3 * 24], 3, 3)
+    told = made.result(state).attributes
+    assert (told["propagation_updates"], told["scaling_updates"], told["iterations"]) == (72, 0, 3)
+    assert told["log_z"] == -told["free_energy"] == pytest.approx(-bethe.free_energy(made.graph, made.beliefs(state)))
+    assert (made.steps, made.progress(state).bound) == (50, 50)
+
+
+def test_scalings_are_messages_out_of_observed_nodes():
+    made = method("loopy-is", observed())
+    state = walked(made, 2)
+    assert state.updates.tolist() == [2 * 4, 2 * 20]  # two corners with two neighbours each
+    for name, each in (("is-bp", 1), ("gis-bp", 2)):
+        made = method(name, observed())
+        begun = made.init()
+        assert (begun.updates[0], begun.step) == (0, 0)
+        sweeps, rest = divmod(int(begun.updates[1]), 24)
+        assert (rest, sweeps > 1) == (0, True)
+        state = walked(made, 3)
+        assert state.updates[0] == 3 * each
+        assert made.result(state).attributes["scaling_updates"] == 3 * each
+
+
+def test_double_loops_count_the_pairs_of_regions():
+    for name in ("double-loop", "gbp"):
+        made = method(name, iterations=9)
+        begun = made.init()
+        assert (begun.updates, begun.step, len(begun.residual)) == (0, 0, 0)
+        np.testing.assert_allclose(np.exp(begun.inner), 0.5)
+        pairs = sum(len(parents) for parents in made.regions.parents)
+        assert pairs == 24
+        state = walked(made, 2)
+        assert state.updates % pairs == 0
+        assert state.updates == 2 * pairs or name == "double-loop"
+        assert made.result(state).attributes["scaling_updates"] == state.updates
+        assert made.note == "12 outer regions of at most 2 variables, 9 inner ones"
+
+
+@pytest.mark.parametrize("how", ["rows", "columns", "rows-columns"])
+def test_sweeps_over_trees_count_scalings_and_propagations(how):
+    given = generate.make("grid", **GRID)
+    made = algorithms.method(given, Settings(algorithm="ups", clamp=how))
+    ends = {"rows": [{3, 4, 5}, {0, 1, 2, 6, 7, 8}], "columns": [{1, 4, 7}, {0, 2, 3, 5, 6, 8}]}
+    ends["rows-columns"] = [ends["columns"][0], ends["rows"][0], ends["columns"][1], ends["rows"][1]]
+    assert [set(plan.clamped.tolist()) for plan in made.plans] == ends[how]
+    for plan, held in zip(made.plans, ends[how], strict=True):
+        tails = made.graph.tail[plan.order]
+        assert sorted(plan.order.tolist()) == list(range(24))
+        assert plan.scalings.sum() == sum(int(i) in held for i in tails)
+        for s, (low, high) in enumerate(itertools.pairwise(plan.segments)):
+            assert plan.scalings[s] == sum(int(i) in held for i in tails[low:high])
+    state = walked(made, 1)
+    assert state.updates[0] % 1 == 0
+    assert state.updates.sum() >= 24
+    assert state.clamped.tolist() == sorted(ends[how][0])
+    with pytest.raises(BadUsage, match="--clamp rows needs a network made as a grid"):
+        algorithms.method(generate.make("tree", nodes=5), Settings(algorithm="ups", clamp="rows"))
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_two_state_networks_begin_with_every_hidden_variable_held_at_one_half(seen):
+    made = method("ups", observed() if seen else None)
+    state = walked(made, 1)
+    node = np.full(18, 0.5)
+    if seen:
+        node[[0, 1, 16, 17]] = 0.3, 0.7, 0.6, 0.4
+    np.testing.assert_allclose(state.pending, node)
+    assert state.clamped.tolist() == ([1, 2, 3, 4, 5, 6, 7] if seen else list(range(9)))
+    assert state.updates.tolist() == [24, 0]
+    assert (state.step, state.shift) == (1, 1.0)
+    ratio, pair = two_state.nearest(made.graph, made.tables, node)
+    np.testing.assert_allclose(state.messages, two_state.of_ratios(ratio))
+    assert state.free_energy[0] == pytest.approx(bethe.free_energy(made.graph, bethe.PairBeliefs(node, pair.ravel())))
+
+
+def test_uniform_marginals_that_are_stationary_are_left_by_a_tilt():
+    """Without biases of its own a lattice of one coupling is stationary at ½: the second start deviates by a hundredth."""
+    edges = generate.grid_edges(3, 3)
+    degree = np.bincount(edges.ravel())
+    given = generate.from_weights(edges, np.full(12, 6.0), -3.0 * degree)
+    made = method("ups", given)
+    state = walked(made, 1)
+    deviation = np.exp(0.01 * generator(0, Stream.INITIAL, unit=0).standard_normal(18)).reshape(9, 2)
+    np.testing.assert_allclose(state.pending.reshape(9, 2), deviation / deviation.sum(axis=1, keepdims=True))
+    assert made.settings.start == 0
+
+
+def test_free_energies_of_many_messages_are_computed_every_tenth_iteration(monkeypatch):
+    for limit, known in ((23, [9, 19]), (24, list(range(22)))):
+        monkeypatch.setattr(propagation, "MESSAGES_WITH_ENERGY", limit)
+        state = walked(method("bp", schedule="sequential"), 22)
+        assert np.flatnonzero(np.isfinite(state.free_energy)).tolist() == known
+
+
+@pytest.mark.parametrize("kind", ["linear", "geometric"])
+def test_the_residual_of_a_damped_update_is_that_of_one_without(kind):
+    plain, damped = (walked(method("bp", schedule="parallel", damping=d, damping_kind="linear"), 1) for d in (0.0, 0.75))
+    assert damped.residual[0] == pytest.approx(plain.residual[0])
+    np.testing.assert_allclose(damped.messages - 1, 0.25 * (plain.messages - 1), rtol=1e-12)
+    geometric = walked(method("bp", schedule="parallel", damping=0.75, damping_kind=kind), 1)
+    assert np.array_equal(geometric.messages, damped.messages) == (kind == "linear")
+
+
+def test_a_damping_schedule_divides_the_iterations_evenly():
+    """Stages of 0 and ¾ over 5 iterations: iteration k of 5 is in stage ⌊2k/5⌋."""
+    made = method("bp", schedule="parallel", damping_kind="linear", damping_schedule=(0.0, 0.75), iterations=5)
+    state, seen = made.init(), []
+    for _ in range(5):
+        before = state.messages.copy()
+        plain = method("bp", schedule="parallel").step(replace(state, messages=before.copy())).messages
+        state = made.step(state)
+        share = (state.messages - before)[np.abs(plain - before) > 1e-6] / (plain - before)[np.abs(plain - before) > 1e-6]
+        seen.append(float(np.median(share)))
+    np.testing.assert_allclose(seen, [1, 1, 1, 0.25, 0.25], atol=1e-6)
+
+
+def test_what_is_said_of_auxiliary_nodes():
+    def note(scopes):
+        return propagation.reduction_note(pairwise.reduce(network.build([2] * 6, [(s, np.full([2] * len(s), 1.5)) for s in scopes])))
+
+    assert note([(0, 1)]) == ""
+    assert note([(0, 1, 2)]) == "one factor over three variables or more became an auxiliary node (Weiss & Freeman 2001)"
+    assert note([(0, 1, 2), (3, 4, 5)]) == "2 factors over three variables or more became auxiliary nodes (Weiss & Freeman 2001)"
+
+
+# starts
+
+
+def test_random_starts_are_exponentials_normalised_and_messages_share_them():
+    graph = pairwise.reduce(generate.make("grid", **GRID))
+    settings = Settings(seed=4, start=3)
+    drawn = generator(4, Stream.INITIAL, unit=3).standard_exponential(18).reshape(9, 2) + 1e-3
+    expected = drawn / drawn.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(starts.marginals(settings, graph.cardinality), expected.ravel())
+    found = bethe.beliefs(graph, starts.messages(settings, graph), *graph.fixed_marginals({}))
+    np.testing.assert_allclose(found.node, expected.ravel())
+    assert (starts.marginals(Settings(seed=4), graph.cardinality) == 0.5).all()
+    tilted = starts.marginals(Settings(seed=4), graph.cardinality, 0.5).reshape(9, 2)
+    z = generator(4, Stream.INITIAL, unit=0).standard_normal(18).reshape(9, 2)
+    np.testing.assert_allclose(tilted, np.exp(0.5 * z) / np.exp(0.5 * z).sum(axis=1, keepdims=True))
+
+
+def result(node, energy, converged=True):
+    node = np.array([node, 1 - node])
+    return beliefs.Beliefs(node, np.array([0, 2]), *(np.zeros(k, dtype=int) for k in (0, 1)), np.zeros(0), np.zeros(1, dtype=int),
+                           converged=converged, free_energy=energy)  # fmt: skip
+
+
+def test_fixed_points_within_a_ten_thousandth_are_one_and_the_lowest_is_kept():
+    tried = [result(0.5, 3.0), result(0.5 + 0.9e-4, 2.9), result(0.5 + 1.1e-4, 1.0), result(0.9, 0.5, converged=False), result(0.7, 1.0)]
+    found = starts.best(tried)
+    assert found.fixed_point_energy.tolist() == [1.0, 1.0, 3.0]
+    assert found.fixed_point_runs.tolist() == [1, 1, 2]
+    assert found.node is tried[2].node
+
+
+# means
+
+
+def boltzmann(given):
+    """W and b of a network of pairs, and log of the factors' product at 0."""
+    n = given.count
+    W, b, constant = np.zeros((n, n)), np.zeros(n), 0.0
+    for scope, table in given.factors():
+        logs = np.log(table)
+        constant += float(logs.ravel()[0])
+        if len(scope) == 1:
+            b[scope[0]] += logs[1] - logs[0]
+        else:
+            i, j = scope
+            b[i] += logs[1, 0] - logs[0, 0]
+            b[j] += logs[0, 1] - logs[0, 0]
+            W[i, j] += logs[1, 1] - logs[1, 0] - logs[0, 1] + logs[0, 0]
+            W[j, i] = W[i, j]
+    return W, b, constant
+
+
+def colouring(W):
+    """Greedy colours in the order of the units."""
+    colour = []
+    for i in range(len(W)):
+        taken = {colour[j] for j in range(i) if W[i, j]}
+        colour.append(next(c for c in range(len(W)) if c not in taken))
+    return [[i for i in range(len(W)) if colour[i] == c] for c in range(max(colour) + 1)]
+
+
+def test_gibbs_sampling_written_out_unit_by_unit():
+    given = generate.make("grid", **GRID)
+    settings = {"sweeps": 5, "burn_in": 4, "chains": 3, "annealing": 2, "seed": 6}
+    made = method("gibbs", given, **settings)
+    W, b, _ = boltzmann(given)
+    x = (generator(6, Stream.CHAINS, unit=1).random((9, 3)) < 0.5).astype(float)
+    state = made.init()
+    np.testing.assert_array_equal(state.x, x)
+    assert (made.steps, state.step) == (4 + 6, 0)
+    probability, on, both = np.zeros((2, 9, 3)), np.zeros((2, 9, 3)), np.zeros(12)
+    pairs = sorted((min(s), max(s)) for s, _ in given.factors() if len(s) == 2)
+    for step in range(10):
+        random = generator(6, Stream.CHAINS, step=step)
+        cold = min(1.0, (step + 1) / 3)
+        for part in colouring(W):
+            p = expit(cold * (W[part] @ x + b[part, None]))
+            x[part] = random.random(p.shape) < p
+            if step >= 4:
+                probability[int(step >= 7), part] += p
+        if step >= 4:
+            on[int(step >= 7)] += x
+            both += [(x[i] * x[j]).sum() for i, j in pairs]
+        state = made.step(state)
+    np.testing.assert_allclose(state.probability, probability)
+    np.testing.assert_array_equal(state.on, on)
+    found = made.result(state)
+    halves = np.concatenate(list(probability), axis=1) / 3
+    np.testing.assert_allclose([p[1] for p in found.nodes], halves.mean(axis=1))
+    np.testing.assert_allclose([e[0] for e in found.attributes["standard_error"]], halves.std(axis=1, ddof=1) / np.sqrt(6))
+    single = on.sum(axis=(0, 2)) / 18
+    for (scope, table), count in zip(found.cliques, both, strict=True):
+        p, (i, j) = count / 18, scope
+        np.testing.assert_allclose(table, [[1 - single[i] - single[j] + p, single[j] - p], [single[i] - p, p]])
+    m = np.concatenate(list(on), axis=1) / 3
+    within, between = (m * (1 - m)).mean(axis=1) * 3 / 2, m.var(axis=1, ddof=1)
+    moved = within > 0
+    worst = np.sqrt(2 / 3 + between[moved] / within[moved]).max()
+    assert not between[~moved].any()
+    assert found.attributes["residual"] == pytest.approx(worst - 1)
+    assert found.attributes["converged"] == (worst < 1.05)
+    with pytest.raises(BadUsage, match="--annealing 5 is longer than the burn-in of 4 sweeps"):
+        method("gibbs", given, burn_in=4, annealing=5)
+    assert method("gibbs", given, burn_in=4, annealing=4).steps == 4 + 10_000
+
+
+def test_scale_reduction_of_units_that_never_moved():
+    """Two chains in two halves of four sweeps: one unit always on, one on in the half of the runs, one mixed."""
+    made = method("gibbs", network.build([2] * 3, []), sweeps=8, burn_in=0, chains=2)
+    on = np.array([[[4.0, 4], [4, 0], [2, 3]], [[4, 4], [4, 0], [1, 2]]])
+    state = made.init()
+    state.on = on
+    m = np.array([2, 3, 1, 2]) / 4
+    mixed = np.sqrt(3 / 4 + m.var(ddof=1) / ((m * (1 - m)).mean() * 4 / 3))
+    assert made.rhat(state).tolist() == [1.0, np.inf, pytest.approx(mixed)]
+
+
+def test_mean_field_and_tap_written_out_unit_by_unit():
+    given = generate.make("grid", **GRID)
+    W, b, constant = boltzmann(given)
+    for name in ("mean-field", "tap"):
+        made = method(name, given, damping=0.25)
+        state = made.init()
+        m = np.full(9, 0.5)
+        np.testing.assert_allclose(state.mean, m)
+        for _ in range(2):
+            furthest = 0.0
+            for part in colouring(W):
+                new = {}
+                for i in part:
+                    field, reaction = W[i] @ m + b[i], (W[i] ** 2 @ (m * (1 - m))) if name == "tap" else 0.0
+                    low, high = 0.0, 1.0
+                    for _ in range(60):  # bisection
+                        at = 0.5 * (low + high)
+                        low, high = (at, high) if logit(at) < field + 0.5 * (1 - 2 * at) * reaction else (low, at)
+                    new[i] = 0.5 * (low + high)
+                for i in part:
+                    furthest = max(furthest, abs(new[i] - m[i]))
+                    m[i] = 0.75 * new[i] + 0.25 * m[i]
+            state = made.step(state)
+            np.testing.assert_allclose(state.mean, m, atol=1e-12)
+            assert state.residual[-1] == pytest.approx(furthest)
+            v = m * (1 - m)
+            energy = -0.5 * m @ W @ m - b @ m - constant + (m * np.log(m) + (1 - m) * np.log(1 - m)).sum()
+            energy -= 0.25 * v @ W**2 @ v if name == "tap" else 0.0
+            assert state.free_energy[-1] == pytest.approx(energy)
+        found = made.result(state)
+        for (i, j), table in found.cliques:
+            np.testing.assert_allclose(table, np.outer([1 - m[i], m[i]], [1 - m[j], m[j]]))
+
+
+def test_roots_far_from_one_half_are_found():
+    field, reaction = np.array([0.0, 20.0, -30.0, 3.0, -700.0]), np.array([0.0, 5.0, 5.0, 1e6, 0.0])
+    m = mean_field._solve(field, reaction, np.full(5, 0.5))
+    t = logit(m[:4])
+    np.testing.assert_allclose(t - field[:4] - 0.5 * (1 - 2 * m[:4]) * reaction[:4], 0.0, atol=1e-6)
+    assert m[4] == pytest.approx(0.0, abs=1e-300)
+    assert mean_field._solve(np.zeros(1), np.zeros(1), np.zeros(1)).tolist() == [0.5]
+
+
+def test_strong_edges_are_kept_and_no_edge_is_cut_inside_a_tree():
+    """A triangle 0-1-2 with a tail 3: the strongest of the triangle joins two; a third would have two edges to them."""
+    weights = {(0, 1): 1.0, (1, 2): -3.0, (0, 2): 2.0, (2, 3): 0.5}
+    given = generate.from_weights(np.array(list(weights)), np.array(list(weights.values())), np.zeros(4))
+    graph = pairwise.reduce(given)
+    tree, kept = structured.partition(graph)
+    edges = [tuple(sorted((int(graph.tail[2 * e]), int(graph.head[2 * e])))) for e in range(graph.edges)]
+    assert {edge for edge, keep in zip(edges, kept, strict=True) if keep} == {(1, 2), (2, 3)}
+    assert tree[1] == tree[2] == tree[3] != tree[0]
+    made = method("structured-mean-field", given)
+    assert made.note == "kept: 2 of 4 edges, the strongest that leave trees; 2 trees, the largest of 3 variables"
+    state = walked(made, 1)
+    assert (state.step, len(state.residual), state.updates > 0) == (1, 1, True)
+    found = made.result(state)
+    assert found.attributes["propagation_updates"] == state.updates
+    pairs = {tuple(sorted(scope)): p for scope, p in found.cliques}
+    np.testing.assert_allclose(pairs[0, 1], np.outer(found.nodes[0], found.nodes[1]))
+    W, b, _ = boltzmann(given)
+    assert tree.tolist() == [0, 1, 1, 1]
+    first = expit(b[0] + W[0] @ np.full(4, 0.5))  # then the tree of the others, by all of its states
+    states = np.array(list(itertools.product((0, 1), repeat=3)))
+    whole = np.column_stack([np.full(8, first), states])
+    p = np.exp(0.5 * np.einsum("xi,ij,xj->x", whole, W, whole) + whole @ b)
+    np.testing.assert_allclose([q[1] for q in found.nodes], [first, *(p @ states / p.sum())], rtol=1e-9)
+
+
+# lattices
+
+
+def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
+    given = generate.make("grid", rows=2, columns=3, sigma_w=1.0, seed=1)
+    W, b, constant = boltzmann(given)
+    found = lattice.find(given)
+    np.testing.assert_allclose(found.bias.ravel(), b)
+    np.testing.assert_allclose(found.right, [[W[0, 1], W[1, 2], 0], [W[3, 4], W[4, 5], 0]])
+    np.testing.assert_allclose(found.down, [[W[0, 3], W[1, 4], W[2, 5]], [0, 0, 0]])
+    assert found.constant == pytest.approx(constant)
+    assert lattice.find(replace(given, shape=None)) == "needs a network made as a grid"
+    assert lattice.find(observed()) == "takes no observed marginals"
+    more = network.build([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
+    assert lattice.find(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
+    assert lattice.find(network.build([3] * 6, [], shape=given.shape)) == "needs two-state variables and positive pairs"
+    pair = np.array([[0, 1]])
+    for weight, fits in ((299.0, True), (301.0, False)):
+        one = generate.from_weights(pair, np.array([1.0]), np.array([weight - 1, 0.0]), shape=np.array([1, 2]))
+        assert isinstance(lattice.find(one), lattice.Lattice) == fits
+    assert lattice.find(one) == "needs weights that sum to at most 300 at a unit"
+
+
+def test_large_lattices_take_four_sweeps_a_step(monkeypatch):
+    given = generate.make("grid", **GRID)
+    small = method("bp", given, schedule="checkerboard", iterations=10)
+    monkeypatch.setattr(lattice, "SMALL", 8)
+    large = method("bp", given, schedule="checkerboard", iterations=10)
+    assert (small.sweeps, large.sweeps, small.steps, large.steps) == (1, 4, 10, 3)
+    monkeypatch.setattr(lattice, "SMALL", 9)
+    assert method("bp", given, schedule="checkerboard").sweeps == 1
+    one, other = walked(small, 8), walked(large, 2)
+    np.testing.assert_allclose(one.messages, other.messages)
+    assert (np.isnan(other.free_energy).all(), np.isnan(one.free_energy).any()) == (True, False)
+    assert other.residual.tolist() == one.residual[[3, 7]].tolist()
+    told = large.result(other).attributes
+    assert (told["iterations"], told["propagation_updates"]) == (8, 8 * 24)
+
+
+def test_which_bp_goes_over_a_lattice(monkeypatch):
+    monkeypatch.setattr(lattice, "WORTH_IT", 9)
+    given = generate.make("grid", **GRID)
+    assert isinstance(method("bp", given), lattice.LatticePropagation)
+    for settings in ({"schedule": "residual"}, {"damping": 0.1}, {"damping_schedule": (0.1,)}, {"start": 1}, {"linear_response": True}):
+        assert isinstance(method("bp", given, **settings), propagation.BeliefPropagation)
+    assert isinstance(method("bp", replace(given, shape=None)), propagation.BeliefPropagation)
+    monkeypatch.setattr(lattice, "WORTH_IT", 10)
+    assert isinstance(method("bp", given), propagation.BeliefPropagation)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (2, 2), (3, 4), (4, 1)])
+def test_lattices_are_recognised_by_their_pairs_under_any_numbering(rows, columns):
+    given = generate.make("grid", rows=rows, columns=columns)
+    plain = replace(given, shape=None)
+    cells = np.arange(rows * columns)
+    told = cells[None] if min(rows, columns) == 1 else cells.reshape(rows, columns)
+    assert grids.place(plain).tolist() == told.tolist()
+    assert grids.place(given).shape == (rows, columns)
+    if min(rows, columns) > 1:
+        order = np.random.default_rng(0).permutation(rows * columns)
+        found = grids.place(network.reordered(given, order.tolist()))
+        near = {frozenset((int(order[found[r, c]]), int(order[found[r + i, c + j]])))
+                for i, j in ((0, 1), (1, 0)) for r in range(found.shape[0] - i) for c in range(found.shape[1] - j)}  # fmt: skip
+        assert near == {frozenset(scope) for scope, _ in given.factors() if len(scope) == 2}
+    assert grids.place(network.build([2] * 3, [((0, 1, 2), np.ones((2, 2, 2)))])) is None
+    star = [((0, k), np.ones((2, 2))) for k in range(1, 6)]
+    assert grids.place(network.build([2] * 6, star)) is None
+    ring = [((k, (k + 1) % 5), np.ones((2, 2))) for k in range(5)]
+    assert grids.place(network.build([2] * 5, ring)) is None
+
+
+# clamp sets
+
+
+def test_automatic_forests_grow_from_the_nodes_that_were_free_least_often():
+    graph = pairwise.reduce(generate.make("grid", **GRID))
+    plans = clamp.plans(graph, set(), "auto", None, 3)
+    free, made = np.zeros(9), []
+    while len(made) < 8 or free.min() == 0:
+        priority = free + 0.5 * generator(3, Stream.CLAMP, step=len(made)).random(9)
+        root, forest = list(range(9)), set()
+        for i in np.argsort(priority).tolist():
+            trees = [root[j] for j in graph.neighbours(i).tolist() if j in forest]
+            if len(set(trees)) == len(trees):
+                forest.add(i)
+                root = [i if r in trees else r for r in root]
+        made.append(tuple(sorted(set(range(9)) - forest)))
+        free[list(forest)] += 1
+    assert [tuple(plan.clamped.tolist()) for plan in plans] == list(dict.fromkeys(made))
+    tree = pairwise.reduce(generate.make("tree", nodes=6))
+    (only,) = clamp.plans(tree, set(), "auto", None, 0)
+    assert (len(only.clamped), len(only.order), only.scalings.tolist()) == (0, 10, [0])
+    (walk,) = clamp.plans(tree, set(range(6)), [set()], None, 0)  # everything observed: each edge is a tree of its own
+    assert (walk.segments.tolist(), walk.scalings.tolist()) == ([0, 2, 4, 6, 8, 10], [2] * 5)
+
+
+# Newton steps
+
+
+def test_newton_steps_reach_no_further_than_they_may():
+    graph = SimpleNamespace(nodes=2, cardinality=np.array([2, 3]))
+    node, index = np.array([0.4, 0.6, 0.2, 0.3, 0.5]), np.array([0, -1, 1, 2, -1])
+    step = np.array([0.2, -0.01, 0.1])
+    moved = newton._moved(graph, node, index, np.array([1, 4]), step, 0.25)
+    change = np.array([0.2, -0.2, -0.01, 0.1, -0.09]) / node
+    expected = node * np.exp(np.clip(change, -0.25, 0.25))
+    np.testing.assert_allclose(moved, np.concatenate([expected[:2] / expected[:2].sum(), expected[2:] / expected[2:].sum()]))
+
+
+def test_whether_an_iteration_of_ups_did_well():
+    def after(energy, residual):
+        return SimpleNamespace(free_energy=np.array([energy]), residual=np.array([residual]))
+
+    before = after(-5.0, 0.1)
+    assert ups._improved(before, after(-5.1, 9.0), 0.0)
+    assert ups._improved(before, after(-5.0, 9.0), 0.0)
+    assert not ups._improved(before, after(-4.9, 0.01), 0.0)
+    assert ups._improved(before, after(-4.9, 0.05), 0.11)
+    assert not ups._improved(before, after(-4.9, 0.051), 0.11)
+    assert not ups._improved(before, after(-4.9, 0.05), 0.09)
+
+
+class Proposals:
+    """Stands for Newton's steps of UPS: what is proposed at each shift, and what came of it."""
+
+    def __init__(self, monkeypatch, made, outcomes):
+        self.asked, self.outcomes, self.held = [], iter(outcomes), []
+        monkeypatch.setattr(ups.newton, "proposal", self.propose)
+        for name in ("_minimised", "_paired"):
+            monkeypatch.setattr(made, name, self.judge)
+
+    def propose(self, graph, found, messages, fixed, clamped, shift, accuracy, reach):
+        self.asked.append((shift, reach))
+        return "node", 2.0 * shift
+
+    def judge(self, state, *given):
+        self.held.append(given)
+        return next(self.outcomes)
+
+
+def test_newton_steps_of_trees_that_do_badly_are_done_again_from_the_present_marginals(monkeypatch):
+    random = np.random.default_rng(0)
+    ring = network.build([3] * 4, [((k, (k + 1) % 4), np.exp(random.standard_normal((3, 3)))) for k in range(4)])
+    made = method("ups", ring, iterations=9, tolerance=1e-300)
+    state = replace(walked(made, 4), shift=3.0)
+
+    def ended(energy, more):
+        after = replace(state, step=5, updates=state.updates + np.array(more))
+        return replace(after, free_energy=np.append(state.free_energy, state.free_energy[-1] + energy))
+
+    for outcome in ((ended(-0.1, [5, 6]), 0), (ended(0.1, [5, 6]), -1)):  # a message of zeros at edge 0; a rise
+        tried = Proposals(monkeypatch, made, [outcome, (ended(-0.2, [7, 8]), -1)])
+        after = made.step(state)
+        assert tried.asked == [(3.0, 1.0)]
+        assert (tried.held[0][0], len(tried.held)) == ("node", 2)
+        assert (after.shift, after.updates.tolist()) == (60.0, (state.updates + np.array([12, 14])).tolist())
+    Proposals(monkeypatch, made, [(ended(-0.1, [5, 6]), -1)])
+    after = made.step(state)
+    assert (after.shift, after.updates.tolist()) == (pytest.approx(0.6), (state.updates + np.array([5, 6])).tolist())
+    for early in (replace(state, step=2), replace(state, clamped=np.zeros(0, dtype=int))):
+        tried = Proposals(monkeypatch, made, [(ended(-0.1, [5, 6]), -1)])
+        made.step(early)
+        assert tried.asked == []
+    tried = Proposals(monkeypatch, made, [(ended(0.1, [5, 6]), -1), (ended(0.0, [0, 0]), -1)])
+    assert made.step(replace(state, shift=1e-6)).shift == 1e-3
+
+
+def test_newton_steps_of_pairs_are_damped_tenfold_until_one_does_well(monkeypatch):
+    made = method("ups", iterations=9, tolerance=1e-300)
+    state = replace(walked(made, 1), shift=3.0, reach=30.0)
+
+    def ended(energy):
+        after = replace(state, step=2, updates=state.updates + np.array([24, 0]))
+        return replace(after, free_energy=np.append(state.free_energy, state.free_energy[-1] + energy), residual=np.ones(2))
+
+    tried = Proposals(monkeypatch, made, [(ended(-0.1), -1)])
+    after = made.step(state)
+    assert (tried.asked, after.reach) == ([(3.0, 30.0)], 50.0)
+    assert tried.held[0][2] == pytest.approx(0.6)
+    Proposals(monkeypatch, made, [(ended(-0.1), -1)])
+    assert made.step(replace(state, reach=4.0)).reach == 8.0
+    tried = Proposals(monkeypatch, made, [(ended(0.1), -1), (ended(-0.1), 0), (ended(-0.1), -1)])
+    after = made.step(state)
+    assert tried.asked == [(3.0, 30.0), (60.0, 1.0), (1200.0, 1.0)]
+    assert (after.updates.tolist(), after.reach) == ([24 + 24 + 2 * 24, 0], 2.0)
+    Proposals(monkeypatch, made, [(ended(0.1), -1)] * 3)
+    assert made._direct(state, made.tables) is None
+    tried = Proposals(monkeypatch, made, [(ended(0.1), -1), (ended(-0.1), -1)])
+    made._direct(replace(state, shift=1e-6), made.tables)
+    assert [shift for shift, _ in tried.asked] == [1e-6, 1e-3]
+
+
+def test_inner_loops_go_to_the_square_of_a_tenth_of_the_residual():
+    made = method("ups", tolerance=1e-6)
+    state = made.init()
+    assert made._inner(state) == 1e-5
+    for last, inner in ((1.0, 1e-5), (1e-2, 1e-6), (1e-3, 1e-7), (1e-5, 1e-7)):
+        assert made._inner(replace(state, residual=np.array([last]))) == pytest.approx(inner)
+
+
+# orders of elimination
+
+
+def test_the_cost_of_an_order_by_hand():
+    """A chain of 2, 3, 4 states eliminated from its ends: tables of 6, 12 and 3 cells, two of each and three of the largest."""
+    given = network.build([2, 3, 4], [((0, 1), np.ones((2, 3))), ((1, 2), np.ones((3, 4)))])
+    made = elimination._along(elimination.moral_graph(given), [2, 3, 4], [0, 2, 1])
+    assert (made.cells, made.largest, made.width) == (21, 12, 1)
+    assert made.cost == 21 + 1.5 * 12
+    middle = elimination._along(elimination.moral_graph(given), [2, 3, 4], [1, 0, 2])
+    assert (middle.cells, middle.largest, middle.width) == (24 + 8 + 4, 24, 2)
+    ties = [0.5, 0.4, 0.3]
+    weights = elimination._run(elimination.moral_graph(given), [2, 3, 4], False, ties, math.inf)
+    assert weights.order == [2, 1, 0]  # the ends cost log 3 each, and the last has the lower number; then 1 costs log 2
+    assert (weights.cells, weights.largest, weights.width) == (pytest.approx(12 + 6 + 2), pytest.approx(12), 1)
+    given_up = elimination._run(elimination.moral_graph(given), [2, 3, 4], True, ties, 10.0)
+    assert given_up.order is None
+    state = elimination.begin(given)
+    assert (state.step, state.width, state.complete, state.cells) == (0, 0, False, 0.0)
+    state = elimination.step(given, elimination.moral_graph(given), 0, state)
+    assert (state.step, state.complete, state.width) == (1, True, 1)
+
+
+def test_double_loops_settle_their_inner_loop_with_the_residual(monkeypatch):
+    """The inner loop goes to a hundredth of the square of the residual, from 10⁻⁵ down to a tenth of the tolerance."""
+    made = method("double-loop", tolerance=1e-6)
+    for last, goal in ((None, 1e-5), (1e-3, 0.1 * 1e-6), (5e-3, (0.1 * 5e-3) ** 2), (1e-5, 0.1 * 1e-6)):
+        state = made.init()
+        if last is not None:
+            state.residual = np.array([last])
+        gaps = iter([goal * 1.01] * len(made.classes) + [goal] * len(made.classes))
+        monkeypatch.setattr(double_loop.DoubleLoop, "_update", lambda self, state, each, last, gaps=gaps: next(gaps))
+        state = made.step(state)
+        assert state.updates == 2 * 24
+        assert state.residual[-1] == goal
+    alone = network.build([3], [((0,), np.array([1.0, 2.0, 5.0]))])
+    made = method("double-loop", alone)
+    state = made.init()
+    assert (len(state.multiplier), len(state.inner), made.classes) == (0, 0, [])
+    np.testing.assert_allclose(made.result(made.step(state)).nodes[0], [0.125, 0.25, 0.625])
+
+
+@pytest.mark.parametrize("name", ["bp", "ups", "is-bp", "loopy-is", "enumerate"])
+def test_states_to_read_a_checkpoint_into_look_like_the_first_ones(name):
+    made = method(name, None if name in ("bp", "ups") else observed())
+    look_alike(made)
+
+
+def look_alike(made):
+    for field, one, other in zip(vars(made.init()), vars(made.like()).values(), vars(made.init()).values(), strict=True):
+        assert type(one) is type(other), field
+        assert not isinstance(one, np.ndarray) or (one.shape, one.dtype) == (other.shape, other.dtype), field

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
 from herdcli.errors import DataError
-from herdcli.online import learner
+from herdcli.online import kernel, learner
 from herdcli.online.model import Classifier, Settings
 from herdcli.online.predict import scorer, winners
 from herdcli.online.source import Memory
@@ -303,6 +303,23 @@ def test_a_polynomial_kernel_is_the_full_form_on_its_monomials():
     support = dual.machines[0].support
     assert len(np.unique(support, axis=0)) == len(support) <= 60
     assert dual.running.updates == primal.running.updates
+
+
+def test_kernels_are_their_formulas_and_room_grows_by_half():
+    A, B = np.random.default_rng(0).standard_normal((2, 4, 3))
+    apart = np.square(A[:, None] - B).sum(axis=2)
+    for settings, expected in (
+        (Settings(kernel="gaussian", width=0.7), np.exp(-apart / (2 * 0.7**2))),
+        (Settings(kernel="polynomial", degree=3), (1 + A @ B.T) ** 3),
+        (Settings(kernel="linear"), A @ B.T),
+    ):
+        np.testing.assert_allclose(kernel.kernel_matrix(settings, A, B), expected, rtol=1e-12)
+    assert [kernel.room_for(count) for count in (0, 15, 16, 23, 24, 36)] == [16, 16, 24, 24, 36, 54]
+    machine = kernel.Growing(learner.Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))), 3)
+    assert [machine.add(x) for x in A] == [0, 1, 2, 3]
+    for x in (A[2], A[2] + 1e-3, B[0]):
+        values = kernel.kernel_matrix(Settings(kernel="linear"), machine.support[:4], x[None])[:, 0]
+        assert machine.place(x, values, float(x @ x)) == (2 if x is A[2] or (x == A[2]).all() else None)
 
 
 def test_one_class_is_refused():

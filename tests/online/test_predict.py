@@ -12,7 +12,7 @@ from herdcli.online.full import widened
 from herdcli.online.merge import merge
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
 from herdcli.online.normal import log_normal_cdf, normal_cdf, normal_quantile
-from herdcli.online.predict import calibrated, fit_scale, probabilities, standard_margins, winners
+from herdcli.online.predict import _golden, calibrated, calibrated_on, fit_scale, probabilities, standard_margins, winners
 
 
 def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.ndarray | None = None, **more) -> Classifier:
@@ -37,6 +37,38 @@ def test_a_scale_is_recovered_from_labels_it_made():
     p = probabilities(score, variance, 1.7)[:, 1]
     y = (random.random(len(p)) < p).astype(np.int64)
     assert fit_scale(score, variance, y) == pytest.approx(1.7, rel=0.05)
+
+
+def test_the_scale_is_the_root_of_the_smoothed_likelihood_s_slope():
+    """Of n examples each counts (1 − s) for its class and s/2 for either, s = 1/(n + 2)."""
+    score, y = np.array([[1.0], [2.0], [-0.5], [0.7], [-1.5]]), np.array([1, 1, 1, 0, 0])
+    variance = np.array([[0.5], [2.0], [0.1], [0.3], [1.0]])
+    margin, s = score[:, 0] / np.sqrt(1 + variance[:, 0]), 1 / 7
+
+    def likelihood(g):
+        up = np.log(normal_cdf(g * margin))
+        down = np.log(normal_cdf(-g * margin))
+        return ((1 - s) * np.where(y == 1, up, down) + s * (up + down) / 2).sum()
+
+    g = fit_scale(score, variance, y)
+    assert (likelihood(g * 1.001) - likelihood(g * 0.999)) / (0.002 * g) == pytest.approx(0, abs=1e-4)
+    assert likelihood(g) > max(likelihood(0.9 * g), likelihood(1.1 * g))
+    base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=Holdout(score, variance, y, np.array([1, 2, 2, 1, 2], dtype=np.uint8)))
+    whole = calibrated_on(base)
+    assert (whole.scale, whole.holdout.split.tolist()) == (pytest.approx(g), [1] * 5)
+    assert calibrated(replace(base, holdout=None)).scale == 1.0
+    nobody = replace(base.holdout, split=np.full(5, 2, dtype=np.uint8))
+    assert calibrated(replace(base, holdout=nobody)).scale == 1.0
+    assert fit_scale(np.zeros((3, 1)), np.ones((3, 1)), np.array([0, 1, 1])) > 0
+
+
+@pytest.mark.parametrize("at", [0.0, -3.7, 4.9])
+def test_golden_section_finds_the_one_valley(at):
+    assert _golden(lambda x: (x - at) ** 2, -5.0, 5.0) == pytest.approx(at, abs=2e-6)
+    seen = []
+    _golden(lambda x: seen.append(x) or abs(x), 0.0, 1.0, tolerance=0.3)
+    assert seen[:3] == pytest.approx([0.381966, 0.618034, 0.236068], abs=1e-6)
+    assert len(seen) == 5  # 0.618^k ≤ 0.3 at k = 3
 
 
 def test_the_scale_stays_finite_when_nothing_is_wrong():
@@ -122,12 +154,52 @@ def test_streams_of_different_width_are_merged():
         ({"bits": 18}, r"model 2 hashes into 2\^18 columns, model 1 into 2\^0"),
         ({"settings": Settings(bias=True)}, "model 2 has another covariance or bias"),
         ({"mean": np.zeros((1, 3)), "variance": np.ones((1, 3))}, "model 2 has 3 features, model 1 has 4"),
+        ({"zero_based": True}, "model 2 counts features from 0, model 1 from 1"),
+        ({"settings": Settings(normalize=True)}, "model 2 differs from model 1 in --normalize or --multiclass"),
+        ({"settings": Settings(multiclass="one-vs-rest")}, "model 2 differs from model 1 in --normalize or --multiclass"),
+        ({"settings": Settings(scaling="online")}, "model 2 differs from model 1 in --scale"),
+        ({"settings": Settings(algorithm="pa1")}, "model 2 was learned by pa1, model 1 by nherd"),
+        ({"text": "vw"}, r"model 2 hashes into 2\^0 columns, model 1 into 2\^0"),
     ],
 )
 def test_models_that_do_not_match_are_refused(change, message):
     parts = shards(False)
     with pytest.raises(DataError, match=message):
         merge([parts[0], replace(parts[1], **change)], "precision")
+
+
+def test_models_of_other_columns_are_refused_where_both_have_names():
+    parts = [replace(part, feature_names=names) for part, names in zip(shards(False), (list("abcd"), list("abdc"), None), strict=True)]
+    with pytest.raises(DataError, match="model 2 has columns of other names, or in another order, than model 1"):
+        merge(parts[:2], "mean")
+    assert merge([parts[0], parts[2]], "mean").columns == 4
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_full_covariances_of_streams_of_different_width_are_merged(groups):
+    """Evidence of two shards, one of which never met the third feature: precisions add up over the prior's, blocks of zeros between."""
+    random = np.random.default_rng(4)
+    parts, precisions, means = [], [], []
+    for width in (2, 3):
+        factor = random.standard_normal((groups * width, 9))
+        own = np.eye(groups * width) + factor @ factor.T
+        mean = random.standard_normal((groups, width))
+        parts.append(model(mean, None, np.linalg.inv(own)[None], text="svmlight"))
+        at = [g * 3 + k for g in range(groups) for k in range(width)]
+        wide = np.eye(groups * 3)
+        wide[np.ix_(at, at)] = own
+        precisions.append(wide)
+        means.append(np.pad(mean, ((0, 0), (0, 3 - width))).ravel())
+    total = sum(P - np.eye(groups * 3) for P in precisions)
+    for rule, mean in (
+        ("precision", np.linalg.solve(np.eye(groups * 3) + total, sum(P @ m for P, m in zip(precisions, means, strict=True)))),
+        ("evidence", np.linalg.solve(total, sum((P - np.eye(groups * 3)) @ m for P, m in zip(precisions, means, strict=True)))),
+        ("mean", np.mean(means, axis=0)),
+    ):
+        found = merge(parts, rule)
+        np.testing.assert_allclose(found.mean.ravel(), mean, rtol=1e-7)
+        expected = np.mean([np.linalg.inv(P) for P in precisions], axis=0) if rule == "mean" else np.linalg.inv(np.eye(groups * 3) + total)
+        np.testing.assert_allclose(found.covariance[0], expected, rtol=1e-6, atol=1e-12)
 
 
 def test_kernel_models_are_not_merged():

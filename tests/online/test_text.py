@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdcli.errors import DataError
-from herdcli.online.blocks import Block, from_rows, prepared
-from herdcli.online.labels import Labels
+from herdcli.online.blocks import Block, as_scaled, from_rows, joined, prepared
+from herdcli.online.labels import Labels, check_classes, listed, spelled
 from herdcli.online.parse import Reader
 from herdcli.online.source import Text, gathered
 
@@ -105,6 +105,69 @@ def test_labels_that_were_not_declared_are_refused():
         late.indices(np.array([7.0]), "x")
     with pytest.raises(DataError, match="the labels of the first examples are 3 and 8"):
         Labels().indices(np.array([3.0, 8.0]), "x")
+
+
+def test_classes_are_limited_and_listed():
+    check_classes([1.0, 2.0, 3.0], "x", 3)
+    with pytest.raises(DataError, match="4 different labels are more classes than the 3 allowed"):
+        check_classes([1.0, 2.0, 3.0, 4.0], "x", 3)
+    with pytest.raises(DataError, match=r"label 2\.5 is no class"):
+        check_classes([1.0, 2.5, 3.5], "x", 9)
+    names = [str(k) for k in range(11)]
+    assert listed(names[:10]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (11 in all)"
+    assert [spelled(label) for label in (1.0, -1.0, 2.5, float("nan"))] == ["1", "-1", "2.5", "?"]
+    with pytest.raises(DataError, match="class 'a' is no number, and labels of text are numbers"):
+        Labels(["a", "b"])
+    with pytest.raises(DataError, match="class 'inf' is no number"):
+        Labels(["1", "inf"])
+    given = Labels(["3", "-1", "7"])  # in the order that was declared
+    assert given.indices(np.array([7.0, 3.0, -1.0]), "x").tolist() == [2, 0, 1]
+    for strange in (8.0, -2.0, 5.0):
+        with pytest.raises(DataError, match=f"label {strange:g} is none of the classes 3, -1, 7"):
+            given.indices(np.array([3.0, strange]), "x")
+
+
+def test_a_stream_of_one_label_settles_by_the_first_other_one():
+    labels = Labels()
+    assert labels.indices(np.array([1.0, 1.0]), "x").tolist() == [1, 1]
+    assert labels.names == ["?", "1"]
+    with pytest.raises(DataError, match=r"label 2 did not occur among the first examples \(1\)"):
+        labels.indices(np.array([2.0]), "x")
+    assert labels.indices(np.array([0.0, 1.0]), "x").tolist() == [0, 1]
+    for first, names in ((-1.0, ["-1", "1"]), (0.0, ["0", "1"])):
+        one = Labels()
+        assert one.indices(np.array([first]), "x").tolist() == [0]
+        assert one.names == names
+    with pytest.raises(DataError, match="the labels of the first examples are 2"):
+        Labels().indices(np.array([2.0, 2.0]), "x")
+
+
+def test_blocks_as_dense_rows_within_a_width_and_joined():
+    X = np.array([[1.0, 0, 2], [0, 0, 0], [0, 5, -3]])
+    block = from_rows(X, np.array([1, 0, 1]), slice(0, 3), np.array([1.0, 2, 3]))
+    assert (block.rows, block.width) == (3, 4)
+    np.testing.assert_array_equal(block.dense(4), np.column_stack([np.zeros(3), X]))
+    np.testing.assert_array_equal(block.dense(3), np.column_stack([np.zeros(3), X[:, :2]]))
+    cut = block.within(3)
+    assert (cut.pointer.tolist(), cut.index.tolist(), cut.value.tolist()) == ([0, 1, 1, 2], [1, 2], [1.0, 5.0])
+    assert block.within(4) is block
+    plain = from_rows(X, np.array([1, 0, 1]), slice(1, 3))
+    both = joined([block, plain])
+    assert both.pointer.tolist() == [0, 2, 2, 4, 4, 6]
+    np.testing.assert_array_equal(both.dense(4)[:, 1:], np.concatenate([X, X[1:]]))
+    assert (both.weight.tolist(), both.label.tolist()) == ([1, 2, 3, 1, 1], [1, 0, 1, 0, 1])
+    assert joined([plain, plain]).weight is None
+    none = Block(np.zeros(2, dtype=np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(1))
+    assert none.width == 1
+    assert prepared(none, normalize=True, bias=False).value.size == 0
+
+
+def test_features_over_their_mean_sizes_and_the_sign_of_those_never_met():
+    block = from_rows(np.array([[4.0, -6.0, 0.0, 5.0], [0.0, 0.0, -2.0, 0.0]]), np.array([1, 0]), slice(0, 2))
+    sizes = np.array([[0.0, 0.0], [2.0, 4.0], [1.0, 12.0], [0.0, 0.0]])
+    seen = as_scaled(block, sizes)
+    assert seen.value.tolist() == [2.0, -0.5, 1.0, -1.0]
 
 
 def test_a_pass_over_text_can_be_taken_up_at_any_block():

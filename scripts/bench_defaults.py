@@ -18,7 +18,8 @@ from check_likelihood import FILES, rows_of
 
 from herdcli.algorithm import solve
 from herdcli.rbm import learning
-from herdcli.rbm.likelihood import log_likelihood, log_partition_exact
+from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings, fitted
 

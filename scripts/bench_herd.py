@@ -44,6 +44,7 @@ from realdata import FOLDER
 
 from herdcli import fast
 from herdcli.herding import dynamics
+from herdcli.herding import problem as sizes
 from herdcli.herding.features import pack, packed
 
 BAR = 3.0
@@ -78,7 +79,7 @@ def herd_contender(training: np.ndarray, held: np.ndarray, arguments: argparse.N
         state = dynamics.HiddenHerding(warm).step(state)
     problem = dynamics.Problem((packed_rows,), settings, pack(held))
     state.runs[0].energy = np.zeros(len(held))
-    dynamics.BLOCK_WORK = 1.0  # one iteration a step
+    sizes.BLOCK_WORK = 1.0  # one iteration a step
 
     def once() -> None:
         dynamics.HiddenHerding(problem).step(state)

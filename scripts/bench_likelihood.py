@@ -27,7 +27,8 @@ import numpy as np
 from herdcli import artifacts
 from herdcli.algorithm import solve
 from herdcli.rbm import annealing, learning
-from herdcli.rbm.likelihood import log_likelihood, log_partition_exact
+from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 

@@ -31,7 +31,7 @@ from herdcli import artifacts
 from herdcli.algorithm import solve
 from herdcli.evaluation import partition
 from herdcli.rbm import annealing, learning
-from herdcli.rbm.likelihood import log_partition_exact
+from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.populations import STUDENT
 from herdcli.rng import Stream, generator

@@ -12,9 +12,10 @@ import numpy as np
 from herdcli.algorithm import Watch, solve
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.rows import dense
-from herdcli.rbm import annealing, modes, populations
+from herdcli.rbm import annealing, modes, populations, walk
 from herdcli.rbm.annealing import Annealing, Estimate
-from herdcli.rbm.likelihood import Map, enumerable, log_partition_exact
+from herdcli.rbm.enumeration import enumerable, log_partition_exact
+from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.schema import Array
@@ -88,10 +89,10 @@ def annealed(
     """
     places = range(len(models))
     bases = tuple(map(lambda m: modes.base_of(models[m], own[m], _some(models[m], rows[m]), seed, m), places))
-    pilots = list(map(lambda m: populations.pilot(models[m], bases[m], seed, m), places))
+    pilots = list(map(lambda m: walk.pilot(models[m], bases[m], seed, m), places))
     runs: list[list[Estimate]] = []
     while len(runs) < FIRST_LEVELS or not all(_settled(bases[m], [run[m] for run in runs]) for m in places):
-        betas = tuple(populations.refined(pilot, len(runs)) for pilot in pilots)
+        betas = tuple(walk.refined(pilot, len(runs)) for pilot in pilots)
         if len(runs) >= FIRST_LEVELS and max(len(part) - 1 for part in betas) > most:
             break
         problem = populations.Problem(tuple(models), bases, betas, chains, seed, len(runs))

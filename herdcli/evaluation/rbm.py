@@ -21,7 +21,8 @@ from herdcli.evaluation.table import Value
 from herdcli.numerics.rows import blocks
 from herdcli.rbm import annealing
 from herdcli.rbm.annealing import Estimate
-from herdcli.rbm.likelihood import Map, log_likelihood, log_partition_exact, pseudo_likelihood, reconstruction_error, states_of
+from herdcli.rbm.enumeration import log_partition_exact, states_of
+from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.transform import energies

@@ -61,21 +61,21 @@ def loops() -> Iterator[Answer]:
 
 def boltzmann_machines() -> Iterator[Answer]:
     """Partition functions by enumerating one layer, the other, and by annealing."""
-    from herdcli.rbm import annealing, likelihood
+    from herdcli.rbm import annealing, enumeration
     from herdcli.rbm.model import Harmonium
     from herdcli.rbm.units import family
 
     random = _random(1)
     W, b, c = random.standard_normal((12, 8)), 0.5 * random.standard_normal(12), 0.5 * random.standard_normal(8)
     model = Harmonium(W, b, c, family("binary"), family("binary"))
-    exact = likelihood.log_partition_exact(model)
+    exact = enumeration.log_partition_exact(model)
     states = (np.arange(1 << 12)[:, np.newaxis] >> np.arange(12)) & 1
     free = -model.free_energy(states)
     summed = float(free.max() + np.log(np.exp(free - free.max()).sum()))
     yield Answer("log Z of an RBM, over hidden against over visible states", "Teh (2003), 2.5", exact, summed, 1e-9)
     spins = Harmonium(W / 4, b / 2 + W.sum(1) / 4, c / 2 + W.sum(0) / 4, family("spin"), family("spin"))
     shift = W.sum() / 4 + b.sum() / 2 + c.sum() / 2
-    yield Answer("log Z of the same machine in spins", "gauge map", likelihood.log_partition_exact(spins) + shift, exact, 1e-9)
+    yield Answer("log Z of the same machine in spins", "gauge map", enumeration.log_partition_exact(spins) + shift, exact, 1e-9)
     problem = annealing.Problem((model,), (np.zeros(12),), chains=200, temperatures=1000, seed=SEED)
     (annealed,) = solve(annealing.Annealing(problem))
     yield Answer("log Z by annealed importance sampling, 200 chains", "Neal (2001)", annealed.log_partition, exact, 0.15)

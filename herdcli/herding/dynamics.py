@@ -12,141 +12,25 @@ Source: Welling (2009), sec. 4, 7 and 10; arrangement in docs/design.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli import fast
-from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.errors import DataError, Diverged
 from herdcli.herding.blocks import Blocks
 from herdcli.herding.features import LANES, Packed
+from herdcli.herding.problem import Drive, Problem, Settings
 from herdcli.numerics.scores import accumulate
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
+
+__all__ = ["Drive", "HiddenHerding", "Problem", "Run", "Settings", "State", "initial_weights"]
 
 FLOAT32 = 1 << 24  # partial sums below this are exact in float32,
 FLOAT64 = 1 << 53  # below this in float64,
 INT32 = 1 << 28  # and below this in 32 bits with room for one update,
 INT32_STEP = 1 << 30  # which must move no sum by more than this
-BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run`, some 100 ms
-MOST_ROWS = FLOAT32 - 1
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is run.
-
-    variant      `local`: ascent starts from the last state; `safe`: from the row of lowest energy (sec. 7).
-    flip         at a fixpoint of local ascent with b·x + c·z < 0 turn over all spins, which gains.
-    hidden_bias  what of c's update remains: `full`; `growthless`, −g(s) alone; `none`, c = 0.  On USPS, 4 splits, the test
-                 error is 2.9, 3.0, 3.0 % growthless and 3.1, 2.7, 2.7 % with none at 50, 100, 250 hidden units, while
-                 ‖w‖ grows by 1.45 and by 1.2 over the second half of 2,000 iterations.
-    sweeps       of block ascent; 0: to a fixpoint.
-    burn_in      iterations before energies are averaged and pseudo-samples kept.
-    energy_every each how many iterations after burn-in energies are taken.
-    keep         number of last pseudo-samples kept; None: all after burn-in.
-    step_sizes   integer step sizes of pair, visible and hidden features (sec. 8).
-    """
-
-    hidden: int = 100
-    variant: Literal["local", "safe"] = "local"
-    flip: bool = True
-    hidden_bias: Literal["growthless", "none", "full"] = "none"
-    sweeps: int = 0
-    iterations: int = 2000
-    burn_in: int = 1000
-    energy_every: int = 1
-    keep: int | None = None
-    representation: Literal["spin", "binary"] = "spin"
-    step_sizes: tuple[int, int, int] = (1, 1, 1)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.hidden < 1 or self.iterations < 1 or self.energy_every < 1 or self.sweeps < 0 or min(self.step_sizes) < 1:
-            raise BadUsage("hidden units, iterations, step sizes and --energy-every must be at least 1")
-        if not 0 <= self.burn_in < self.iterations:
-            raise BadUsage(
-                f"a burn-in of {self.burn_in} leaves nothing of {self.iterations} iterations", hint="--burn-in below --iterations"
-            )
-
-    @property
-    def spin(self) -> bool:
-        """Whether units are −1 and +1; else 0 and 1."""
-        return self.representation == "spin"
-
-    @property
-    def flips(self) -> bool:
-        """Whether the flip move is made: binary units have no such symmetry, and safe starts need none."""
-        return self.flip and self.spin and self.variant == "local"
-
-    @property
-    def kept(self) -> int:
-        """States that the artifact holds: the last ones, none of them of the burn-in."""
-        after = self.iterations - self.burn_in
-        return after if self.keep is None else min(self.keep, after)
-
-
-@dataclass(frozen=True)
-class Drive:
-    """Constant driving terms in place of data, in units of 1/n, with the weights and the state to start from.
-
-    Source: Welling (2009), sec. 9, the rates of eq. 22.
-    """
-
-    M: Array  # (D, K) int64, n times the rate of x z'
-    b: Array  # (D,) int64
-    c: Array  # (K,) int64
-    n: int
-    start: tuple[Array, Array, Array, Array, Array]  # M, b, c (int64, n times the weights), x, z (int8)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One source of driving terms for each run, and the rows (q, ceil(D/64)) whose energies all runs average.
-
-    numbers  of the runs among all, of which their random numbers are functions; None: 0, 1, ….
-    """
-
-    units: tuple[Packed | Drive, ...]
-    settings: Settings
-    queries: Array | None = None
-    numbers: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        for unit in self.units:
-            if isinstance(unit, Drive) and self.settings.variant == "safe":
-                raise BadUsage("--variant safe starts from rows of data, and there are none", hint="use --variant local")
-            if isinstance(unit, Packed) and unit.count > MOST_ROWS:
-                raise DataError(f"{unit.count} rows in one run, more than {MOST_ROWS}")
-
-    @property
-    def count(self) -> int:
-        """Number of runs."""
-        return len(self.units)
-
-    def number(self, u: int) -> int:
-        """The number of run u among all, here and elsewhere."""
-        return u if self.numbers is None else self.numbers[u]
-
-    def part(self, runs: Sequence[int]) -> Problem:
-        """Some of the runs alone, which go as they do among all."""
-        return replace(self, units=tuple(self.units[u] for u in runs), numbers=[self.number(u) for u in runs])
-
-    @property
-    def visible(self) -> int:
-        """D."""
-        first = self.units[0]
-        return len(first.columns) if isinstance(first, Packed) else len(first.b)
-
-    @property
-    def block(self) -> int:
-        """Iterations in one step, by size alone."""
-        rows = max(unit.count if isinstance(unit, Packed) else 0 for unit in self.units)
-        queried = 0 if self.queries is None else len(self.queries)
-        work = (rows + queried + 200) * self.visible * self.settings.hidden * len(self.units)
-        return int(np.clip(BLOCK_WORK // work, 1, 200))
 
 
 @dataclass

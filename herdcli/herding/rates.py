@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.herding.dynamics import Drive, Problem, Run, initial_weights
+from herdcli.herding.dynamics import Run, initial_weights
 from herdcli.herding.features import Packed
 from herdcli.herding.model import Herding
+from herdcli.herding.problem import Drive, Problem
 from herdcli.schema import Array
 
 

@@ -26,18 +26,17 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.algorithm import Counted, Progress
-from herdcli.errors import BadUsage, Diverged
-from herdcli.ica import hmc
+from herdcli.errors import Diverged
 from herdcli.ica.amari import amari_distance
-from herdcli.ica.energy import NARROW, Energy, Linear, energy_of, normalisable
+from herdcli.ica.energy import Energy, Linear, energy_of, normalisable
 from herdcli.ica.experts import AUTO, signs
+from herdcli.ica.gradients import contrast, exact
 from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map, Problem, Settings, State, pooling
 from herdcli.ica.results import Fit
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-CHAINS = 50  # that one worker moves at a time, in wide models
 WATCHED = 1000  # rows that the log-likelihood of a trace is a mean over
 COLLAPSED = 0.05  # acceptance below it for PATIENCE updates is a collapse
 PATIENCE = 100
@@ -91,7 +90,7 @@ def _updated(problem: Problem, state: State, map: Map) -> State:
         state.signs = signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
     energy = energy_at(problem, state)
     if settings.algorithm == "ebm":
-        by_J, by_gamma, acceptance = _contrast(problem, energy, rows, state, map)
+        by_J, by_gamma, acceptance = contrast(problem, energy, rows, state, map)
         state.accepted += acceptance
         largest = _move(settings, state, by_J, by_gamma)
         state.step += 1
@@ -123,7 +122,7 @@ def _exact_step(problem: Problem, energy: Energy, rows: Array, state: State) -> 
     settings = problem.settings
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            by_J, by_gamma = _exact(problem, energy, rows, state.step)
+            by_J, by_gamma = exact(problem, energy, rows, state.step)
             if settings.algorithm == "infomax" and settings.natural:
                 by_J = by_J @ (state.J.T @ state.J)
             trouble = "" if np.isfinite(_move(settings, state, by_J, by_gamma, 0.5**state.resets)) else "left the finite range"
@@ -159,56 +158,6 @@ def filters(problem: Problem, state: State) -> tuple[Array, Array]:
     if not count or state.step < problem.settings.updates:
         return state.J.astype(np.float64), state.gamma.astype(np.float64)
     return state.J_sum / count, state.gamma_sum / count
-
-
-def _contrast(problem: Problem, energy: Energy, rows: Array, state: State, map: Map) -> tuple[Array, Array, float]:
-    """Mean gradients of contrastive divergence by J and by γ, and the acceptance; adapts the step size for the next update."""
-    settings = problem.settings
-    random = generator(settings.seed, Stream.MOMENTA, step=state.step)
-    shape = (settings.proposals, *rows.shape)
-    momenta = random.standard_normal(shape, dtype=rows.dtype.type)
-    uniforms = random.random(shape[:2])
-    wide = energy.J.size > NARROW or not isinstance(energy, Linear)
-    size = CHAINS if wide else len(rows)
-    epsilon, learned = state.epsilon, bool(settings.gamma_rate)
-
-    def part(start: int) -> tuple[Array, Array, int]:
-        chosen = slice(start, start + size)
-        z, moved = rows[chosen], 0
-        before, now = energy.parameters(z, learned), energy.energy(z)
-        for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
-            z, now, accepted = hmc.propose(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
-            moved += int(np.count_nonzero(accepted))
-        after = energy.parameters(z, learned)
-        return after[0] - before[0], after[1] - before[1], moved
-
-    parts = list(map(part, range(0, len(rows), size)))
-    by_J, by_gamma = (sum(part[which] for part in parts) / rows.dtype.type(len(rows)) for which in (0, 1))
-    acceptance = sum(part[2] for part in parts) / (settings.proposals * len(rows))
-    state.epsilon = hmc.adapted(epsilon, acceptance, settings.acceptance, settings.step_gain)
-    return by_J, by_gamma, acceptance
-
-
-def _exact(problem: Problem, energy: Energy, rows: Array, update: int) -> tuple[Array, Array]:
-    """Mean gradients by J and by γ where the model's own expectation is known, or drawn from the model itself."""
-    by_J, by_gamma = energy.parameters(rows)
-    n = len(rows)
-    if isinstance(energy, Linear) and problem.settings.algorithm == "infomax":
-        return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
-    if problem.settings.algorithm == "infomax":
-        return -by_J / n, -by_gamma / n
-    samples = equilibrium(energy, generator(problem.settings.seed, Stream.EQUILIBRIUM, step=update), n)
-    other_J, other_gamma = energy.parameters(samples)
-    return (other_J - by_J) / n, (other_gamma - by_gamma) / n
-
-
-def equilibrium(energy: Energy, random: np.random.Generator, n: int) -> Array:
-    """n samples z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
-    if not isinstance(energy, Linear):
-        raise BadUsage("only independent experts on square filters can be sampled exactly")
-    sources = energy.expert.sample(random, n, energy.gamma)
-    found: Array = np.linalg.solve(energy.J.astype(np.float64), sources.T).T.astype(energy.J.dtype)
-    return found
 
 
 def _ascend(values: Array, velocity: Array, gradient: Array, rate: float, momentum: float, decay: float) -> float:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.rbm.enumeration import enumerate_hidden, states_of
 from herdcli.rbm.gibbs import Sweeper, layer
-from herdcli.rbm.likelihood import Map, enumerate_hidden, states_of
+from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rng import Stream, generator

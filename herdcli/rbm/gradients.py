@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, is_gaussian, precision, states_of
 from herdcli.rbm.gibbs import Sweeper
-from herdcli.rbm.likelihood import ENUMERABLE, alternatives, enumerate_hidden, is_gaussian, precision, states_of
+from herdcli.rbm.likelihood import alternatives
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family

@@ -9,7 +9,8 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.numerics.rows import stored
 from herdcli.rbm import annealing, transform
-from herdcli.rbm.likelihood import log_likelihood, log_partition_exact, pseudo_likelihood, states_of
+from herdcli.rbm.enumeration import log_partition_exact, states_of
+from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import fault
 from herdcli.rbm.units import discrete

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
-from herdcli.herding import dynamics
 from herdcli.markov.exact import batch
 
 CLASSES = 4
@@ -107,7 +106,7 @@ def test_merged_shards_are_the_bytes_of_one_run(run, inputs, shards, name):
 def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs, monkeypatch, name):
     line, n = [*RUNS[name][0], "--shard"], CLASSES if name == "starts" else 2  # of starts one, which alone has a checkpoint
     saving = ["--checkpoint", "state", "--every", "1"]
-    monkeypatch.setattr(dynamics, "BLOCK_WORK", 1.0)  # one iteration a step
+    monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", 1.0)  # one iteration a step
     assert run(*line, f"1/{n}", "-o", "whole.h5").code == 0
     save, saved = artifacts.save_checkpoint, []
 

@@ -230,7 +230,7 @@ def test_one_thread_and_two_give_the_same_bits():
 
 
 def test_resumed_run_equals_an_uninterrupted_one(monkeypatch):
-    monkeypatch.setattr(dynamics, "BLOCK_WORK", 1e5)
+    monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", 1e5)
     problem = problem_of(random_bits(40, 18), random_bits(9, 18, 3), iterations=100)
     assert problem.block < 20
     state, saved = dynamics.HiddenHerding(problem).init(), None
@@ -248,7 +248,7 @@ def test_resumed_run_equals_an_uninterrupted_one(monkeypatch):
 def test_block_size_changes_nothing(monkeypatch, block_work):
     problem = problem_of(random_bits(40, 18), iterations=100)
     expected = finish(problem)
-    monkeypatch.setattr(dynamics, "BLOCK_WORK", block_work)
+    monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", block_work)
     assert_same(finish(problem_of(random_bits(40, 18), iterations=100)), expected)
 
 

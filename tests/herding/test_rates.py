@@ -35,7 +35,7 @@ def learned(iterations=80, **options):
 
 def test_rates_are_the_average_of_the_driving_terms(monkeypatch):
     """Eq. 22: r_t = (t−1)/t r_{t−1} + ḡ_t/t, run beside the dynamics with rational numbers."""
-    monkeypatch.setattr(dynamics, "BLOCK_WORK", 1.0)  # one iteration a step
+    monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", 1.0)  # one iteration a step
     on = random_bits(30, 9, share=0.4)
     X = values(on, "spin").astype(int)
     settings = dynamics.Settings(hidden=4, iterations=60, burn_in=0, hidden_bias="full")

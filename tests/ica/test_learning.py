@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, Diverged
-from herdcli.ica import learning, maximum_likelihood, whitening
+from herdcli.ica import gradients, learning, maximum_likelihood, whitening
 from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear
 from herdcli.ica.experts import EXPERTS
@@ -68,7 +68,7 @@ def test_equil_is_the_exact_gradient_in_the_mean():
     J = random.standard_normal((3, 3))
     energy = Linear(J, np.ones(3), EXPERTS["logistic"])
     n = 200_000
-    samples = learning.equilibrium(energy, random, n)
+    samples = gradients.equilibrium(energy, random, n)
     slopes = energy.slope(samples)[1]
     mean = slopes.T @ samples / n
     error = np.sqrt(((slopes**2).T @ samples**2 / n - mean**2) / n)

@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.algorithm import Progress, solve
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import annealing, conditionals, likelihood, model, phases, proper, sampling, stack, transform, validation
+from herdcli.rbm import annealing, conditionals, enumeration, likelihood, model, phases, proper, sampling, stack, transform, validation
 from herdcli.rbm.learning import MEAN_SHARE, Learning, Settings, _criterion
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.problem import Begun, Problem
@@ -282,7 +282,7 @@ def test_blocks_of_rows_by_hand() -> None:
 def test_small_layers_are_summed_for_a_look(shape: tuple[int, int]) -> None:
     h, rows = of(*shape), np.random.default_rng(0).integers(0, 2, (5, shape[0]))
     found = validation.figures(h, rows, rows[:2], np.zeros(shape[0]), 0, 0)
-    assert found[0] == pytest.approx(likelihood.log_likelihood(h, rows, likelihood.log_partition_exact(h)).mean(), abs=1e-10)
+    assert found[0] == pytest.approx(likelihood.log_likelihood(h, rows, enumeration.log_partition_exact(h)).mean(), abs=1e-10)
     assert found[1] == pytest.approx(likelihood.pseudo_likelihood(h, rows).mean(), abs=1e-10)
     assert found[2] == pytest.approx(h.free_energy(rows).mean() - h.free_energy(rows[:2]).mean(), abs=1e-10)
 

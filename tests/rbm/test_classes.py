@@ -10,6 +10,7 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.rbm import classes, learning
+from herdcli.rbm.groups import Groups, group, largest
 from herdcli.rbm.units import family
 
 N = 48
@@ -21,11 +22,11 @@ SETTINGS = learning.Settings(hidden=3, epochs=5, batch_size=5, learning_rate=0.3
 NAMES = ["a", "b", "c"]
 
 
-def groups(folds: int = 2, rows: np.ndarray = X) -> classes.Groups:
-    return classes.group(rows.copy(), Y, SPLIT, NAMES, folds=folds, seed=3)
+def groups(folds: int = 2, rows: np.ndarray = X) -> Groups:
+    return group(rows.copy(), Y, SPLIT, NAMES, folds=folds, seed=3)
 
 
-def learned(given: classes.Groups, units: list[int], settings: learning.Settings = SETTINGS) -> list[classes.Learned]:
+def learned(given: Groups, units: list[int], settings: learning.Settings = SETTINGS) -> list[classes.Learned]:
     problem = learning.Problem(
         given.training_rows(),
         settings,
@@ -59,8 +60,8 @@ def test_rows_of_every_model_and_part() -> None:
     assert len(valid) == 9
     for unit, chosen in enumerate(valid):
         np.testing.assert_array_equal(chosen.index, np.flatnonzero((SPLIT == 1) & (unit % 3 == Y)))
-    assert classes.largest(Y, SPLIT) == 16
-    assert classes.largest(Y, np.ones(N)) == 1
+    assert largest(Y, SPLIT) == 16
+    assert largest(Y, np.ones(N)) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,13 +74,13 @@ def test_rows_of_every_model_and_part() -> None:
 )
 def test_classes_of_too_few_rows_are_refused(names: list[str], split: np.ndarray, folds: int, says: str) -> None:
     with pytest.raises(DataError) as found:
-        classes.group(X, Y if len(names) > 1 else np.zeros(N, dtype=int), split, names, folds=folds, seed=0)
+        group(X, Y if len(names) > 1 else np.zeros(N, dtype=int), split, names, folds=folds, seed=0)
     assert found.value.message == says
     without = replace(groups(0), split=np.where(Y == 1, 2, SPLIT))
     with pytest.raises(DataError, match="class 'b' has no validation rows"):
         without.validation_rows()
     with pytest.raises(DataError, match="the split has no validation rows"):
-        classes.Groups(X, np.zeros(N, dtype=int), np.zeros(N), np.full(N, -1), ["all"], 0).validation_rows()
+        Groups(X, np.zeros(N, dtype=int), np.zeros(N), np.full(N, -1), ["all"], 0).validation_rows()
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.float32])

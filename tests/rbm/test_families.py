@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import annealing, likelihood, proper
+from herdcli.rbm import annealing, enumeration, likelihood, proper
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family, log_base, require_rows
@@ -110,16 +110,16 @@ def test_free_energies_and_log_z_are_sums_over_all_states(visible: str, hidden: 
     rows = [int(np.flatnonzero((v == row).all(axis=1))[0]) for row in inside[:60]]
     correction = 2 * np.log(0.5) if visible == "gaussian" else 0.0  # the spacing of the grid is no part of the density
     np.testing.assert_allclose(-h.free_energy(v[rows]), logsumexp(weight[rows], axis=1) - correction, atol=1e-8)
-    assert likelihood.enumerable(h)
-    assert likelihood.log_partition_exact(h) == pytest.approx(logsumexp(weight), abs=1e-8)
+    assert enumeration.enumerable(h)
+    assert enumeration.log_partition_exact(h) == pytest.approx(logsumexp(weight), abs=1e-8)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), [("rate:4", "rate:2"), ("softmax:3", "rate:4"), ("gaussian", "softmax:2")])
 def test_enumeration_in_blocks_is_the_whole_sum(visible: str, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
     h = model(visible, hidden, (6, 4))
-    whole = likelihood.log_partition_exact(h)
-    monkeypatch.setattr(likelihood, "BLOCK", 60)
-    assert likelihood.log_partition_exact(h) == pytest.approx(whole, abs=1e-12)
+    whole = enumeration.log_partition_exact(h)
+    monkeypatch.setattr(enumeration, "BLOCK", 60)
+    assert enumeration.log_partition_exact(h) == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), [(n, m) for n in (1, 3) for m in (1, 4)])
@@ -133,12 +133,12 @@ def test_a_rate_unit_is_exactly_its_replicated_binary_units(visible: int, hidden
         family("binary"),
         family("binary"),
     )
-    assert likelihood.log_partition_exact(h) == pytest.approx(likelihood.log_partition_exact(replicated), abs=1e-12)
+    assert enumeration.log_partition_exact(h) == pytest.approx(enumeration.log_partition_exact(replicated), abs=1e-12)
     bits = np.array(list(itertools.product((0.0, 1.0), repeat=2 * visible)))
     counts = bits.reshape(-1, 2, visible).sum(axis=2)
-    probability = np.exp(likelihood.log_likelihood(replicated, bits, likelihood.log_partition_exact(replicated)))
+    probability = np.exp(likelihood.log_likelihood(replicated, bits, enumeration.log_partition_exact(replicated)))
     for row in np.unique(counts, axis=0):
-        found = likelihood.log_likelihood(h, row[None], likelihood.log_partition_exact(h))[0]
+        found = likelihood.log_likelihood(h, row[None], enumeration.log_partition_exact(h))[0]
         assert found == pytest.approx(np.log(probability[(counts == row).all(axis=1)].sum()), abs=1e-12)
     np.testing.assert_allclose(h.hidden_means(counts), replicated.hidden_means(bits).reshape(len(bits), 3, hidden).sum(axis=2), atol=1e-12)
 
@@ -148,7 +148,7 @@ def test_the_gauge_map_of_binary_to_spin_visible_units_carries_log_z_and_likelih
     """v = (1 + s)/2: W/2, b/2, and c gains half the column sums; log Z moves by Σ b/2."""
     h = model("binary", hidden, (4, 3), scale=1.0)
     spins = Harmonium(h.W / 2, h.b / 2, h.c + h.W.sum(axis=0) / 2, family("spin"), h.hidden)
-    log_z, moved = likelihood.log_partition_exact(h), likelihood.log_partition_exact(spins)
+    log_z, moved = enumeration.log_partition_exact(h), enumeration.log_partition_exact(spins)
     assert log_z == pytest.approx(moved + h.b.sum() / 2, abs=1e-12)
     v = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
     ours, theirs = likelihood.log_likelihood(h, v, log_z), likelihood.log_likelihood(spins, 2 * v - 1, moved)
@@ -167,7 +167,7 @@ def test_gaussian_layers_are_probabilistic_pca_with_unit_noise() -> None:
     v = np.random.default_rng(1).normal(0, 2, (20, 5))
     centred = v - mean
     expected = -0.5 * (np.linalg.slogdet(2 * np.pi * covariance)[1] + (centred @ np.linalg.inv(covariance) * centred).sum(axis=1))
-    np.testing.assert_allclose(likelihood.log_likelihood(h, v, likelihood.log_partition_exact(h)), expected, atol=1e-10)
+    np.testing.assert_allclose(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(("visible", "hidden"), list(itertools.product(("rate:3", "softmax:3", "spin"), NAMES[:4])))
@@ -318,7 +318,7 @@ def test_values_inside_a_familys_domain_are_accepted() -> None:
 def test_models_that_are_not_normalisable_are_refused_with_the_reason() -> None:
     two = np.eye(2)
     with pytest.raises(DataError, match=r"largest singular value of the weights is 1\.5, gaussian layers need one below 1"):
-        likelihood.log_partition_exact(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), family("gaussian"), family("gaussian")))
+        enumeration.log_partition_exact(Harmonium(1.5 * two, np.zeros(2), np.zeros(2), family("gaussian"), family("gaussian")))
     with pytest.raises(DataError, match=r"a weight is 0\.1, poisson layers need weights of at most 0"):
         proper.require_proper(Harmonium(0.1 * two, np.zeros(2), np.zeros(2), family("poisson"), family("poisson")))
     with pytest.raises(BadUsage, match="poisson visible and gaussian hidden units have no normalisable distribution"):
@@ -352,9 +352,9 @@ def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
 
 def test_layers_of_too_many_states_are_not_enumerated() -> None:
     h = model("rate:3", "rate:3", (13, 13))
-    assert not likelihood.enumerable(h)
+    assert not enumeration.enumerable(h)
     with pytest.raises(BadUsage, match=r"at most 2\^25 states; both layers have more"):
-        likelihood.log_partition_exact(h)
+        enumeration.log_partition_exact(h)
 
 
 # what belongs to a family besides its distribution ------------------------------------------------

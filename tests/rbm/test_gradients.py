@@ -11,7 +11,7 @@ import pytest
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError
-from herdcli.rbm import gradients, learning, likelihood
+from herdcli.rbm import enumeration, gradients, learning, likelihood
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.learning import Problem, Settings, State
 from herdcli.rbm.model import Harmonium
@@ -68,7 +68,7 @@ def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str
     sums = gradients.exact(found, family(visible), family(hidden), v)
 
     def objective(h: Harmonium) -> float:
-        return float(likelihood.log_likelihood(h, v, likelihood.log_partition_exact(h)).mean())
+        return float(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)).mean())
 
     for name, slope in slopes(found, visible, hidden, objective).items():
         np.testing.assert_allclose(getattr(sums, name), slope, rtol=1e-4, atol=2e-5)
@@ -78,7 +78,7 @@ def test_the_exact_gradient_is_the_slope_of_the_mean_log_likelihood(visible: str
 def test_moments_add_up_over_blocks_of_states(visible: str, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
     h = harmonium(sweeper(visible, hidden, shape=(6, 4)), visible, hidden)
     whole = gradients.model_moments(h)
-    monkeypatch.setattr(likelihood, "BLOCK", 40)
+    monkeypatch.setattr(enumeration, "BLOCK", 40)
     parts = gradients.model_moments(h)
     for name in ("pairs", "visible", "hidden"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-12)
@@ -210,7 +210,7 @@ def test_every_algorithm_finds_the_common_cause(visible: str, hidden: str, algor
     first = learning.Learning(problem).init()
     before, after = (of_state(problem, state) for state in (copy.deepcopy(first), fit(problem, first)))
     values = family(visible).discrete(v)
-    fits = [likelihood.log_likelihood(h, values, likelihood.log_partition_exact(h)).mean() for h in (before, after)]
+    fits = [likelihood.log_likelihood(h, values, enumeration.log_partition_exact(h)).mean() for h in (before, after)]
     assert fits[1] > fits[0] + (0.15 if visible == "softmax:2" else 0.5)  # nats; three units, not six
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.rbm import learning, likelihood, phases
+from herdcli.rbm import enumeration, learning, likelihood, phases, updates
 from herdcli.rbm.gibbs import uniform_words
+from herdcli.rbm.gradients import Sums
 from herdcli.rbm.learning import Problem, Settings, State
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
@@ -123,7 +124,7 @@ def test_learning_raises_the_exact_likelihood(kernels: str) -> None:
         for state in (learning.Learning(problem).init(), fit(problem)):
             parts = (np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c))
             model = Harmonium(*parts, family("binary"), family("binary"))
-            scores.append(likelihood.log_likelihood(model, data, likelihood.log_partition_exact(model)).mean())
+            scores.append(likelihood.log_likelihood(model, data, enumeration.log_partition_exact(model)).mean())
         assert scores[1] > scores[0] + 1
 
 
@@ -221,7 +222,7 @@ def test_statistics_add_up_over_blocks_of_rows(kernels: str, algorithm: str, mon
     settings = Settings(4, algorithm=algorithm, chains=70 * (algorithm == "pcd"), epochs=1, batch_size=0, momentum=0, learning_rate=1)
     updates = []
     for block in (1000, 32):
-        monkeypatch.setattr(learning, "BLOCK", block)
+        monkeypatch.setattr("herdcli.rbm.updates.BLOCK", block)
         problem = Problem([rows(100, 6)], settings)
         state = learning.Learning(problem).init()
         state.W[:], state.c[:], state.b[:] = 0, 0.5, [-100, 100, -100, 100, -100, 100]
@@ -308,13 +309,13 @@ def test_the_seed_decides(kernels: str) -> None:
 def test_minibatches_are_a_partition_of_every_epoch_in_nearly_equal_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem([rows(47, 3)], Settings(2, epochs=2, batch_size=10))
     seen: list[np.ndarray] = []
-    original = learning._statistics
+    original = updates._statistics
 
-    def spy(problem: Problem, state: State, m: int, order: np.ndarray, step: int, *, reconstruct: bool) -> learning.Sums:
+    def spy(problem: Problem, state: State, m: int, order: np.ndarray, step: int, *, reconstruct: bool) -> Sums:
         seen.append(order.copy())
         return original(problem, state, m, order, step, reconstruct=reconstruct)
 
-    monkeypatch.setattr(learning, "_statistics", spy)
+    monkeypatch.setattr(updates, "_statistics", spy)
     fit(problem)
     assert [len(part) for part in seen] == [9, 9, 10, 9, 10] * 2
     epochs = np.concatenate(seen[:5]), np.concatenate(seen[5:])

@@ -12,7 +12,7 @@ import pytest
 from herdcli import fast, iterate
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.rbm import annealing, likelihood
+from herdcli.rbm import annealing, enumeration, likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 
@@ -49,7 +49,7 @@ def test_exact_likelihood_is_the_sum_over_all_states(visible, hidden, shape):
     h = model(visible, hidden, shape)
     v, negative_energy = joint(h)
     log_z = np.logaddexp.reduce(negative_energy.ravel())
-    assert likelihood.log_partition_exact(h) == pytest.approx(log_z, abs=1e-12)
+    assert enumeration.log_partition_exact(h) == pytest.approx(log_z, abs=1e-12)
     found = likelihood.log_likelihood(h, v, log_z)
     np.testing.assert_allclose(found, np.logaddexp.reduce(negative_energy, axis=1) - log_z, atol=1e-12)
     assert np.exp(found).sum() == pytest.approx(1.0, abs=1e-12)
@@ -58,11 +58,11 @@ def test_exact_likelihood_is_the_sum_over_all_states(visible, hidden, shape):
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
 def test_exact_partition_over_many_blocks_and_threads(visible, hidden, monkeypatch):
     h = model(visible, hidden, (9, 7))
-    whole = likelihood.log_partition_exact(h)
-    monkeypatch.setattr(likelihood, "BLOCK", 40)  # blocks of 4 states
+    whole = enumeration.log_partition_exact(h)
+    monkeypatch.setattr(enumeration, "BLOCK", 40)  # blocks of 4 states
     with ThreadPoolExecutor(2) as pool:
-        threaded = likelihood.log_partition_exact(h, map=pool.map)
-    assert threaded == likelihood.log_partition_exact(h)
+        threaded = enumeration.log_partition_exact(h, map=pool.map)
+    assert threaded == enumeration.log_partition_exact(h)
     assert threaded == pytest.approx(whole, abs=1e-12)
 
 
@@ -71,40 +71,40 @@ def test_exact_partition_over_many_blocks_and_threads(visible, hidden, monkeypat
 def test_products_of_exponentials_are_sums_of_logarithms(visible, hidden, monkeypatch):
     """The two ways to enumerate, where a block's product would leave float64 several times over."""
     h = model(visible, hidden, (300, 9), scale=5.0)
-    monkeypatch.setattr(likelihood, "NEAR", 40)  # several blocks
-    products = likelihood.Products.of(h)
+    monkeypatch.setattr(enumeration, "NEAR", 40)  # several blocks
+    products = enumeration.Products.of(h)
     assert products is not None
-    one_by_one = np.logaddexp.reduce([likelihood._log_sum(block.log_weight) for block in likelihood.enumerate_hidden(h)])
+    one_by_one = np.logaddexp.reduce([enumeration._log_sum(block.log_weight) for block in enumeration.enumerate_hidden(h)])
     assert one_by_one > 750  # e^750 is no float64
-    assert likelihood.log_partition_exact(h) == pytest.approx(one_by_one, rel=1e-14)
+    assert enumeration.log_partition_exact(h) == pytest.approx(one_by_one, rel=1e-14)
 
 
 def test_weights_too_large_for_products_are_summed_by_logarithms():
     h = model("binary", "binary", (4, 3), scale=500.0)
-    assert likelihood.Products.of(h) is None
-    assert likelihood.log_partition_exact(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
+    assert enumeration.Products.of(h) is None
+    assert enumeration.log_partition_exact(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
 
 
 def test_layers_of_25_units_are_enumerated():
     """The larger side may be of any size; 26 units, or 21 below units without products, are not."""
-    assert likelihood.enumerable(model("binary", "spin", (25, 60)))
-    assert likelihood.enumerable(model("gaussian", "binary", (3, 20)))
-    assert not likelihood.enumerable(model("gaussian", "binary", (30, 21)))
+    assert enumeration.enumerable(model("binary", "spin", (25, 60)))
+    assert enumeration.enumerable(model("gaussian", "binary", (3, 20)))
+    assert not enumeration.enumerable(model("gaussian", "binary", (30, 21)))
 
 
 def test_layer_sum_survives_extreme_parameters():
     """With one hidden unit, log Z = Σ_j A(b_j) + … is known even where e^{b} overflows."""
     h = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), family("binary"), family("binary"))
-    assert likelihood.log_partition_exact(h) == pytest.approx(5000.0 + np.log(2.0))
+    assert enumeration.log_partition_exact(h) == pytest.approx(5000.0 + np.log(2.0))
     spins = Harmonium(np.zeros((2, 1)), np.array([5000.0, -5000.0]), np.zeros(1), family("spin"), family("spin"))
-    assert likelihood.log_partition_exact(spins) == pytest.approx(10000.0 + np.log(2.0))
+    assert enumeration.log_partition_exact(spins) == pytest.approx(10000.0 + np.log(2.0))
 
 
 def test_large_models_are_not_enumerated():
     h = model("binary", "binary", (26, 27))
-    assert not likelihood.enumerable(h)
+    assert not enumeration.enumerable(h)
     with pytest.raises(BadUsage, match="at most 25 units; this model is 26 × 27"):
-        likelihood.log_partition_exact(h)
+        enumeration.log_partition_exact(h)
 
 
 def test_free_energy_and_likelihood_agree():
@@ -131,7 +131,7 @@ def test_pseudo_likelihood_is_the_product_of_exact_conditionals(visible, hidden)
 def test_pseudo_likelihood_of_independent_units_is_the_likelihood():
     h = model("binary", "binary", (8, 3), scale=0.0)
     v = states("binary", 8)
-    expected = likelihood.log_likelihood(h, v, likelihood.log_partition_exact(h))
+    expected = likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h))
     np.testing.assert_allclose(likelihood.pseudo_likelihood(h, v), expected, atol=1e-12)
 
 
@@ -160,7 +160,7 @@ def test_row_figures_do_not_depend_on_blocks_or_threads(figure, monkeypatch):
 @pytest.mark.parametrize(("visible", "hidden"), MIXES)
 def test_annealing_agrees_with_enumeration(visible, hidden):
     h = model(visible, hidden, (12, 10), scale=0.7)
-    exact = likelihood.log_partition_exact(h)
+    exact = enumeration.log_partition_exact(h)
     base = h.visible.base_rate(states(visible, 12)[::37])
     errors = []
     for seed in range(8):
@@ -178,7 +178,7 @@ def test_annealing_is_unbiased_even_from_a_bad_start_with_few_temperatures():
     problem = annealing.Problem((h,), (np.full(5, 0.5),), chains=50_000, temperatures=3)
     (found,) = solve(annealing.Annealing(problem))
     assert found.standard_error > 0.003
-    assert found.log_partition == pytest.approx(likelihood.log_partition_exact(h), abs=3 * found.standard_error)
+    assert found.log_partition == pytest.approx(enumeration.log_partition_exact(h), abs=3 * found.standard_error)
 
 
 def test_annealing_of_independent_units_from_their_own_biases_is_exact():
@@ -186,7 +186,7 @@ def test_annealing_of_independent_units_from_their_own_biases_is_exact():
     h = Harmonium(h.W, h.b, np.zeros(5), h.visible, h.hidden)
     problem = annealing.Problem((h,), (h.b,), chains=3, temperatures=10)
     (found,) = solve(annealing.Annealing(problem))
-    assert found.log_partition == pytest.approx(likelihood.log_partition_exact(h), abs=1e-12)
+    assert found.log_partition == pytest.approx(enumeration.log_partition_exact(h), abs=1e-12)
     assert found.standard_error == pytest.approx(0.0, abs=1e-12)
 
 
@@ -240,7 +240,7 @@ def test_digits_with_16_hidden_units_reach_their_likelihood_and_annealing_finds_
     state = solve(learning.Learning(problem))
     W, b, c = (part[0].astype(np.float64) for part in (state.W, state.b, state.c))
     h = Harmonium(W, b, c, family("binary"), family("binary"))
-    exact = likelihood.log_partition_exact(h)
+    exact = enumeration.log_partition_exact(h)
     assert likelihood.log_likelihood(h, test, exact).mean() >= -18.7
     annealed = annealing.Problem((h,), (h.visible.base_rate(valid),))
     (found,) = solve(annealing.Annealing(annealed))

@@ -11,6 +11,7 @@ from herdcli.algorithm import Progress
 from herdcli.rbm import modes, populations
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
+from herdcli.rbm.walk import Walk, drawn_anew, pilot
 from herdcli.rng import Stream, generator
 
 D, K = 6, 4
@@ -146,13 +147,13 @@ def test_every_model_population_run_and_step_has_random_numbers_of_its_own() -> 
 def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
     h = magnet(0.7)
     base = modes.base_of(h, np.zeros(D), np.empty((0, D)), 0)
-    betas = populations.pilot(h, base, 4, 2)
+    betas = pilot(h, base, 4, 2)
     assert betas[0] == 0
     assert betas[-1] == 1
     assert (np.diff(betas) > 0).all()
     draws = generator(4, Stream.PILOT, unit=2)
     labels, values = modes.drawn(h, base, 64, draws)
-    walk, log_weights = populations.Walk.of(h, base, values, labels), np.zeros(64)
+    walk, log_weights = Walk.of(h, base, values, labels), np.zeros(64)
     for before, beta in itertools.pairwise(betas[:-1]):
         weight, growth = np.exp(log_weights), np.exp(walk.gains(before, beta))
         kept = (weight @ growth) ** 2 / (weight @ growth**2) / weight.sum()
@@ -160,11 +161,11 @@ def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
         log_weights = log_weights + walk.gains(before, beta)
         weight = np.exp(log_weights)
         if weight.sum() ** 2 / (weight**2).sum() < 32:
-            walk.select(populations._drawn_anew(log_weights, draws))
+            walk.select(drawn_anew(log_weights, draws))
             log_weights = np.zeros(64)
         walk.sweep(beta, draws)
     free = Harmonium(np.zeros((D, K)), np.ones(D), np.zeros(K), family("spin"), family("spin"))
-    assert populations.pilot(free, modes.Base.of(free, np.ones((1, D))), 0).tolist() == [0.0, 1.0]
+    assert pilot(free, modes.Base.of(free, np.ones((1, D))), 0).tolist() == [0.0, 1.0]
 
 
 def test_a_sweep_draws_the_component_of_a_row() -> None:
@@ -173,7 +174,7 @@ def test_a_sweep_draws_the_component_of_a_row() -> None:
     base = modes.Base(np.array([[0.4] * 3, [-0.2] * 3]), np.log([0.3, 0.7]), np.log(2 * np.cosh([[0.4] * 3, [-0.2] * 3])).sum(axis=1))
     n = 4000
     v = np.tile(np.array([[1.0, 1.0, -1.0]], dtype=np.float32), (n, 1))
-    walk = populations.Walk.of(h, base, v, np.full(n, 5))
+    walk = Walk.of(h, base, v, np.full(n, 5))
     walk.sweep(0.25, generator(0, Stream.POPULATIONS))
     q = np.array([np.prod(np.exp(a * np.array([1, 1, -1])) / (2 * np.cosh(a))) for a in (0.4, -0.2)])
     p = np.array([0.3, 0.7]) * q**0.75
@@ -185,6 +186,6 @@ def test_a_sweep_draws_the_component_of_a_row() -> None:
         rows = walk.v[walk.labels == label]
         assert rows.mean() == pytest.approx(expected[label], abs=4 / np.sqrt(rows.size))
     labels = np.arange(n) % 2
-    again = populations.Walk.of(h, base, v, labels.copy())
+    again = Walk.of(h, base, v, labels.copy())
     again.sweep(1.0, generator(0, Stream.POPULATIONS))
     np.testing.assert_array_equal(again.labels, labels)

@@ -12,9 +12,10 @@ from herdcli import fast, iterate
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
 from herdcli.evaluation import partition
-from herdcli.rbm import annealing, likelihood, modes, populations
+from herdcli.rbm import annealing, enumeration, modes, populations, walk
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
+from herdcli.rbm.walk import Walk
 
 
 def model(visible: str, hidden: str, shape: tuple[int, int], *, scale: float = 1.0, seed: int = 0) -> Harmonium:
@@ -36,7 +37,7 @@ def two_phases() -> tuple[Harmonium, np.ndarray]:
 
 def test_annealing_once_is_wrong_about_two_phases_and_populations_are_not():
     h, rows = two_phases()
-    exact, own = likelihood.log_partition_exact(h), h.visible.base_rate(rows)
+    exact, own = enumeration.log_partition_exact(h), h.visible.base_rate(rows)
     once = annealing.Problem((h,), (own,), chains=50, temperatures=200)
     (sure,) = solve(annealing.Annealing(once))
     assert sure.log_partition < exact - 10  # the fault: this is what was printed,
@@ -51,12 +52,12 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
     h, rows = two_phases()
     own = h.visible.base_rate(rows)
     whole = modes.base_of(h, own, rows, 0)
-    exact = likelihood.log_partition_exact(h)
+    exact = enumeration.log_partition_exact(h)
     assert exact - 1 < whole.bound <= exact
     blind = replace(modes.Base.of(h, own[None]), bound=whole.bound)
     runs = []
     for level in range(3):
-        problem = populations.Problem((h,), (blind,), (populations.refined(np.linspace(0, 1, 51), level),), 64, level=level)
+        problem = populations.Problem((h,), (blind,), (walk.refined(np.linspace(0, 1, 51), level),), 64, level=level)
         runs += solve(populations.Populations(problem)).estimates
     assert runs[-1].log_partition < exact - 10
     assert not partition._judged(blind, runs).reliable
@@ -65,7 +66,7 @@ def test_a_mode_that_only_the_bound_knows_makes_an_estimate_unreliable():
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "spin"), ("spin", "rate:2"), ("rate:3", "binary"), ("softmax:3", "binary")])
 def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.8)
-    exact = likelihood.log_partition_exact(h)
+    exact = enumeration.log_partition_exact(h)
     low, high = h.hidden.range
     means = low + (high - low) * np.random.default_rng(1).random((40, 5))
     bounds = [modes.climb(h, means)[0]]
@@ -80,7 +81,7 @@ def test_variational_bounds_stay_below_and_never_fall(visible, hidden):
 )
 def test_populations_agree_with_enumeration(visible, hidden):
     h = model(visible, hidden, (6, 5), scale=0.2 if "gaussian" in (visible, hidden) else 0.7)
-    exact, own = likelihood.log_partition_exact(h), np.zeros(6)
+    exact, own = enumeration.log_partition_exact(h), np.zeros(6)
     (found,) = partition.annealed((h,), (own,), (np.empty((0, 6)),), 100, 2000, 0, map, None)
     assert found.reliable
     assert 0 < found.standard_error < 0.2
@@ -95,7 +96,7 @@ def test_a_population_is_unbiased_however_short_its_run():
     for seed in range(150):
         problem = populations.Problem((h,), (base,), (np.array([0.0, 0.3, 0.6, 1.0]),), 64, seed)
         (found,) = solve(populations.Populations(problem)).estimates
-        ratios.append(np.exp(found.log_partition - likelihood.log_partition_exact(h)))
+        ratios.append(np.exp(found.log_partition - enumeration.log_partition_exact(h)))
     assert np.mean(ratios) == pytest.approx(1.0, abs=4 * np.std(ratios) / np.sqrt(len(ratios)))
 
 
@@ -126,8 +127,8 @@ def test_rows_drawn_anew_from_one_count_as_one():
 
 def test_finer_temperatures_keep_the_pilots_places():
     betas = np.array([0.0, 0.1, 0.5, 1.0])
-    finer = populations.refined(betas, 1)
-    assert len(finer) == 2 * populations.FEWEST + 1
+    finer = walk.refined(betas, 1)
+    assert len(finer) == 2 * walk.FEWEST + 1
     assert (np.diff(finer) > 0).all()
     np.testing.assert_allclose(np.interp(np.linspace(0, 1, 4), np.linspace(0, 1, len(finer)), finer), betas, atol=0.01)
 
@@ -180,31 +181,31 @@ def test_rows_are_drawn_anew_as_often_as_their_weights_say():
     weights = random.random(50) + 0.01
     share = weights / weights.sum()
     for seed in range(20):
-        places = populations._drawn_anew(np.log(weights) - 700.0, np.random.default_rng(seed))
+        places = walk.drawn_anew(np.log(weights) - 700.0, np.random.default_rng(seed))
         drawn = np.bincount(places, minlength=50)
         assert (np.abs(drawn - 50 * share) < 1).all()  # systematic: the number itself, rounded down or up
         assert (np.diff(places) >= 0).all()
-    assert populations.effective(np.log(weights) - 700.0) == pytest.approx(1 / (share**2).sum())
+    assert walk.effective(np.log(weights) - 700.0) == pytest.approx(1 / (share**2).sum())
     assert populations._log_mean(np.log(weights)) == pytest.approx(np.log(weights.mean()))
 
 
 def test_refined_temperatures_keep_the_pilots_spacing():
     betas = np.array([0.0, 0.1, 0.4, 1.0])
-    for level, steps in ((0, populations.FEWEST), (2, 4 * populations.FEWEST)):
-        finer = populations.refined(betas, level)
+    for level, steps in ((0, walk.FEWEST), (2, 4 * walk.FEWEST)):
+        finer = walk.refined(betas, level)
         assert (len(finer), finer[0], finer[-1]) == (steps + 1, 0.0, 1.0)
         places = np.interp(finer, betas, np.arange(4.0))
         np.testing.assert_allclose(np.diff(places), 3 / steps, rtol=1e-9)
     long = np.linspace(0.0, 1.0, 71) ** 2
-    np.testing.assert_allclose(populations.refined(long, 0), long, atol=1e-15)
-    np.testing.assert_allclose(populations.refined(long, 1)[::2], long, atol=1e-15)
+    np.testing.assert_allclose(walk.refined(long, 0), long, atol=1e-15)
+    np.testing.assert_allclose(walk.refined(long, 1)[::2], long, atol=1e-15)
 
 
 def test_gains_are_the_growth_of_the_unnormalised_density():
     h = model("binary", "spin", (5, 3))
     base = modes.Base.of(h, np.random.default_rng(1).normal(size=(2, 5)))
     v = np.random.default_rng(2).integers(2, size=(6, 5)).astype(np.float32)
-    walk = populations.Walk.of(h, base, v, np.zeros(6, dtype=np.int64))
+    walk = Walk.of(h, base, v, np.zeros(6, dtype=np.int64))
 
     def log_f(beta: float) -> np.ndarray:
         shares = np.exp(base.log_shares)

@@ -12,7 +12,7 @@ import pytest
 from herdcli import iterate
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.rbm import annealing, likelihood, sampling
+from herdcli.rbm import annealing, enumeration, likelihood, sampling
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 
@@ -35,7 +35,7 @@ def test_samples_have_the_models_distribution(chains: int, thin: int) -> None:
     (rows,) = solve(sampling.Sampling(problem))
     assert rows.shape == (count, 3)
     v = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
-    p = np.exp(likelihood.log_likelihood(h, v, likelihood.log_partition_exact(h)))
+    p = np.exp(likelihood.log_likelihood(h, v, enumeration.log_partition_exact(h)))
     seen = np.array([(rows == state).all(axis=1).mean() for state in v])
     assert (np.abs(seen - p) < 6 * np.sqrt(p * (1 - p) / count)).all()
 
@@ -91,7 +91,7 @@ def test_numbers_below_the_least_are_refused(name: str, least: int) -> None:
 @pytest.mark.parametrize(("visible", "hidden"), [("binary", "binary"), ("spin", "rate:2"), ("rate:3", "gaussian"), ("softmax:3", "binary")])
 def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> None:
     h = model(visible, hidden, (6, 5), scale=0.5 if hidden != "gaussian" else 0.2)
-    exact = likelihood.log_partition_exact(h)
+    exact = enumeration.log_partition_exact(h)
     problem = annealing.Problem((h,), (np.zeros(6),), chains=300, temperatures=150)
     (there,) = solve(annealing.Annealing(problem))
     (returned,) = solve(annealing.Annealing(replace(problem, known=(np.zeros((0, 6)),))))
@@ -102,7 +102,7 @@ def test_annealing_back_agrees_with_enumeration(visible: str, hidden: str) -> No
 
 def test_with_few_temperatures_the_two_ways_err_to_opposite_sides() -> None:
     h = model("binary", "binary", (30, 15), scale=1.2)
-    exact, sides = likelihood.log_partition_exact(h), []
+    exact, sides = enumeration.log_partition_exact(h), []
     for seed in range(20):
         problem = annealing.Problem((h,), (np.zeros(30),), chains=10, temperatures=4, seed=seed)
         longer = annealing.Annealing(replace(problem, temperatures=100))

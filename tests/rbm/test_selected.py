@@ -9,7 +9,8 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
-from herdcli.rbm import classes, learning, transform
+from herdcli.rbm import learning, transform
+from herdcli.rbm.groups import group
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
 
@@ -38,7 +39,7 @@ def test_folds_hold_indices_not_rows() -> None:
     n, wide = 2000, 1000
     random = np.random.default_rng(0)
     X, y = random.integers(0, 2, (n, wide), dtype=np.int8), np.arange(n) % 2
-    groups = classes.group(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
+    groups = group(X, y, np.zeros(n, dtype=np.uint8), ["a", "b"], folds=5, seed=0)
     tracemalloc.start()
     rows = groups.training_rows()
     held, _ = tracemalloc.get_traced_memory()

@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
-from herdcli.rbm import likelihood, stack
+from herdcli.rbm import enumeration, likelihood, stack
 from herdcli.rbm.layers import DBN
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import Settings
@@ -39,7 +39,7 @@ def test_the_bound_is_its_expectation_and_lies_below_the_likelihood(hidden: str)
     """log p(v) = log Σ_h p(v | h) p_top(h);  the bound is Σ_h q(h | v) (log p(v | h) + log p_top(h) − log q(h | v))."""
     first, top = model("binary", hidden, (4, 3)), model(hidden, "binary", (3, 2), seed=1)
     v, z = states("binary", 4), states(hidden, 3)
-    log_z = likelihood.log_partition_exact(top)
+    log_z = enumeration.log_partition_exact(top)
     prior = -top.free_energy(z) - log_z
     down = conditional(first.transposed(), z, v).T  # log p(v | h)
     q = conditional(first, v, z)
@@ -60,8 +60,8 @@ def test_the_bound_begins_at_the_likelihood_of_the_layer_below(visible: str, hid
     assert start is not None
     top = Harmonium(*start, first.hidden, first.visible)
     v = states(visible, 4)
-    below = likelihood.log_likelihood(first, v, likelihood.log_partition_exact(first))
-    found = stack.bounds([first, top], v, likelihood.log_partition_exact(top), samples=3)
+    below = likelihood.log_likelihood(first, v, enumeration.log_partition_exact(first))
+    found = stack.bounds([first, top], v, enumeration.log_partition_exact(top), samples=3)
     np.testing.assert_allclose(found, np.tile(below, (3, 1)), atol=1e-9)
     if size > 4:
         assert len(np.unique(start[2][4:])) == size - 4  # units without weights, told apart by their biases

@@ -10,7 +10,9 @@ import pytest
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import classes, learning, validation
-from herdcli.rbm.likelihood import log_likelihood, log_partition_exact
+from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.groups import Groups, group
+from herdcli.rbm.likelihood import log_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.units import family
@@ -20,11 +22,11 @@ SPLIT = np.arange(90) % 3
 CONSTANT = {"learning_rate": 0.05, "rate_decay": "none", "batch_size": 7}
 
 
-def groups(names: int = 1) -> classes.Groups:
-    return classes.group(ROWS.copy(), np.arange(90) // 45 % names, SPLIT, ["a", "b"][:names], folds=0, seed=0)
+def groups(names: int = 1) -> Groups:
+    return group(ROWS.copy(), np.arange(90) // 45 % names, SPLIT, ["a", "b"][:names], folds=0, seed=0)
 
 
-def problem(settings: learning.Settings, given: classes.Groups, begun: object = None) -> Problem:
+def problem(settings: learning.Settings, given: Groups, begun: object = None) -> Problem:
     valid = given.validation_rows() if settings.every else None
     return Problem(given.training_rows(), settings, valid=valid, begun=begun)
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.rows import Prepared
     from herdcli.cli.frame.session import Session
-    from herdcli.rbm.classes import Groups, Learned, RBMShard
+    from herdcli.rbm.classes import Learned, RBMShard
+    from herdcli.rbm.groups import Groups
     from herdcli.rbm.learning import Problem, Settings
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
@@ -37,12 +38,13 @@ class Inputs:
 def fit_models(session: Session, request: Request) -> None:
     """Learn and save an `rbm`, or a shard of one."""
     from herdcli.rbm import classes
+    from herdcli.rbm.groups import group
     from herdcli.rbm.learning import Learning, Problem
 
     outputs.check(session, "rbm")
     given = _continued(session, request) if request.model else _afresh(session, request)
     rows, settings = given.rows, given.settings
-    groups = classes.group(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
+    groups = group(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
     problem = Problem(
         groups.training_rows(),
         settings,
@@ -68,7 +70,7 @@ def fit_models(session: Session, request: Request) -> None:
 def _afresh(session: Session, request: Request) -> Inputs:
     """The inputs of models that begin at random weights."""
     from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units
-    from herdcli.rbm import classes
+    from herdcli.rbm.groups import largest
     from herdcli.rbm.units import family
 
     settings = request.settings()
@@ -77,7 +79,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
     rows = in_units(session, data, family(settings.visible_units), reading)
     data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
-    settings = request.fitted(settings, classes.largest(y, rows.split))
+    settings = request.fitted(settings, largest(y, rows.split))
     session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
     return Inputs(rows, y, names, settings, request.per_class, data)
 

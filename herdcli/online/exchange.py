@@ -1,0 +1,108 @@
+"""Between a learner's state and the artifact of a classifier: a state that goes on from one, and the one that a state has become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.errors import DataError, Diverged
+from herdcli.online.full import symmetrised
+from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
+from herdcli.online.state import State
+from herdcli.schema import Array
+
+SMALLER = "use a smaller --C, or --normalize l2"
+
+
+def take_over(state: State, model: Classifier) -> None:
+    """Put an empty state where a model stands: its weights, its counts, and the scores it was last judged by."""
+    kept = model.running
+    state.running[:] = kept.examples, kept.squares
+    state.tally[:5] = kept.seen, kept.wrong, kept.loss, kept.updates, kept.refused
+    state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
+    if model.holdout is not None and (model.holdout.split == 1).all():
+        state.score, state.variance, state.label = model.holdout.score, model.holdout.variance, model.holdout.y
+    if model.seen is not None and model.size is not None:
+        state.sizes = np.pad(np.stack([model.seen, model.size], axis=1), ((0 if model.settings.bias else 1, 0), (0, 0)))
+    if state.machines:
+        state.machines = list(model.machines)
+        return
+    assert model.mean is not None
+    mean = model.mean if model.settings.bias else np.pad(model.mean, ((0, 0), (1, 0)))
+    if state.table is not None:
+        assert model.variance is not None
+        variance = model.variance if model.settings.bias else np.pad(model.variance, ((0, 0), (1, 0)), constant_values=1.0)
+        state.table = np.ascontiguousarray(np.stack([mean.T, variance.T], axis=1))
+    else:
+        assert model.covariance is not None
+        state.mean, state.sigma = np.array(mean), _with_bias_row(model)
+
+
+def _with_bias_row(model: Classifier) -> Array:
+    """The covariance with a place for the bias in front, which a model without bias does not store.
+
+    In C order whatever the model's is: BLAS would update a copy of another, and the covariance stay as it was.
+    """
+    assert model.covariance is not None
+    assert model.mean is not None
+    if model.settings.bias:
+        return np.array(model.covariance, order="C")
+    groups = model.covariance.shape[1] // model.mean.shape[1]
+    place = np.arange(groups) * model.mean.shape[1]
+    wide = np.ascontiguousarray(np.insert(np.insert(model.covariance, place, 0.0, axis=1), place, 0.0, axis=2))
+    at = place + np.arange(groups)
+    wide[:, at, at] = 1.0
+    return wide
+
+
+def classifier(settings: Settings, columns: int, state: State, names: list[str]) -> Classifier:
+    """The artifact of a finished run, whose table began with so many columns.  Raises DataError if only one class was seen."""
+    if (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
+        raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")
+    seen, wrong, loss, updates, refused = state.tally[:5].tolist()
+    running = Running(int(state.running[0]), float(state.running[1]), int(seen), int(wrong), loss, int(updates), int(refused))
+    base = Classifier(
+        classes=names,
+        settings=settings,
+        running=running,
+        progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
+        machines=state.machines,
+    )
+    first = 0 if settings.bias else 1
+    if state.sizes is not None:
+        base = _with_sizes(base, state, first)
+    if len(state.label):
+        base = replace(base, holdout=Holdout(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
+    if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma) if weights is not None):
+        raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
+    if state.table is not None:
+        used = max(_used(state.table), min(columns, len(state.table)))
+        weights = state.table[first:used]
+        base = (
+            base
+            if base.seen is None or base.size is None
+            else replace(base, seen=base.seen[: len(weights)], size=base.size[: len(weights)])
+        )
+        return replace(base, mean=np.ascontiguousarray(weights[:, 0].T), variance=np.ascontiguousarray(weights[:, 1].T))
+    if state.mean is not None and state.sigma is not None:
+        sigma = symmetrised(state.sigma)
+        if first:
+            place = np.arange(sigma.shape[1] // state.mean.shape[1]) * state.mean.shape[1]
+            sigma = np.delete(np.delete(sigma, place, axis=1), place, axis=2)
+        return replace(base, mean=np.ascontiguousarray(state.mean[:, first:]), covariance=sigma)
+    return base
+
+
+def _with_sizes(base: Classifier, state: State, first: int) -> Classifier:
+    """With the sizes of as many features as there are weights, or dimensions of support vectors."""
+    assert state.sizes is not None
+    width = len(state.table) if state.table is not None else state.mean.shape[1] if state.mean is not None else base.columns + first
+    sizes = np.pad(state.sizes[:width], ((0, max(0, width - len(state.sizes))), (0, 0)))[first:]
+    return replace(base, seen=sizes[:, 0].copy(), size=sizes[:, 1].copy())
+
+
+def _used(table: Array) -> int:
+    """Rows of a table up to the last one that learning may have touched: the room that growing added is left out."""
+    touched = np.flatnonzero((table[:, 0] != 0).any(axis=1) | (table[:, 1] != 1).any(axis=1))
+    return max(2, int(touched[-1]) + 1 if len(touched) else 2)

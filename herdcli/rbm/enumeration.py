@@ -1,0 +1,224 @@
+"""log Z of a harmonium exactly: by all states of its smaller layer, or in closed form where both layers are Gaussian."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.rbm.likelihood import BLOCK, Map
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.proper import require_proper
+from herdcli.rbm.units import Family, Rate, TwoState
+from herdcli.schema import Array
+
+ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state
+BY_PRODUCTS = 25  # and one of 2^25 where the other layer's units are two-state ones or counts of them
+NEAR = 4096  # states of a block whose work arrays stay in the first cache
+LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
+
+
+def states_of(units: Family, columns: int) -> float:
+    """log2 of how many states a layer of so many columns has; infinite if they are not finitely many."""
+    return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
+
+
+def enumerable(h: Harmonium) -> bool:
+    """Whether log Z can be computed exactly: a layer has few enough states (`limit`), or both layers are Gaussian."""
+    return is_gaussian(h) or _layer_to_sum(h) is not None
+
+
+def limit(other: Family) -> int:
+    """log2 of the states up to which a layer is enumerated when the layer summed in closed form is `other`."""
+    return BY_PRODUCTS if isinstance(other, TwoState | Rate) else ENUMERABLE
+
+
+def _layer_to_sum(h: Harmonium) -> Harmonium | None:
+    """The model turned so that its hidden layer is the one to enumerate; None if both layers have too many states."""
+    sides = [
+        (states_of(side.hidden, side.W.shape[1]), turned, side)
+        for turned, side in enumerate((h, h.transposed()))
+        if states_of(side.hidden, side.W.shape[1]) <= limit(side.visible)
+    ]
+    return min(sides, key=lambda side: side[:2])[2] if sides else None
+
+
+def is_gaussian(h: Harmonium) -> bool:
+    """Whether both layers are, so that the model is one Gaussian."""
+    return h.visible.name == h.hidden.name == "gaussian"
+
+
+def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
+    """log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
+
+    Raises BadUsage if both layers have more states than `limit` allows (25 two-state units), DataError if the model has no finite Z.
+    """
+    require_proper(h)
+    if is_gaussian(h):
+        return _gaussian_log_partition(h)
+    side = _layer_to_sum(h)
+    if side is None:
+        raise BadUsage(
+            f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
+            if isinstance(h.visible, TwoState) and isinstance(h.hidden, TwoState)
+            else f"exact likelihood enumerates a layer of at most 2^{limit(h.visible)} states; both layers have more",
+            hint="use annealed importance sampling",
+        )
+    products = Products.of(side)
+    if products is not None:
+        sums = map(products.log_sum, range(products.blocks))
+    else:
+        sums = map(lambda block: float(_log_sum(block.log_weight)), enumerate_hidden(side))
+    return float(np.logaddexp.reduce(np.fromiter(sums, dtype=np.float64)))
+
+
+@dataclass(frozen=True)
+class States:
+    """Hidden states in one block of an enumeration, made when they are asked for."""
+
+    h: Harmonium
+    near: int  # units whose states are the block's rows
+    block: int  # number of the state of all others
+    _rows: Array
+    _natural: Array
+    _weight: Array
+
+    @property
+    def far(self) -> Array:
+        """The state of the other units, (K − near columns,)."""
+        count = self.h.W.shape[1] // self.h.hidden.group - self.near
+        state: Array = state_rows(self.h.hidden, count, np.array([self.block]))[0]
+        return state
+
+    @property
+    def hidden(self) -> Array:
+        """(S, K) states."""
+        states: Array = np.hstack([self._rows, np.tile(self.far, (len(self._rows), 1))])
+        return states
+
+    @property
+    def natural(self) -> Array:
+        """(S, D) natural parameters of the visible units."""
+        result: Array = self._natural + self.h.W[:, self.near * self.h.hidden.group :] @ self.far
+        return result
+
+    @property
+    def log_weight(self) -> Array:
+        """(S,) log of the sum over visible states of e^{−E}."""
+        far = self.far
+        fixed = far @ self.h.c[self.near * self.h.hidden.group :] + self.h.hidden.log_base(far)
+        result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
+        return result
+
+
+def enumerate_hidden(h: Harmonium) -> Iterator[States]:
+    """All states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
+    assert h.hidden.support is not None
+    base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
+    near = 0  # the states of the first `near` units are one block's rows; a block fixes all the others
+    while near < units and base ** (near + 1) * h.W.shape[0] <= BLOCK:
+        near += 1
+    columns = near * h.hidden.group
+    rows = state_rows(h.hidden, near, np.arange(base**near))
+    natural = rows @ h.W.T[:columns] + h.b
+    weight = rows @ h.c[:columns] + h.hidden.log_base(rows)
+    return (States(h, near, block, rows, natural, weight) for block in range(base ** (units - near)))
+
+
+def state_rows(units: Family, count: int, numbers: Array) -> Array:
+    """The states of so many units with these numbers, the first unit running fastest: (len(numbers), count · group) float64."""
+    assert units.support is not None
+    base = len(units.support)
+    digits = numbers[:, None] // base ** np.arange(count) % base
+    states: Array = units.support[digits].reshape(len(numbers), count * units.group)
+    return states
+
+
+@dataclass(frozen=True)
+class Products:
+    """Sums over hidden states of a model whose visible units are two-state ones, by products of exponentials.
+
+    A visible unit of values l and l + g with natural parameter a contributes e^{la} (1 + e^{ga}).  A hidden state is a near part,
+    one of S rows, and a far part, fixed in a block; a = near + far, so that e^{ga} = E[j, s] · u_j with E computed once for all blocks.
+    One multiplication, one addition and one product for each state and unit then stand instead of an exponential and a logarithm.
+    Products are turned into logarithms before they could leave float64.  A count of n replicas is n times its unit's term.
+    """
+
+    h: Harmonium
+    near: int  # units of the near part
+    low: float
+    gap: float
+    replicas: int
+    _exponentials: Array  # (D, S)
+    _highest: Array  # (D,) of g times the near parts
+    _weight: Array  # (S,) log weights of the near parts, with what is linear in them
+
+    @classmethod
+    def of(cls, h: Harmonium) -> Products | None:
+        """None where a model's units or the size of its weights ask for the logarithms one by one."""
+        assert h.hidden.support is not None
+        if not isinstance(h.visible, TwoState | Rate):
+            return None
+        low, high = h.visible.values if isinstance(h.visible, TwoState) else (0, 1)
+        base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
+        near = 0
+        while near < units and base ** (near + 1) <= NEAR:
+            near += 1
+        columns = near * h.hidden.group
+        rows = state_rows(h.hidden, near, np.arange(base**near))
+        natural = (high - low) * (h.W[:, :columns] @ rows.T)
+        reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * float(np.abs(h.hidden.support).max()) + np.abs(h.b) * (high - low)
+        if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
+            return None
+        weight = rows @ h.c[:columns] + h.hidden.log_base(rows) + low * (rows @ h.W[:, :columns].sum(axis=0))
+        return cls(h, near, low, high - low, h.visible.scale, np.exp(natural), natural.max(axis=1), np.asarray(weight))
+
+    @property
+    def blocks(self) -> int:
+        """How many far parts there are."""
+        assert self.h.hidden.support is not None
+        return int(len(self.h.hidden.support) ** (self.h.W.shape[1] // self.h.hidden.group - self.near))
+
+    def log_sum(self, block: int) -> float:
+        """log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
+        h, columns = self.h, self.near * self.h.hidden.group
+        far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
+        natural = h.b + h.W[:, columns:] @ far
+        shift = self.gap * natural
+        most = np.logaddexp(0.0, shift + self._highest)
+        factors, held = np.exp(shift), 0.0  # held: what the logarithm of the product may have reached
+        total, term, product = np.zeros(len(self._weight)), np.empty(len(self._weight)), np.ones(len(self._weight))
+        for j in range(len(factors)):
+            if held + most[j] > LARGEST_SUM:
+                total += np.log(product)
+                product.fill(1.0)
+                held = 0.0
+            held += most[j]
+            np.multiply(self._exponentials[j], factors[j], out=term)
+            np.add(term, 1.0, out=term)
+            np.multiply(product, term, out=product)
+        total += np.log(product)
+        total *= self.replicas
+        fixed = far @ h.c[columns:] + h.hidden.log_base(far) + self.low * natural.sum()
+        return float(_log_sum(self._weight + total) + fixed)
+
+
+def _log_sum(terms: Array) -> float:
+    top = terms.max()
+    return float(top + np.log(np.exp(terms - top).sum()))
+
+
+def precision(h: Harmonium) -> Array:
+    """The precision (D + K, D + K) of (v, h) jointly where both layers are Gaussian."""
+    D, K = h.W.shape
+    return np.block([[np.eye(D), -h.W], [-h.W.T, np.eye(K)]])
+
+
+def _gaussian_log_partition(h: Harmonium) -> float:
+    """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
+    matrix, biases = precision(h), np.concatenate([h.b, h.c])
+    _, log_determinant = np.linalg.slogdet(matrix)
+    return float(0.5 * biases @ np.linalg.solve(matrix, biases) - 0.5 * log_determinant)

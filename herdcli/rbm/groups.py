@@ -1,0 +1,75 @@
+"""One model per class: which rows each model learns from.
+
+With folds, every class also gets F models that each leave one fold of its training rows out; a
+training row is then scored by models that did not see it, so that a calibration may use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics.rows import Selected
+from herdcli.rbm.folds import folds as assign_folds
+from herdcli.schema import Array
+from herdcli.splits import TEST, TRAIN, VALID
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows X (n, D) in unit values, dense or CSR, class y (n,) in 0…C−1, split (n,), and the fold (n,) of training rows, −1 elsewhere."""
+
+    X: Any
+    y: Array
+    split: Array
+    fold: Array
+    names: list[str]
+    folds: int
+
+    def training_rows(self) -> list[Selected]:
+        """The rows of each model: C class models, then for each fold the C models that leave it out."""
+        training = self.split == TRAIN
+        inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
+        chosen = [np.flatnonzero(part & (self.y == label)) for part in inside for label in range(len(self.names))]
+        return [Selected(self.X, rows.astype(np.int32) if len(self.y) <= 2**31 else rows) for rows in chosen]
+
+    @property
+    def held(self) -> Array:
+        """Indices of the validation and test rows."""
+        return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
+
+    def validation_rows(self) -> list[Selected]:
+        """The validation rows of each model, in the order of `training_rows`.  Raises DataError for a class that has none."""
+        own = [Selected(self.X, np.flatnonzero((self.split == VALID) & (self.y == label))) for label in range(len(self.names))]
+        for name, rows in zip(self.names, own, strict=True):
+            if not len(rows):
+                owner = f"class '{name}'" if len(self.names) > 1 else "the split"
+                raise DataError(f"{owner} has no validation rows", hint="--split .6,.2,.2 holds some out")
+        return own * (self.folds + 1)
+
+    @property
+    def valid(self) -> Array:
+        """Indices of the validation rows."""
+        return np.flatnonzero(self.split == VALID)
+
+
+def largest(y: Array, split: Array) -> int:
+    """Training rows of the largest class, at least 1, among rows of classes y (n,)."""
+    return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
+
+
+def group(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
+    """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
+    training = np.flatnonzero(split == TRAIN)
+    for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
+        if count < max(1, folds):
+            need = "no training rows" if count == 0 else f"{count} training rows, fewer than {folds} folds"
+            owner = f"class '{name}'" if len(names) > 1 else "the split"
+            raise DataError(f"{owner} has {need}", hint="--split sets how many rows of each class train")
+    fold = np.full(len(y), -1, dtype=np.int64)
+    if folds:
+        fold[training] = assign_folds(y[training], folds, seed)
+    return Groups(X, y, split, fold, names, folds)

@@ -1,0 +1,50 @@
+"""Where the learning of M harmoniums stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdcli.schema import Array, array
+
+
+@dataclass
+class Best:
+    """The best of the models that were looked at, and what was seen."""
+
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
+    figures: Array = array("V M 3", "validation.FIGURES of each look, NaN where there was none", kind="f")
+    epoch: Array = array("M", "epochs behind the best; 0: none was looked at yet", kind="i")
+    stopped: Array = array("M", "epochs behind a model that has stopped; 0: it has not", kind="i")
+
+
+@dataclass
+class Mean:
+    """The means of the parameters over the last updates."""
+
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
+
+
+@dataclass
+class State:
+    """M models and all that their future depends on.  Float32 but for the trace."""
+
+    step: int
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
+    W_velocity: Array = array("M D K", "last update of W", kind="f", finite=True)
+    b_velocity: Array = array("M D", "last update of b", kind="f", finite=True)
+    c_velocity: Array = array("M K", "last update of c", kind="f", finite=True)
+    trace: Array = array("E M", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
+    chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True, finite=True)
+    W_fast: Array | None = array("M D K", "what fast weights add to W in the chains", kind="f", optional=True)
+    b_fast: Array | None = array("M D", "the same of b", kind="f", optional=True)
+    c_fast: Array | None = array("M K", "the same of c", kind="f", optional=True)
+    hidden_mean: Array | None = array("M K", "running mean of the hidden means of rows", kind="f", optional=True)
+    best: Best | None = None
+    mean: Mean | None = None
+    energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)

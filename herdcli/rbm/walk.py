@@ -1,0 +1,120 @@
+"""Rows that walk from a mixture of independent units to a harmonium, and the pilot that places the temperatures of the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.rbm.annealing import gain
+from herdcli.rbm.gibbs import layer
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.modes import Base, drawn
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+CONDITIONAL = 0.95  # share of the rows that a step of the pilot keeps in effect
+PILOT_ROWS = 64
+FEWEST, PILOT_MOST = 50, 2000  # temperatures of the first run, and of the pilot
+
+
+@dataclass
+class Walk:
+    """Rows (n, D) that a model's temperatures are taken through in place, and the components they are in."""
+
+    h: Harmonium
+    base: Base
+    v: Array
+    labels: Array
+    W: Array
+    c: Array
+    biases: Array
+    x: Array
+
+    @classmethod
+    def of(cls, h: Harmonium, base: Base, v: Array, labels: Array) -> Walk:
+        """Working arrays in float32."""
+        W, c, biases = (part.astype(np.float32) for part in (h.W, h.c, base.biases))
+        return cls(h, base, v, labels, W, c, biases, v @ W)
+
+    def gains(self, before: float, beta: float) -> Array:
+        """log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
+        v = self.v.astype(np.float64)
+        mixture = [np.logaddexp.reduce(self.base.log_density(v, 1.0 - at), axis=1) for at in (before, beta)]
+        result: Array = (beta - before) * (v @ self.h.b) + gain(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
+        return result
+
+    def select(self, places: Array) -> None:
+        """Rows drawn anew."""
+        self.v[...], self.labels[...], self.x[...] = self.v[places], self.labels[places], self.x[places]
+
+    def sweep(self, beta: float, draws: np.random.Generator) -> None:
+        """Component, hidden units and visible units given each other under β."""
+        if beta < 1.0 and len(self.biases) > 1:
+            terms = self.base.log_density(self.v.astype(np.float64), 1.0 - beta)
+            share = np.cumsum(np.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
+            self.labels[...] = (share < share[:, -1:] * draws.random((len(share), 1))).sum(axis=1)
+        hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
+        layer(self.h.hidden).sample(self.x, self.c, hidden, draws, beta=beta)
+        np.matmul(hidden, self.W.T, out=natural)
+        natural += np.float32((1.0 - beta) / beta) * self.biases[self.labels]
+        layer(self.h.visible).sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
+        np.matmul(self.v, self.W, out=self.x)
+
+
+def effective(log_weights: Array) -> float:
+    """(Σ w)² / Σ w²."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / np.square(weights).sum())
+
+
+def drawn_anew(log_weights: Array, draws: np.random.Generator) -> Array:
+    """Places (n,) in proportion to their weights, by systematic resampling."""
+    share = np.cumsum(np.exp(log_weights - log_weights.max()))
+    at = (np.arange(len(share)) + draws.random()) / len(share)
+    places: Array = np.minimum(np.searchsorted(share / share[-1], at), len(share) - 1)
+    return places
+
+
+def pilot(h: Harmonium, base: Base, seed: int, unit: int = 0) -> Array:
+    """Temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows.
+
+    With normalised weights W_i so far and growth g_i over the next step it is (Σ W g)² / Σ W g², as a share of all.
+    """
+    draws = generator(seed, Stream.PILOT, unit=unit)
+    labels, values = drawn(h, base, PILOT_ROWS, draws)
+    walk, log_weights, betas = Walk.of(h, base, values, labels), np.zeros(PILOT_ROWS), [0.0]
+    while betas[-1] < 1.0 and len(betas) <= PILOT_MOST:
+        beta = _furthest(walk, log_weights, betas[-1])
+        log_weights += walk.gains(betas[-1], beta)
+        if effective(log_weights) < 0.5 * PILOT_ROWS:
+            walk.select(drawn_anew(log_weights, draws))
+            log_weights.fill(0.0)
+        walk.sweep(beta, draws)
+        betas.append(beta)
+    return np.array([*betas[:-1], 1.0])
+
+
+def _furthest(walk: Walk, log_weights: Array, before: float) -> float:
+    """The largest next temperature that keeps the conditional effective sample size, by bisection."""
+
+    def kept(beta: float) -> bool:
+        growth = walk.gains(before, beta)
+        share = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+        growth = np.exp(growth - growth.max())
+        return bool((share @ growth) ** 2 >= CONDITIONAL * (share @ np.square(growth)))
+
+    if kept(1.0):
+        return 1.0
+    low, high = before, 1.0
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low if low > before else high
+
+
+def refined(betas: Array, level: int) -> Array:
+    """2^level times as many temperatures (at least FEWEST · 2^level), spaced as the pilot's."""
+    count = max(len(betas) - 1, FEWEST) << level
+    finer: Array = np.interp(np.linspace(0.0, len(betas) - 1.0, count + 1), np.arange(len(betas)), betas)
+    return finer

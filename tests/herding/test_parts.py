@@ -356,9 +356,9 @@ def test_states_are_within_their_traces(monkeypatch: pytest.MonkeyPatch) -> None
             else:
                 with pytest.raises(DataError, match="the traces have fewer"):
                     replace(each, iteration=iteration).validate()
-    monkeypatch.setattr(dynamics, "MOST_ROWS", 6)
+    monkeypatch.setattr("herdcli.herding.problem.MOST_ROWS", 6)
     replace(problem)
-    monkeypatch.setattr(dynamics, "MOST_ROWS", 5)
+    monkeypatch.setattr("herdcli.herding.problem.MOST_ROWS", 5)
     with pytest.raises(DataError, match="6 rows in one run, more than 5"):
         replace(problem)
 

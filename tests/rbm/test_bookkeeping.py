@@ -10,10 +10,11 @@ import pytest
 from herdcli.algorithm import Progress, solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import annealing, conditionals, enumeration, likelihood, model, phases, proper, sampling, stack, transform, validation
-from herdcli.rbm.learning import MEAN_SHARE, Learning, Settings, _criterion
+from herdcli.rbm.learning import Learning, Settings
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.units import family
+from herdcli.rbm.updates import MEAN_SHARE, criterion
 
 RANDOM = np.random.default_rng(2)
 ROWS = [RANDOM.integers(0, 2, (n, 4)).astype(np.int8) for n in (10, 19)]
@@ -76,7 +77,7 @@ def test_progress_shows_the_worst_models_best_look() -> None:
 
 def test_the_figure_to_be_high_is_the_likelihood_where_there_is_one() -> None:
     figures = np.array([[[-3.0, 7.0, 1.0], [np.nan, -5.0, 2.0]]])
-    assert _criterion(figures).tolist() == [[-3.0, -5.0]]
+    assert criterion(figures).tolist() == [[-3.0, -5.0]]
 
 
 def test_of_equal_looks_the_first_is_best() -> None:

@@ -107,27 +107,7 @@ class DynamicFitting:
 
     def starts(self, value: LinearDynamics, part: Sequences) -> tuple[Array, Array] | None:
         """What is known of the first state of each sequence of a part by the rows before it; None where all begin afresh."""
-        means, covariances, later = [], [], False
-        for begin in part.offsets[:-1]:
-            before = self._before(int(part.chosen[begin]))
-            if len(before) < 2:
-                means.append(value.start_mean)
-                covariances.append(value.start_covariance)
-                continue
-            U = None if self.rows.controls is None else self.rows.controls[before]
-            Y = np.array(self.rows.whole.X[before], dtype=np.float64)
-            found = kalman(value.parameters, Y, np.array([0, len(Y)]), U)
-            means.append(found.predicted[-1])
-            covariances.append(found.predicted_covariance[-1])
-            later = True
-        return (np.array(means), np.array(covariances)) if later else None
-
-    def _before(self, place: int) -> Array:
-        """Places of the rows of a sequence up to and with one."""
-        whole = self.rows.whole
-        at = int(np.flatnonzero(whole.chosen == place)[0])
-        begin = whole.offsets[np.searchsorted(whole.offsets, at, side="right") - 1]
-        return whole.chosen[begin : at + 1]
+        return starts(value, self.rows.whole, part, self.rows.controls)
 
     def judged(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
         """Log-likelihood a row of a part, its pieces given the rows before them."""
@@ -147,6 +127,33 @@ class DynamicFitting:
             return {"sum": np.array([w @ found.log_likelihood])}
 
         return float(total(SequenceBlocks(part), statistics, map)["sum"][0]) / part.mass
+
+
+def starts(value: LinearDynamics, whole: Sequences, part: Sequences, controls: Array | None) -> tuple[Array, Array] | None:
+    """Means (S, K) and covariances of the first state of each sequence of a part, by the rows of the whole ones before it.
+
+    controls  (n, m) of all rows.  None where all sequences begin afresh.
+    """
+    means, covariances, later = [], [], False
+    for begin in part.offsets[:-1]:
+        before = _before(whole, int(part.chosen[begin]))
+        if len(before) < 2:
+            means.append(value.start_mean)
+            covariances.append(value.start_covariance)
+            continue
+        Y = np.array(whole.X[before], dtype=np.float64)
+        found = kalman(value.parameters, Y, np.array([0, len(Y)]), None if controls is None else controls[before])
+        means.append(found.predicted[-1])
+        covariances.append(found.predicted_covariance[-1])
+        later = True
+    return (np.array(means), np.array(covariances)) if later else None
+
+
+def _before(whole: Sequences, place: int) -> Array:
+    """Places of the rows of a sequence up to and with one."""
+    at = int(np.flatnonzero(whole.chosen == place)[0])
+    begin = whole.offsets[np.searchsorted(whole.offsets, at, side="right") - 1]
+    return whole.chosen[begin : at + 1]
 
 
 def fitting(rows: DynamicRows, asked: AskedDynamics, settings: Settings, map: Map = map) -> DynamicFitting:

@@ -215,3 +215,42 @@ def test_an_unknown_symbol_is_one_line(herd, rows, tmp_path):
     done = herd("apply", "m.h5", "new.csv")
     assert done.code == 65
     assert "has the symbol 977, which the model does not know" in done.err
+
+
+def test_other_sequences_judge_by_name(herd, rows, tmp_path):
+    """The sequences held out by the file's own splits, handed over again; then others, whose columns stand in another order."""
+    names = list(dict.fromkeys(row[0] for row in rows))
+    part = {name: "train" if i < 24 else "valid" if i < 28 else "test" for i, name in enumerate(names)}
+    write(tmp_path / "split.csv", ["sequence", "u", "v", "y", "split"], [[*(row[j] for j in (0, 1, 2, 4)), part[row[0]]] for row in rows])
+    done = herd("em", "split.csv", "--model", "hmm", "--components", "2", "-o", "m.h5")
+    assert done.code == 0, done.err
+    own, again = figures(herd, "m.h5"), figures(herd, "m.h5", "--data", "split.csv")
+    assert {name: own[name] for name in own if name != "file"} == {name: again[name] for name in again if name != "file"}
+    test = [row for row in rows if part[row[0]] == "test"]
+    write(
+        tmp_path / "moved.csv", ["v", "y", "extra", "sequence", "u"], [[row[2], row[4], 0, row[0], row[1]] for row in reversed(test)][::-1]
+    )
+    moved = figures(herd, "m.h5", "--data", "moved.csv")
+    for name in ("log_likelihood", "log_likelihood_mixture", "log_likelihood_baseline"):
+        assert moved[name] == pytest.approx(own[name], rel=1e-9)
+    assert moved["adjusted_rand"] == own["adjusted_rand"]
+    noise = np.random.default_rng(5).normal(size=(60, 2)) * 20
+    write(tmp_path / "noise.csv", ["u", "v"], noise.tolist())
+    assert figures(herd, "m.h5", "--data", "noise.csv")["log_likelihood"] < own["log_likelihood"] - 5
+
+
+def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_path):
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
+    write(tmp_path / "short.csv", ["u", "w"], [[1, 2], [3, 4]])
+    done = herd("eval", "m.h5", "--data", "short.csv")
+    assert done.code == 65
+    assert done.err.endswith("herd eval: short.csv: lacks column v of the model; unknown are w\nhint: columns are matched by name: rename or add them\n")
+    write(tmp_path / "train.csv", ["u", "v", "split"], [[1, 2, "train"], [3, 4, "train"]])
+    done = herd("eval", "m.h5", "--data", "train.csv")
+    assert done.code == 65
+    assert done.err.endswith("herd eval: train.csv: has no rows of split 2 to judge by\n")
+
+
+def write(path, names, made):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([names, *made])

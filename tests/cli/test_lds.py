@@ -159,3 +159,37 @@ def test_an_unstable_system_and_rows_that_do_not_move_are_told(herd, tmp_path):
     write(tmp_path / "alone.csv", ["sequence", "u", "v"], [[s, *row] for s, row in enumerate(np.random.default_rng(1).random((30, 2)))])
     made = herd("em", "alone.csv", "--model", "lds", "--components", "1", "-o", "b.h5")
     assert "no sequence has a second row: nothing is learned of how states move" in made.err
+
+
+def test_other_sequences_judge_with_their_controls(herd, nights):
+    """Held-out sequences handed over again, and a single series whose end is judged given the rows before it."""
+    made = herd("em", "nights.csv", "--model", "lds", "--components", "2", "--controls", "push", "--iterations", "30", "-o", "a.h5")
+    assert made.code == 0, made.err
+    rows = read(nights / "nights.csv")
+    figure = {name: figures(herd, "a.h5", "--data", f"{name}.csv") for name in ("nights",)}["nights"]
+    total = 0.0
+    for s in range(8):
+        own = [list(row.values()) for row in rows if row["sequence"] == f"n{s}"]
+        write(nights / "one.csv", list(rows[0]), own)
+        total += figures(herd, "a.h5", "--data", "one.csv")["log_likelihood"] * len(own)
+    assert figure["log_likelihood"] == pytest.approx(total / 120, rel=1e-9)
+    assert figure["log_likelihood"] > figure["log_likelihood_baseline"]
+    series = [[*list(row.values())[1:], part] for row, part in zip(rows[:15], ["train"] * 9 + ["valid"] * 3 + ["test"] * 3, strict=True)]
+    write(nights / "series.csv", ["push", "a", "b", "c", "split"], series)
+    write(nights / "whole.csv", ["push", "a", "b", "c"], [row[:-1] for row in series])
+    write(nights / "head.csv", ["push", "a", "b", "c"], [row[:-1] for row in series[:12]])
+    whole, head, tail = (figures(herd, "a.h5", "--data", f"{name}.csv")["log_likelihood"] for name in ("whole", "head", "series"))
+    assert tail * 3 == pytest.approx(whole * 15 - head * 12, rel=1e-9)
+
+
+def test_other_rows_without_controls_are_refused(herd, nights):
+    line = ("em", "nights.csv", "--model", "lds", "--components", "1", "--controls", "push", "--iterations", "2", "-o", "a.h5")
+    assert herd(*line).code == 0
+    write(nights / "bare.csv", ["a", "b", "c"], [[1, 2, 3], [2, 3, 4]])
+    ended = herd("eval", "a.h5", "--data", "bare.csv")
+    assert ended.code == 2
+    assert "has no further column 'push'" in ended.err
+    write(nights / "gap.csv", ["push", "a", "b", "c"], [[1, 2, 3, 4], ["", 3, 4, 5]])
+    ended = herd("eval", "a.h5", "--data", "gap.csv")
+    assert ended.code == 65
+    assert ended.err.endswith("herd eval: gap.csv: column 'push' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.em.artifacts import Known
     from herdcli.em.fitting import Made
+    from herdcli.em.hmm_artifacts import KnownChain
     from herdcli.schema import Array
 
 
@@ -42,12 +43,13 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
         raise DataError("has no rows of split 2 to judge by", where=data.name)
     known = model.known
     if known is not None:
-        known = replace(known, holdout_y=_labels(value, known, data.name, test))
+        y = ordered_labels(value, known, data.name)
+        known = replace(known, holdout_y=None if y is None else y[test])
     return replace(artifact, value=replace(model, holdout=X[test], known=known))
 
 
-def _labels(data: Dataset, known: Known, where: str, test: Array) -> Array | None:
-    """Labels (h,) of the rows to judge by; of a model of classes in its own order, −1 where there is none."""
+def ordered_labels(data: Dataset, known: Known | KnownChain, where: str) -> Array | None:
+    """Labels (n,) of rows; of a model of classes in its own order, −1 where there is none."""
     y, names = labels_of(data)
     if y is None or names is None:
         return None
@@ -57,4 +59,4 @@ def _labels(data: Dataset, known: Known, where: str, test: Array) -> Array | Non
             raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known.class_names)}", where=where)
         index = np.array([known.class_names.index(name) for name in names])
         y = np.where(y >= 0, index[y], -1)
-    return np.asarray(y[test])
+    return y

@@ -258,7 +258,7 @@ def posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
     """
     loading, noise = parameters["loading"], parameters["noise"]
     scores, evidence = np.zeros((len(X), loading.shape[1])), np.zeros(len(X))
-    model = Factors("ppca" if noise.any() else "pca", loading.shape[1], 0.0, Moments(0, 0.0, noise, np.diag(noise), 0), 0)
+    model = Factors("ppca" if noise.any() else "pca", loading.shape[1], 0.0, Moments(0, 0.0, noise, np.zeros((0, 0)), 0), 0)
     patterns, which = np.unique(~np.isnan(X), axis=0, return_inverse=True)
     for number, there in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == number)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from herdcli.em import artifacts, factors, gmm, kmeans
+from herdcli.em.axes import Axes, chosen
 from herdcli.em.bayes import variational
+from herdcli.em.closed_form import FLOOR, LEAST
 from herdcli.em.driver import EM, Fit, Parameters, Settings
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Block, Blocks, Map, Moments, Sums, Table, total
+from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Sums, Table, margins, total
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
@@ -49,6 +51,7 @@ class Asked:
     batches: int | None = None  # minibatches of k-means
     bayes: bool = False  # variational, of gmm
     concentration: float | None = None  # of its prior over weights
+    solver: str = "auto"  # of pca: auto, lapack or randomised
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,17 @@ class Fitting:
 
     asked: Asked
     rows: Rows
-    found: Moments
+    found: Moments | Margins
     floor: float
     base: Array | None  # (D, D), of mixtures
     search: Search
+    axes: Axes | None = None  # of pca without a D × D covariance, in the place of the search
 
     @property
     def minibatch(self) -> kmeans.MiniBatch | None:
         """What runs before the search and hands it its centres, `after`."""
+        if self.axes is not None:
+            return None
         model = self.search.runs[0].model
         if self.asked.batches is None or not isinstance(model, kmeans.KMeans):
             return None
@@ -151,6 +157,9 @@ def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: 
         raise BadUsage("pca has no likelihood to choose a number of factors by", hint="--components N, or --model ppca")
     if asked.criterion == "icl":
         raise BadUsage("--criterion icl is of mixtures", hint="--criterion bic, aic or valid")
+    wide = _axes(rows, asked, source, map) if asked.model == "pca" and asked.given is None and asked.init in (None, "pca") else None
+    if wide is not None:
+        return wide
     given = asked.given if isinstance(asked.given, dict) else None
     init, size = asked.init or ("newton" if asked.model == "fa" else "pca"), asked.sizes[0]
     first, short = factors.factors(asked.model, source, size, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
@@ -161,6 +170,26 @@ def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: 
     models = [replace(first, factors=size) for size in asked.sizes]
     search = Search(asked.sizes, tuple(EM(model, short, settings, map) for model in models))
     return _scored(Fitting(asked, rows, first.found, first.floor, None, search), map)
+
+
+def _axes(rows: Rows, asked: Asked, source: Blocks, map: Map) -> Fitting | None:
+    """Pca without the D × D covariance, where that pays or is asked for; None: by the covariance.
+
+    Raises DataError for rows with gaps, of which a randomised range knows nothing.
+    """
+    n, D, K = rows.training.count, rows.training.columns, asked.sizes[0]
+    if K > D or chosen(asked.solver, n, D, K, complete=True) == "columns":
+        return None
+    found = margins(source, map)
+    if found.missing and asked.solver == "randomised":
+        many = "1 value is" if found.missing == 1 else f"{found.missing} values are"
+        raise DataError(f"{many} missing, which --solver randomised cannot use", hint="--solver lapack")
+    how = chosen(asked.solver, n, D, K, complete=not found.missing)
+    if how == "columns":
+        return None
+    floor = FLOOR * float(found.variance.mean()) or LEAST
+    axes = Axes(source, found, K, how == "rows", floor, asked.seed, map)
+    return Fitting(asked, rows, found, floor, None, Search(asked.sizes, ()), axes)
 
 
 def _enough(found: Moments, sizes: tuple[int, ...], what: str) -> None:

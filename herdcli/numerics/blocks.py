@@ -217,6 +217,35 @@ class Moments:
         return np.diag(self.covariance).copy()
 
 
+@dataclass(frozen=True)
+class Margins:
+    """The same without covariances, for rows with more columns than a D × D matrix can have.  variance  (D,)."""
+
+    rows: int
+    mass: float
+    mean: Array
+    variance: Array
+    missing: int
+
+
+def margins(source: Source, map: Map = map) -> Margins:
+    """Means and variances with the divisor Σw, about the first block's means; NaN where a value is missing anywhere in the column."""
+    head = next(iter(source.take(0, 1))).X
+    centre = head.mean(axis=0)
+
+    def statistics(block: Block) -> Sums:
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        Z = block.X - centre
+        gaps = np.count_nonzero(np.isnan(block.X))
+        return {"rows": np.array([float(len(Z)), weight.sum(), gaps]), "first": weight @ Z, "second": weight @ np.square(Z)}
+
+    sums = total(source, statistics, map)
+    rows, mass, missing = sums["rows"].tolist()
+    shift = sums["first"] / mass
+    variance = np.maximum(sums["second"] / mass - np.square(shift), 0.0)
+    return Margins(int(rows), mass, centre + shift, variance, int(missing))
+
+
 def moments(source: Source, map: Map = map) -> Moments:
     """Mean and covariance with the divisor Σw.
 

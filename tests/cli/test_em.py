@@ -8,6 +8,8 @@ import json
 import numpy as np
 import pytest
 
+from herdcli.artifacts import load
+
 
 def table(path, rows, names):
     with open(path, "w", newline="") as file:
@@ -327,3 +329,37 @@ def test_other_rows_judge_a_model_by_names_and_labels(herd, rows, tmp_path):
         assert numbers
         assert [row[name] for name in numbers] == pytest.approx([inside[name] for name in numbers], rel=1e-9)
         assert row["verdict"] == inside["verdict"]
+
+
+def test_axes_of_wide_rows_need_no_covariance(herd, tmp_path):
+    """By the inner products of few rows, by a randomised range and by EM from random loadings: the same plane."""
+    X = np.random.default_rng(3).normal(size=(50, 60)) * 0.7 ** np.arange(60)
+    names = [f"c{j}" for j in range(60)]
+    table(tmp_path / "wide.csv", X.tolist(), names)
+    found = {}
+    for how in ("auto", "randomised", "random"):
+        option = ("--init", "random", "--tolerance", "1e-12") if how == "random" else ("--solver", how)
+        ended = herd("em", "wide.csv", "--model", "pca", "--components", "3", *option, "--split", "1,0,0", "-o", f"{how}.h5")
+        assert ended.code == 0, ended.err
+        found[how] = -load(str(tmp_path / f"{how}.h5")).value.ledger.log_likelihood[-1]
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True))
+    assert found == pytest.approx(dict.fromkeys(found, values[:-3].sum()), rel=1e-6)
+    assert herd("em", "wide.csv", "--model", "pca", "--solver", "randomised", "-j", "2", "--components", "3", "-o", "2.h5").code == 0
+    assert herd("em", "wide.csv", "--model", "pca", "--solver", "randomised", "-j", "1", "--components", "3", "-o", "1.h5").code == 0
+    assert (tmp_path / "1.h5").read_bytes() == (tmp_path / "2.h5").read_bytes()
+    ended = herd("em", "wide.csv", "--model", "pca", "--split", "1,0,0", "-o", "all.h5")
+    assert "49 factors, squared error " in ended.err
+
+
+def test_a_randomised_range_is_of_complete_rows_and_its_own_start(herd, rows, tmp_path):
+    table(tmp_path / "gaps.csv", [[1, 2, 3], ["", 3, 4], [2, 5, 1], [4, 4, 4]], ["a", "b", "c"])
+    line = ("em", "gaps.csv", "--model", "pca", "--components", "1", "--split", "1,0,0", "-o", "a.h5")
+    ended = herd(*line, "--solver", "randomised")
+    assert ended.code == 65
+    assert ended.err.endswith("gaps.csv: 1 value is missing, which --solver randomised cannot use\nhint: --solver lapack\n")
+    assert herd(*line).code == 0
+    ended = herd(*line, "--solver", "randomised", "--init", "random")
+    assert ended.code == 2
+    assert ended.err.endswith("--solver randomised starts from random directions, not from --init\nhint: leave out one of them\n")
+    ended = herd("em", "rows.csv", "--components", "2", "--solver", "lapack", "-o", "b.h5")
+    assert ended.err.startswith("em: warning: --solver has no effect with --model gmm\n")

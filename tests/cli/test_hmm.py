@@ -244,7 +244,9 @@ def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_
     write(tmp_path / "short.csv", ["u", "w"], [[1, 2], [3, 4]])
     done = herd("eval", "m.h5", "--data", "short.csv")
     assert done.code == 65
-    assert done.err.endswith("herd eval: short.csv: lacks column v of the model; unknown are w\nhint: columns are matched by name: rename or add them\n")
+    assert done.err.endswith(
+        "herd eval: short.csv: lacks column v of the model; unknown are w\nhint: columns are matched by name: rename or add them\n"
+    )
     write(tmp_path / "train.csv", ["u", "v", "split"], [[1, 2, "train"], [3, 4, "train"]])
     done = herd("eval", "m.h5", "--data", "train.csv")
     assert done.code == 65

@@ -192,4 +192,6 @@ def test_other_rows_without_controls_are_refused(herd, nights):
     write(nights / "gap.csv", ["push", "a", "b", "c"], [[1, 2, 3, 4], ["", 3, 4, 5]])
     ended = herd("eval", "a.h5", "--data", "gap.csv")
     assert ended.code == 65
-    assert ended.err.endswith("herd eval: gap.csv: column 'push' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n")
+    assert ended.err.endswith(
+        "herd eval: gap.csv: column 'push' has 1 missing value (first: row 1)\nhint: remove the rows or fill them in\n"
+    )

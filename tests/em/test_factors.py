@@ -111,17 +111,6 @@ def test_pca_of_rows_with_gaps_fills_a_plane_exactly() -> None:
     assert factors.posterior(p, broken)[0] @ p["loading"].T + p["mean"] == pytest.approx(X, abs=1e-4)
 
 
-def test_randomised_pca_is_the_exact_one() -> None:
-    random = np.random.default_rng(0)
-    X = random.normal(size=(300, 60)) * 0.8 ** np.arange(60) + 5.0
-    source = blocks.Blocks(blocks.Table(X))
-    mean, axes, variance = closed_form.randomised(source, 60, 5)
-    exact, values = closed_form.pca(blocks.moments(source), 5)
-    assert mean == pytest.approx(X.mean(axis=0), abs=1e-12)
-    assert variance == pytest.approx(values, rel=1e-8)
-    assert axes == pytest.approx(exact, abs=1e-5)
-
-
 def test_constant_columns_are_floored_and_told() -> None:
     X = data()
     X[:, 3] = 2.0

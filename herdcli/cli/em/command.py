@@ -115,6 +115,13 @@ def _parse_names(text: str) -> tuple[str, ...]:
 @click.option("--per-class", is_flag=True, help="A component for each class; rows labelled −1 or not at all are shared out.")
 @click.option("--weights", metavar="COLUMN", default=None, help="The column with the weights of the rows.  [default: weight]")
 @click.option("--rotation", type=click.Choice(["none", "varimax", "promax"]), default="none", show_default=True, help="Of factor loadings.")
+@click.option(
+    "--solver",
+    type=click.Choice(["auto", "lapack", "randomised"]),
+    default="auto",
+    show_default=True,
+    help="Of pca.  randomised: passes with few directions in the place of the covariance; auto: so for few axes of many columns.",
+)
 @click.option("--minibatch", type=click.IntRange(1), default=None, metavar="N", help="K-means by so many batches of 2,048 rows.")
 @click.option("--on-disk", is_flag=True, help="Keep the rows of a Parquet file in $TMPDIR and not in memory, all of them as split 0.")
 @stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)

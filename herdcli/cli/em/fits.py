@@ -25,7 +25,9 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
 
     fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map)
     batches = fit.minibatch
-    if batches is not None:
+    if fit.axes is not None:
+        found = session.run(fit.axes, label=request.model, memory="the principal axes")
+    elif batches is not None:
         fit = fit.after(session.run(batches, label="minibatches", memory="a minibatch"))
         found = session.aside(fit.search, label=request.model)
     else:
@@ -43,6 +45,8 @@ def _summary(value: Made, found: Found, request: Request) -> str:
     if request.bayes:
         figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats a row"
     iterations = int(value.restarts.iterations[value.restarts.best])
+    if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
+        return f"{found.size} {part}{'s' if found.size != 1 else ''}, {figure}"
     return f"{found.size} {part}{'s' if found.size != 1 else ''}{of}, {iterations} iterations, {figure}"
 
 

@@ -151,6 +151,7 @@ def _asked(request: Request, data: Dataset, rows: Rows, given: Parameters | Arra
         batches=request.minibatch,
         bayes=request.bayes,
         concentration=request.concentration,
+        solver=request.solver,
     )
 
 
@@ -163,7 +164,8 @@ def _default_sizes(request: Request, rows: Rows, given: Parameters | Array | Non
         size = len(rows.class_names or ())
         return size, size
     if request.model == "pca":
-        return columns, columns
+        most = max(1, min(columns, count - 1))  # more axes have no variance
+        return most, most
     if request.bayes:
         return (min(SIZES[1], count),) * 2
     most = count if request.model == "gmm" else max(1, columns - 1)

@@ -21,6 +21,7 @@ OF = {
     "bayes": ("gmm",),
     "rotation": ("fa", "ppca", "pca"),
     "minibatch": ("kmeans",),
+    "solver": ("pca",),
     "emission": ("hmm",),
     "mixtures": ("hmm",),
     "transitions": ("hmm",),
@@ -57,6 +58,7 @@ class Request:
     emission: str = where_changed("gaussian")
     mixtures: int = where_changed(2)
     transitions: str = where_changed("full", lambda value: value if value.partition(":")[0] in STRUCTURES else "file")
+    solver: str = where_changed("auto")
     sequence: str | None = where_given()
     controls: tuple[str, ...] | None = where_given()
     diagonal: bool = where_changed(False)
@@ -82,8 +84,6 @@ class Request:
         for name, models in OF.items():
             if self.model not in models:
                 session.ignored(name, f"with --model {self.model}")
-        if self.init in METHODS and self.init not in STARTS.get(self.model, ("kmeans++", "random")):
-            raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
         if not self.bayes:
             session.ignored("concentration", "without --bayes")
         elif self.covariance != "full":
@@ -102,10 +102,17 @@ class Request:
             raise BadUsage("--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
         if self.model == "kmeans" and not self.components and not self.start:
             raise BadUsage("--model kmeans needs a number of clusters", hint="--components 8")
-        if self.start and self.components and self.components[0] != self.components[1]:
-            raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
+        self._of_starts()
         if self.minibatch and self.restarts > 1 and self.model == "kmeans":
             raise BadUsage("--minibatch runs once, not with --restarts", hint="leave out one of them")
+
+    def _of_starts(self) -> None:
+        if self.init in METHODS and self.init not in STARTS.get(self.model, ("kmeans++", "random")):
+            raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
+        if self.start and self.components and self.components[0] != self.components[1]:
+            raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
+        if self.solver == "randomised" and self.init not in (None, "pca"):
+            raise BadUsage("--solver randomised starts from random directions, not from --init", hint="leave out one of them")
 
     def _of_chains(self, session: Session) -> None:
         if self.emission not in ("gaussian", "gmm"):

@@ -69,7 +69,8 @@ class Known:
     holdout_y: Array | None = array("h", "labels of the rows of split 2, −1 where unknown", kind="i", optional=True)
     feature_names: list[str] | None = None
     class_names: list[str] | None = None  # of the labels
-    supervised: bool = False  # a component for each class, in the order of the labels
+    supervised: bool = False  # components for each class, in the order of the labels
+    per_class: int = 1  # how many each class has, one class's after another's
     sizes: Array | None = array("S", "numbers of components that were tried", kind="i", optional=True)
     scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
     criterion: str | None = None
@@ -113,6 +114,8 @@ class Mixture:
             raise DataError("/weight are not probabilities")
         if self.covariance.shape[1] != self.covariance.shape[2] or np.linalg.eigvalsh(self.covariance).min(initial=1.0) <= 0:
             raise DataError("/covariance is not positive definite")
+        if self.known is not None and (self.known.per_class < 1 or len(self.weight) % self.known.per_class):
+            raise DataError(f"{len(self.weight)} components cannot be {self.known.per_class} of each class")
 
     @property
     def parameters(self) -> Parameters:
@@ -143,6 +146,13 @@ class Mixture:
     def densities(self, X: Array) -> Array:
         """(n,) log densities of rows (n, D)."""
         return self.responsibilities(X)[1]
+
+    def clusters(self, X: Array) -> Array:
+        """(n,) likeliest components of rows (n, D), or classes where these have components of their own."""
+        r = self.responsibilities(X)[0]
+        several = 1 if self.known is None else self.known.per_class
+        found: Array = r.reshape(len(r), -1, several).sum(axis=2).argmax(axis=1)
+        return found
 
     def completed(self, X: Array) -> Array:
         """Rows (n, D) with their expected values in the gaps: Σ_k r_k E[y_missing | y_observed, k]."""

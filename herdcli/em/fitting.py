@@ -47,6 +47,7 @@ class Asked:
     seed: int = 0
     given: Parameters | Array | None = None
     supervised: bool = False
+    classes: int | None = None  # whose components are `sizes` each; None: sizes are of all
     rotation: str = "none"
     batches: int | None = None  # minibatches of k-means
     bayes: bool = False  # variational, of gmm
@@ -109,6 +110,7 @@ class Fitting:
             feature_names=rows.feature_names,
             class_names=rows.class_names,
             supervised=self.asked.supervised,
+            per_class=1 if self.asked.classes is None else found.size,
             sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
             scores=np.array(found.scores) if several else None,
             criterion=(("bound" if self.asked.bayes else "bic") if self.asked.criterion == "bic" else self.asked.criterion)
@@ -132,11 +134,12 @@ def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map:
     if given is not None and not asked.bayes:
         given = {name: given[name] for name in ("weight", "mean", "covariance")}
     init, size = asked.init or "kmeans++", asked.sizes[0]
-    first = gmm.gmm(source, size, covariance=asked.covariance, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
+    each, several = asked.classes or 1, asked.classes is not None
+    first = gmm.gmm(source, each * size, covariance=asked.covariance, floor=asked.floor, init=init, seed=asked.seed, given=given, map=map)
     if isinstance(asked.given, np.ndarray):
         first = first.begun_at(asked.given)
-    _enough(first.found, asked.sizes, "components")
-    models = [first if size == asked.sizes[0] else replace(first, components=size) for size in asked.sizes]
+    _enough(first.found, tuple(each * size for size in asked.sizes), "components")
+    models = [replace(first, components=each * size, per_class=size if several else 1) for size in asked.sizes]
     if asked.bayes:
         models = [variational(model, concentration=asked.concentration) for model in models]
     search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
@@ -211,6 +214,8 @@ def _scored(made: Fitting, map: Map) -> Fitting:
         if made.asked.criterion == "valid":
             assert made.rows.valid is not None
             return -mean(value.densities, made.rows.valid, map)
+        if made.asked.classes is not None and isinstance(value, artifacts.Mixture):
+            value = replace(value, known=made._known(Found(fit, size, ())))
         spread = entropy(value, made.rows.training, map) if made.asked.criterion == "icl" and isinstance(value, artifacts.Mixture) else 0.0
         return criteria(value, spread)[made.asked.criterion]
 
@@ -260,12 +265,17 @@ def mean(densities: Callable[[Array], Array], rows: Table, map: Map = map) -> fl
 
 
 def entropy(value: artifacts.Mixture, rows: Table, map: Map = map) -> float:
-    """Σ_n w_n H(r_n) of the responsibilities of rows; 0 for a row whose label says its component."""
+    """Σ_n w_n H(r_n) of the responsibilities of rows, among the components that their labels leave; 0 where that is one."""
+    several = 1 if value.known is None else value.known.per_class
+    own = np.arange(len(value.weight)) // several
 
     def statistics(block: Block) -> Sums:
         r = value.responsibilities(block.X)[0]
+        if block.labels is not None and several > 1:
+            r = np.where((block.labels >= 0)[:, None] & (own != block.labels[:, None]), 0.0, r)
+            r = r / np.maximum(r.sum(axis=1, keepdims=True), 1e-300)
         H = -(r * np.log(np.where(r > 0, r, 1.0))).sum(axis=1)
-        if block.labels is not None:
+        if block.labels is not None and several == 1:
             H[block.labels >= 0] = 0.0
         return {"sum": np.array([H.sum() if block.weight is None else block.weight @ H])}
 

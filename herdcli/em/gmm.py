@@ -40,7 +40,10 @@ LEAST = 1e-12  # floor where the rows do not vary at all
 
 @dataclass(frozen=True)
 class GMM:
-    """The model for `driver.EM`; `gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D)."""
+    """The model for `driver.EM`; `gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D).
+
+    per_class  components that a row with a label can be of: those of label c are c·P … (c + 1)·P − 1.
+    """
 
     components: int
     covariance: str
@@ -51,6 +54,7 @@ class GMM:
     seed: int
     given: Parameters | None = None
     map: Map = map
+    per_class: int = 1
 
     @property
     def diagonal(self) -> bool:
@@ -64,11 +68,11 @@ class GMM:
         random = generator(self.seed, Stream.EM_START, unit=restart)
         rows = starts.completed(sampled(self.source, random, self.found.rows), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
-        return self._about(rows, starts.centres(rows, self.components, self.init, random, scale), scale)
+        return self._about(rows, starts.centres(rows, self.components, self.init, random, scale, self.per_class), scale)
 
     def _about(self, rows: Block, mean: Array, scale: Array) -> Parameters:
         """Every component begins with the rows nearest to it, each of which counts once."""
-        parameters = starts.moments_of_nearest(rows, mean, scale)
+        parameters = starts.moments_of_nearest(rows, mean, scale, self.per_class)
         parameters["covariance"], _ = self._floored(self._shaped(parameters["covariance"], parameters["weight"]))
         return parameters
 
@@ -114,16 +118,13 @@ class GMM:
             self._posterior(joint, None if labels is None else labels[part], w, sums)
             sums["packed"] += gaussians.statistics(phi, rows, joint)
 
-    @staticmethod
-    def _posterior(joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
+    def _posterior(self, joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
         """Log joints into weighted responsibilities in place; their normalisers into the sums."""
         if labels is not None:
-            known = np.flatnonzero(labels >= 0)
-            if labels.max(initial=-1) >= len(joint):
+            if labels.max(initial=-1) * self.per_class >= len(joint):
                 raise DataError(f"label {labels.max()} has no component, there are {len(joint)}", hint=f"--components {labels.max() + 1}")
-            kept = joint[labels[known], known]
-            joint[:, known] = -np.inf
-            joint[labels[known], known] = kept
+            other = np.arange(len(joint))[:, None] // self.per_class != labels
+            joint[other & (labels >= 0)] = -np.inf
         evidence = normalise(joint)
         if weight is not None:
             joint *= weight

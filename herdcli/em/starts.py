@@ -18,20 +18,29 @@ def completed(rows: Block, found: Moments) -> Block:
     return Block(rows.first, np.where(np.isnan(rows.X), found.mean, rows.X), rows.labels, rows.weight)
 
 
-def centres(rows: Block, count: int, init: str, random: np.random.Generator, scale: Array) -> Array:
+def centres(rows: Block, count: int, init: str, random: np.random.Generator, scale: Array, per_class: int = 1) -> Array:
     """(K, D) starting centres among rows (m, D); distances are of the columns divided by `scale` (D,).
 
-    Where rows are labelled, a label's centre is the mean of its rows.  Raises BadUsage for an unknown `init`.
+    Where rows are labelled, a label's centre is the mean of its rows; with several of a label they are chosen among its rows.
+    Raises BadUsage for an unknown `init`.
     """
     if init not in INITS:
         raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
-    chosen = drawn(rows, count, random) if init == "random" else greedy(rows.X / scale, count, random, rows.weight)
-    found: Array = rows.X[chosen].copy()
+    found = _among(rows, count, init, random, scale)
     if rows.labels is not None:
-        if rows.labels.max() >= count:
+        if rows.labels.max() * per_class >= count:
             raise DataError(f"label {rows.labels.max()} has no component, there are {count}", hint=f"--components {rows.labels.max() + 1}")
         for label in np.unique(rows.labels[rows.labels >= 0]):
-            found[label] = rows.X[rows.labels == label].mean(axis=0)
+            own = np.flatnonzero(rows.labels == label)
+            its = Block(0, rows.X[own], None, None if rows.weight is None else rows.weight[own])
+            several = slice(label * per_class, (label + 1) * per_class)
+            found[several] = its.X.mean(axis=0) if per_class == 1 else _among(its, per_class, init, random, scale)
+    return found
+
+
+def _among(rows: Block, count: int, init: str, random: np.random.Generator, scale: Array) -> Array:
+    chosen = drawn(rows, count, random) if init == "random" else greedy(rows.X / scale, count, random, rows.weight)
+    found: Array = rows.X[chosen].copy()
     return found
 
 
@@ -74,17 +83,19 @@ def greedy(X: Array, count: int, random: np.random.Generator, weight: Array | No
     return chosen
 
 
-def moments_of_nearest(rows: Block, centre: Array, scale: Array) -> dict[str, Array]:
-    """Weight, mean and covariance of the rows nearest to each centre (their own component where they are labelled).
+def moments_of_nearest(rows: Block, centre: Array, scale: Array, per_class: int = 1) -> dict[str, Array]:
+    """Weight, mean and covariance of the rows nearest to each centre (to those of their own label where they have one).
 
     A component with too few rows to have a covariance of full rank takes that of all rows about their centres.
     """
     X, w = rows.X, np.ones(len(rows.X)) if rows.weight is None else rows.weight
     K, D = centre.shape
     Z, C = X / scale, centre / scale
-    nearest = np.argmin(np.square(C).sum(axis=1) - 2.0 * Z @ C.T, axis=1)
+    distance = np.square(C).sum(axis=1) - 2.0 * Z @ C.T
     if rows.labels is not None:
-        nearest = np.where(rows.labels >= 0, rows.labels, nearest)
+        other = np.arange(K) // per_class != rows.labels[:, None]
+        distance[other & (rows.labels >= 0)[:, None]] = np.inf
+    nearest = np.argmin(distance, axis=1)
     mass = np.bincount(nearest, w, minlength=K)
     mean, scatter = centre.copy(), np.zeros((K, D, D))
     for k in np.flatnonzero(mass > 0):

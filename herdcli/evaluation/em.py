@@ -80,7 +80,7 @@ def _labelled(value: Made, y: Array) -> dict[str, float | str | None]:
     if isinstance(value, FactorModel) or not there.any():
         return {}
     X, labels = np.asarray(value.holdout)[there], y[there]
-    found = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
+    found = value.clusters(X)
     return matched(found, labels, supervised=value.known is not None and value.known.supervised)
 
 

@@ -227,9 +227,9 @@ REFUSED = {
         "few.csv: no labels 'y', which --per-class needs\nhint: --label COLUMN names the labels of a table\n",
     ),
     "a number and classes": (
-        ("few.csv", "--per-class", "--components", "2"),
+        ("few.csv", "--per-class", "--components", "2", "--model", "hmm"),
         2,
-        "--per-class has a component for each class\nhint: leave out --components\n",
+        "--per-class has a state for each class\nhint: leave out --components\n",
     ),
     "no range": (
         ("few.csv", "--components", "3-1"),
@@ -363,3 +363,32 @@ def test_a_randomised_range_is_of_complete_rows_and_its_own_start(herd, rows, tm
     assert ended.err.endswith("--solver randomised starts from random directions, not from --init\nhint: leave out one of them\n")
     ended = herd("em", "rows.csv", "--components", "2", "--solver", "lapack", "-o", "b.h5")
     assert ended.err.startswith("em: warning: --solver has no effect with --model gmm\n")
+
+
+def test_several_components_for_each_class(herd, tmp_path):
+    """Two classes of two far clusters each, crosswise: one component a class cannot tell them, two can, and apply says classes."""
+    random = np.random.default_rng(1)
+    corner = np.tile([[0, 0], [9, 9], [0, 9], [9, 0]], (60, 1))
+    X = corner + random.normal(size=corner.shape)
+    names = np.tile(["same", "same", "other", "other"], 60)
+    names[::7] = ""
+    table(tmp_path / "x.csv", [[*map(repr, row.tolist()), name] for row, name in zip(X, names, strict=True)], ["a", "b", "class"])
+    line = ("em", "x.csv", "--per-class", "--label", "class", "--split", ".6,.2,.2")
+    told = herd(*line, "--covariance", "spherical", "--components", "1-3", "-o", "a.h5")
+    assert told.code == 0, told.err
+    assert "em: 2 components for each of 2 classes of 3 numbers tried, " in told.err
+    (row,) = figures(herd, "a.h5", "--require", "rise<1e-9")
+    assert (row["error"], row["components"]) == (0.0, 4)
+    assert row["adjusted_rand"] == 1.0
+    assert herd(*line, "--covariance", "spherical", "-o", "b.h5").code == 0
+    assert figures(herd, "b.h5")[0]["error"] > 0.2
+    assert herd("apply", "a.h5", "x.csv", "--label", "class", "--want", "responsibilities", "-o", "r.csv").code == 0
+    with open(tmp_path / "r.csv", newline="") as file:
+        head, *made = csv.reader(file)
+    assert head[:4] == ["other.1", "other.2", "same.1", "same.2"]
+    assert np.array([row[:4] for row in made], dtype=float).sum(axis=1) == pytest.approx(1.0)
+    assert herd("apply", "a.h5", "x.csv", "--label", "class", "-o", "c.h5").code == 0
+    clusters = load(str(tmp_path / "c.h5")).value
+    truth = np.tile([1, 1, 0, 0], 60)
+    assert clusters.class_names == ["other", "same"]
+    assert (clusters.y == truth).mean() > 0.99

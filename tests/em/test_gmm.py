@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -274,3 +275,38 @@ def test_wide_rows_are_whitened_to_the_same_statistics_as_features_give(columns,
         found.append((sums["log_likelihood"], *model.maximise(parameters, sums)[0].values(), model.responsibilities(parameters, X)[0]))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_several_components_of_each_class_are_mixtures_of_their_own_rows() -> None:
+    """With all labels known the classes do not meet: each is the mixture that its own rows make, from the same start."""
+    random = np.random.default_rng(7)
+    X = random.normal(size=(400, 2)) + 4.0 * random.integers(0, 3, size=(400, 1))
+    y = random.integers(0, 2, size=400)
+    X[y == 1, 0] *= 2.0
+    whole = gmm.gmm(blocks.Blocks(blocks.Table(X, labels=y)), 4)
+    whole = replace(whole, per_class=2)
+    begun = whole.start(0)
+    given = replace(whole, given=begun)
+    found = driver.run(driver.EM(given, blocks.Blocks(blocks.Table(X, labels=y)), driver.Settings(iterations=30, tolerance=0.0)))
+    assert found.ledger.rise < 1e-12
+    for label in (0, 1):
+        own = slice(2 * label, 2 * label + 2)
+        start = {name: item[own] for name, item in begun.items()}
+        start["weight"] = start["weight"] / start["weight"].sum()
+        rows = blocks.Blocks(blocks.Table(X[y == label]))
+        alone = driver.run(driver.EM(gmm.gmm(rows, 2, given=start), rows, driver.Settings(iterations=30, tolerance=0.0))).parameters
+        assert found.parameters["mean"][own] == pytest.approx(alone["mean"], rel=1e-7)
+        assert found.parameters["covariance"][own] == pytest.approx(alone["covariance"], rel=1e-7)
+        assert found.parameters["weight"][own] == pytest.approx(alone["weight"] * (y == label).mean(), rel=1e-7)
+
+
+def test_half_labelled_rows_share_out_the_others_and_the_energy_never_rises() -> None:
+    random = np.random.default_rng(8)
+    X = random.normal(size=(300, 2)) + 6.0 * random.integers(0, 4, size=(300, 1))
+    y = np.where(random.random(300) < 0.5, (X[:, 0] > 9).astype(int), -1)
+    model = replace(gmm.gmm(blocks.Blocks(blocks.Table(X, labels=y)), 4), per_class=2)
+    found = driver.run(driver.EM(model, blocks.Blocks(blocks.Table(X, labels=y)), driver.Settings(iterations=60)))
+    assert found.ledger.rise < 1e-9
+    r = gmm.of_mixture(found.parameters, X)[0]
+    classes = r.reshape(300, 2, 2).sum(axis=2).argmax(axis=1)
+    assert (classes == (X[:, 0] > 9)).mean() > 0.95

@@ -63,7 +63,10 @@ def _made(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Ar
         return model.completed(X), None, None
     if not isinstance(model, Mixture):
         return model.scores(X), [f"factor{k + 1}" for k in range(model.loading.shape[1])], None
-    r = model.responsibilities(X)[0]
     if want == "clusters":
-        return model.completed(X), None, r.argmax(axis=1)
-    return r, _clusters(model) or [f"component{k + 1}" for k in range(r.shape[1])], None
+        return model.completed(X), None, model.clusters(X)
+    r, classes = model.responsibilities(X)[0], _clusters(model)
+    several = 1 if classes is None or model.known is None else model.known.per_class
+    if classes is not None and several > 1:
+        classes = [f"{name}.{k + 1}" for name in classes for k in range(several)]
+    return r, classes or [f"component{k + 1}" for k in range(r.shape[1])], None

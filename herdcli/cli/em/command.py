@@ -112,7 +112,11 @@ def _parse_names(text: str) -> tuple[str, ...]:
 @click.option(
     "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of the mean column's]"
 )
-@click.option("--per-class", is_flag=True, help="A component for each class; rows labelled −1 or not at all are shared out.")
+@click.option(
+    "--per-class",
+    is_flag=True,
+    help="A component for each class, or --components N of them; rows labelled −1 or not at all are shared out.",
+)
 @click.option("--weights", metavar="COLUMN", default=None, help="The column with the weights of the rows.  [default: weight]")
 @click.option("--rotation", type=click.Choice(["none", "varimax", "promax"]), default="none", show_default=True, help="Of factor loadings.")
 @click.option(

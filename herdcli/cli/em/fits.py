@@ -47,7 +47,8 @@ def _summary(value: Made, found: Found, request: Request) -> str:
     iterations = int(value.restarts.iterations[value.restarts.best])
     if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
         return f"{found.size} {part}{'s' if found.size != 1 else ''}, {figure}"
-    return f"{found.size} {part}{'s' if found.size != 1 else ''}{of}, {iterations} iterations, {figure}"
+    each = f" for each of {len(value.known.class_names or ())} classes" if request.per_class and request.components and value.known else ""
+    return f"{found.size} {part}{'s' if found.size != 1 else ''}{each}{of}, {iterations} iterations, {figure}"
 
 
 def _warn(session: Session, value: Made, found: Found, request: Request) -> None:

@@ -152,6 +152,7 @@ def _asked(request: Request, data: Dataset, rows: Rows, given: Parameters | Arra
         bayes=request.bayes,
         concentration=request.concentration,
         solver=request.solver,
+        classes=len(rows.class_names or ()) if request.per_class and request.components else None,
     )
 
 

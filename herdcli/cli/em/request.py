@@ -90,8 +90,8 @@ class Request:
             raise BadUsage(f"--bayes has full covariances, not {self.covariance}", hint="leave out --covariance")
         elif self.criterion in ("aic", "icl"):
             raise BadUsage(f"--bayes is judged by its bound or --criterion valid, not {self.criterion}", hint="leave out --criterion")
-        if self.per_class and self.components:
-            raise BadUsage("--per-class has a component for each class", hint="leave out --components")
+        if self.per_class and self.components and self.model == "hmm":
+            raise BadUsage("--per-class has a state for each class", hint="leave out --components")
         if self.per_class and self.model not in ("gmm", "hmm"):
             raise BadUsage("--per-class is of mixtures and chains", hint="--model gmm or hmm")
         if self.on_disk and self.model in IN_TIME:

@@ -67,22 +67,13 @@ class Fitting:
     search: Search
     axes: Axes | None = None  # of pca without a D × D covariance, in the place of the search
 
-    @property
-    def minibatch(self) -> kmeans.MiniBatch | None:
-        """What runs before the search and hands it its centres, `after`."""
-        if self.axes is not None:
+    def minibatch(self, map: Map = map) -> kmeans.MiniBatch | None:
+        """What runs in the place of the search where minibatches are asked for."""
+        if self.axes is not None or self.asked.batches is None:
             return None
         model = self.search.runs[0].model
-        if self.asked.batches is None or not isinstance(model, kmeans.KMeans):
-            return None
-        return kmeans.MiniBatch(self.rows.training, model.start(0)["centre"], self.asked.batches, self.asked.seed)
-
-    def after(self, centre: Array) -> Fitting:
-        """The same with the centres that minibatches ended at: one pass more says how good they are."""
-        run = self.search.runs[0]
-        assert isinstance(run.model, kmeans.KMeans)
-        run = replace(run, model=replace(run.model, given=centre), settings=Settings(iterations=0, tolerance=0.0))
-        return replace(self, search=replace(self.search, runs=(run,)))
+        assert isinstance(model, kmeans.KMeans)
+        return kmeans.MiniBatch(self.rows.training, model, self.asked.batches, map)
 
     def finished(self, found: Found, map: Map = map) -> Made:
         """The artifact of what a search found."""

@@ -17,9 +17,9 @@ from scipy.spatial.distance import cdist
 from herdcli import fast
 from herdcli.algorithm import Progress
 from herdcli.em import starts
-from herdcli.em.driver import Parameters
+from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK, Block, Map, Moments, Rows, Source, Sums, moments, sampled
+from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Sums, Tree, moments, sampled
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
@@ -190,24 +190,27 @@ def kmeans(
 
 @dataclass
 class BatchState:
-    """Centres, and the weight that each has taken in so far."""
+    """Centres, and the weight that each has taken in so far; after the last batch the tree of the pass that says how good they are."""
 
     step: int
     centre: Array = array("K D", "centres", kind="f")
     taken: Array = array("K", "weight of the rows behind each", kind="f")
+    sizes: list[int] = field(default_factory=list)
+    sums: list[dict[str, Array]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class MiniBatch:
     """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
 
-    A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.
+    A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.  One pass over all rows follows,
+    PASS_BLOCKS blocks a step, for the squared error that the result is judged by.
     """
 
     rows: Rows
-    start: Array  # (K, D)
+    model: KMeans
     batches: int
-    seed: int = 0
+    map: Map = map
 
     @property
     def state(self) -> type[BatchState]:
@@ -215,12 +218,21 @@ class MiniBatch:
         return BatchState
 
     def init(self) -> BatchState:
-        """The given centres, with nothing taken in."""
-        return BatchState(0, self.start.copy(), np.zeros(len(self.start)))
+        """The starting centres, with nothing taken in."""
+        centre = self.model.start(0)["centre"]
+        return BatchState(0, centre, np.zeros(len(centre)))
+
+    def like(self) -> BatchState:
+        """The shapes of a state, without a start."""
+        return BatchState(0, np.zeros((self.model.clusters, self.rows.columns)), np.zeros(self.model.clusters))
 
     def step(self, state: BatchState) -> BatchState:
-        """One minibatch."""
-        random = generator(self.seed, Stream.MINIBATCH, step=state.step)
+        """One minibatch, or some blocks of the last pass."""
+        state.step += 1
+        return self._batch(state) if state.step <= self.batches else self._judge(state)
+
+    def _batch(self, state: BatchState) -> BatchState:
+        random = generator(self.model.seed, Stream.MINIBATCH, step=state.step - 1)
         starts_at = random.integers(max(1, self.rows.count - RUN + 1), size=RUNS)
         blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
         X = np.concatenate([block.X for block in blocks])
@@ -231,21 +243,32 @@ class MiniBatch:
         used = mass > 0
         state.taken += mass
         state.centre[used] += (sums[used] - mass[used, None] * state.centre[used]) / state.taken[used, None]
-        state.step += 1
+        return state
+
+    def _judge(self, state: BatchState) -> BatchState:
+        tree, source = Tree(state.sizes, state.sums), self.model.source
+        first = tree.blocks
+        for sums in self.map(self.model.expect({"centre": state.centre}), source.take(first, min(first + PASS_BLOCKS, source.count))):
+            tree.push(sums)
         return state
 
     def done(self, state: BatchState) -> bool:
-        """Whether all batches are behind it."""
-        return state.step >= self.batches
+        """Whether all batches and the pass after them are behind it."""
+        return state.step >= self.batches and sum(state.sizes) >= self.model.source.count
 
     def memory(self) -> int:
-        """Bytes of a batch and its distances."""
-        return 8 * RUN * RUNS * (self.rows.columns + len(self.start))
+        """Bytes of a batch and its distances, and of the sums of the pass."""
+        batch = 8 * RUN * RUNS * (self.rows.columns + self.model.clusters)
+        return batch + self.model.memory() * (PASS_BLOCKS + self.model.source.count.bit_length())
 
     def progress(self, state: BatchState) -> Progress:
-        """Batches."""
-        return Progress(state.step, self.batches)
+        """Batches, then parts of the pass."""
+        return Progress(state.step, self.batches + -(-self.model.source.count // PASS_BLOCKS))
 
-    def result(self, state: BatchState) -> Array:
-        """(K, D) centres."""
-        return state.centre
+    def result(self, state: BatchState) -> Fit:
+        """The centres with their squared error, as a run without an M step."""
+        sums = Tree(state.sizes, state.sums).total()
+        mass = float(sums["mass"][0])
+        reached = sums["log_likelihood"] / mass
+        ledger = Ledger(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
+        return Fit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), 0, mass)

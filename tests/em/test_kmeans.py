@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from herdcli.algorithm import solve
+from herdcli.artifacts import load_checkpoint, save_checkpoint
 from herdcli.em import driver, gmm, kmeans
 from herdcli.errors import DataError
 from herdcli.numerics import blocks
@@ -99,14 +101,39 @@ def test_greedy_start_is_better_than_rows_drawn() -> None:
     assert np.mean(greedy) > np.mean(drawn)
 
 
+def batched(X: np.ndarray, start: np.ndarray, batches: int) -> kmeans.MiniBatch:
+    source = blocks.Blocks(blocks.Table(X))
+    return kmeans.MiniBatch(source.rows, kmeans.kmeans(source, len(start), given=start), batches)
+
+
 def test_minibatches_come_near_to_lloyd() -> None:
     X = data()
     start = fit(X, 12, 0).parameters["centre"]
-    batches = kmeans.MiniBatch(blocks.Table(X), start, 60)
-    state = batches.init()
-    while not batches.done(state):
-        state = batches.step(state)
-    after = -fit(X, 12, 0, given=batches.result(state)).log_likelihood
+    found = solve(batched(X, start, 60))
+    after = -found.log_likelihood
     lloyd, before = -fit(X, 12, given=start).log_likelihood, -fit(X, 12, 0, given=start).log_likelihood
+    assert after == -fit(X, 12, 0, given=found.parameters["centre"]).log_likelihood
     assert after < before
     assert after < 1.03 * lloyd
+
+
+@pytest.mark.parametrize("stop", [3, 61, 62])
+def test_minibatches_and_the_pass_that_judges_them_go_on_from_a_checkpoint(tmp_path, stop: int) -> None:
+    """After 60 batches the pass over 140,000 rows has 35 blocks, 16 a step."""
+    X = data(140_000)
+    whole = batched(X, X[:12], 60)
+    expected = solve(whole)
+    state = whole.init()
+    for _ in range(stop):
+        state = whole.step(state)
+    assert not whole.done(state)
+    path = str(tmp_path / "c.h5")
+    save_checkpoint(path, state, "digest")
+    afresh = batched(X, X[:12], 60)
+    state = load_checkpoint(path, afresh.state, "digest", like=afresh.like)
+    while not afresh.done(state):
+        state = afresh.step(state)
+    found = afresh.result(state)
+    assert state.step == afresh.progress(state).bound == 63
+    np.testing.assert_array_equal(found.parameters["centre"], expected.parameters["centre"])
+    assert found.log_likelihood == expected.log_likelihood

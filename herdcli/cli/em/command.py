@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.em.options import time_options
 from herdcli.cli.em.request import Request
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
@@ -30,13 +31,6 @@ def _parse_range(text: str) -> tuple[int, int]:
     if not 1 <= first <= last:
         raise ValueError("is neither a number from 1 nor a range such as 1-10")
     return first, last
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise ValueError("is no list of different columns such as a,b")
-    return names
 
 
 @click.command("em", cls=Command)
@@ -70,24 +64,7 @@ def _parse_names(text: str) -> tuple[str, ...]:
     show_default=True,
     help="Of gmm and hmm; tied: one for all components.",
 )
-@click.option(
-    "--emission",
-    type=click.Choice(["gaussian", "categorical", "poisson", "bernoulli", "gmm"]),
-    default="gaussian",
-    show_default=True,
-    help="What the states of hmm emit; gmm: a mixture of Gaussians each.",
-)
-@click.option("--mixtures", type=click.IntRange(1), default=2, show_default=True, help="Gaussians of a state, for --emission gmm.")
-@click.option(
-    "--transitions",
-    metavar="NAME|FILE",
-    default="full",
-    show_default=True,
-    help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix whose zeros forbid.",
-)
-@click.option("--sequence", metavar="COLUMN", default=None, help="The column that says which sequence a row is of.  [default: sequence]")
-@click.option("--controls", type=Parsed("columns", _parse_names), default=None, metavar="A,B", help="Columns that drive the states of lds.")
-@click.option("--diagonal", is_flag=True, help="Noise of lds that is independent in every column.")
+@time_options
 @click.option(
     "--bayes", is_flag=True, help="Gmm by variational Bayes: components that are not needed empty; ranges are judged by its bound."
 )

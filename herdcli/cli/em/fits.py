@@ -22,14 +22,14 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Learn, and save a `mixture`, `kmeans` or `factors`."""
     from herdcli.em.driver import Settings
     from herdcli.em.fitting import fitting
+    from herdcli.em.search import Found
 
     fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map)
-    batches = fit.minibatch
+    batches = fit.minibatch(session.map) if request.model == "kmeans" else None
     if fit.axes is not None:
         found = session.run(fit.axes, label=request.model, memory="the principal axes")
     elif batches is not None:
-        fit = fit.after(session.run(batches, label="minibatches", memory="a minibatch"))
-        found = session.aside(fit.search, label=request.model)
+        found = Found(session.run(batches, label="minibatches", memory="a minibatch"), fit.search.sizes[0], (0.0,))
     else:
         found = session.run(fit.search, label=request.model, memory="the statistics")
     value = fit.finished(found, session.map)

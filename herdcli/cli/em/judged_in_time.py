@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def _others(session: Session, artifact: Artifact, source: str, controls: tuple[s
     from herdcli.em.sequences import grouped, split
 
     model: MarkovChain | LinearDynamics = artifact.value
-    asked: dict[str, Any] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "em"), {})
+    asked: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "em"), {})
     column = asked.get("sequence")
     data, key = sequences.load(session, source, input_format=None, label=None, column=column, keep=controls or ())
     try:

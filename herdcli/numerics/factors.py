@@ -27,6 +27,7 @@ SETTLED = 1e-9  # largest slope in the log of a noise variance, nats a row, at w
 LEAST = 1e-6  # noise variance at least, over the column's variance: a column that is a factor itself would have none
 FURTHEST = 2.0  # most that the log of a noise changes in one step
 SHORTEST = 2.0**-30
+FLATTEST = 1e-3  # curvature that a step along the slope counts with at least
 REGULAR = 1e-4  # least eigenvalue of the correlations, below which they are not inverted
 SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
 ROUNDING = 1e-12  # of the value, below which falls cannot be seen
@@ -138,7 +139,7 @@ def _directions(hessian: list[Array], gradient: Array) -> Iterator[Array]:
     for matrix in hessian:
         with contextlib.suppress(np.linalg.LinAlgError):
             yield -cho_solve(cho_factor(matrix), gradient)
-    yield -gradient / np.maximum(np.diag(hessian[1]), 1e-3)
+    yield -gradient / np.maximum(np.diag(hessian[1]), FLATTEST)
 
 
 def _profile(S: Array, x: Array, count: int) -> tuple[float, Array, tuple[Array, Array]]:

@@ -58,7 +58,8 @@ def nearest_euclidean(rows: Array | Selected, references: Array | Selected) -> A
     found, least = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), np.inf)
     for first in range(0, len(references), REFERENCES):
         q = np.asarray(references[first : first + REFERENCES], dtype=np.float64)
-        size, squares = max(1, BLOCK // len(q)), np.einsum("md,md->m", q, q)
+        squares = np.einsum("md,md->m", q, q)
+        size = max(1, BLOCK // len(q))
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             distance = squares - 2.0 * (np.asarray(rows[part], dtype=np.float64) @ q.T)

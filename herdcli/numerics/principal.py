@@ -73,9 +73,9 @@ def covariance(X: Array) -> tuple[Array, Array]:
 def _outer(X: Array, mean: Array) -> Array:
     """Z'Z/n (D, D), block by block, so that no float64 copy of all rows is made."""
     total = np.zeros((X.shape[1], X.shape[1]))
-    step = max(1, BLOCK // X.shape[1])
-    for start in range(0, len(X), step):
-        part = X[start : start + step] - mean
+    size = max(1, BLOCK // X.shape[1])
+    for start in range(0, len(X), size):
+        part = X[start : start + size] - mean
         total += part.T @ part
     total /= len(X)
     return total

@@ -259,7 +259,7 @@ def family(name: str, *, classes: int = 2, symmetric: bool = False, scale: float
 
 def _inverse_digamma(value: Array) -> Array:
     """k with ψ(k) = value, by Newton's method from Minka's start: e^v + ½ for v ≥ −2.22, else −1/(v − ψ(1))."""
-    k = np.where(value >= -2.22, np.exp(np.minimum(value, 700.0)) + 0.5, -1 / (value - digamma(1.0)))
+    k = np.where(value >= -2.22, np.exp(np.minimum(value, 700.0)) + 0.5, -1 / np.minimum(value - digamma(1.0), -1.0))
     for _ in range(6):
         k = k - (digamma(k) - value) / polygamma(1, k)
     return k

@@ -27,7 +27,7 @@ SHORTEST = 2.0**-40
 ALIASED = 1e-11  # eigenvalues of the scaled curvature below this share of the largest belong to columns that repeat others
 SWEEPS = 1000
 TORN = 5  # steps in a row
-PIVOT = 1e-7  # of a scaled Cholesky factor, below which the spectrum decides
+PIVOT = 1e-4  # of a scaled Cholesky factor, below which the spectrum decides: its square is far above ALIASED
 LINEAR = (0.2, 0.6)  # ratio of decrements while classes are torn apart (1/e), where Newton's would fall to 0
 
 

@@ -114,3 +114,47 @@ def test_what_is_refused():
     X[:, 3] = 1.0
     with pytest.raises(DataError, match="column 3 is constant"):
         whitening.fit(X, method="fa", components=2)
+
+
+def test_columns_determine_as_many_factors_as_ledermann_says():
+    """(D − k)² ≥ D + k: the largest k is (2 D + 1 − √(8 D + 1)) / 2, rounded down."""
+    for D in range(1, 60):
+        assert factors.determined(D) == int((2 * D + 1 - np.sqrt(8 * D + 1)) / 2 + 1e-9)
+
+
+def test_noises_begin_at_what_other_columns_leave():
+    """(1 − k / 2D) / (S⁻¹)_ii; half the variance where the correlations are singular, or there is none."""
+    S = np.cov(noisy(200)[0].T, bias=True)
+    least = 1e-6 * np.diag(S)
+    np.testing.assert_allclose(factors._unshared(S, 2, least), (1 - 2 / 16) / np.diag(np.linalg.inv(S)), rtol=1e-9)
+    wider = np.zeros((9, 9))
+    wider[:8, :8] = S
+    expected = [*((1 - 2 / 18) / np.diag(np.linalg.inv(S))), 0.0]
+    np.testing.assert_allclose(factors._unshared(wider, 2, np.append(least, 1e-6)), expected, rtol=1e-9)
+    singular = np.ones((3, 3)) * 4
+    np.testing.assert_array_equal(factors._unshared(singular, 1, np.full(3, 1e-6)), [2.0, 2.0, 2.0])
+
+
+def test_a_column_of_nearly_no_noise_ends_at_its_least():
+    """One factor is a column itself: its noise falls to 10⁻⁶ of its variance, and the others' regressions on it are known."""
+    random = np.random.default_rng(0)
+    first = random.standard_normal(4000)
+    X = np.column_stack([first, *(0.5 * first + random.standard_normal(4000) for _ in range(3))])
+    S = np.cov(X.T, bias=True)
+    found = factors.fit(S, 1)
+    if found.noise[0] <= 1.001 * factors.LEAST * S[0, 0]:
+        np.testing.assert_allclose(found.loadings[1:, 0] * np.sign(found.loadings[0, 0]), S[0, 1:] / np.sqrt(S[0, 0]), rtol=1e-4)
+    best = [
+        factors._profile(S, np.log(found.noise * np.exp(step)), 1)[0] for step in 1e-3 * np.vstack([np.zeros(4), np.eye(4), -np.eye(4)])
+    ]
+    inside = found.noise > 1.001 * factors.LEAST * np.diag(S)
+    assert all(value >= best[0] for value in np.array(best[1:5])[inside])
+    assert all(value >= best[0] for value in np.array(best[5:])[inside])
+
+
+def test_columns_that_share_nothing_keep_their_variances():
+    S = np.diag([1.0, 2.0, 3.0, 4.0, 5.0])
+    found = factors.fit(S, 2)
+    np.testing.assert_allclose(found.loadings @ found.loadings.T + np.diag(found.noise), S, atol=1e-6)
+    assert found.vectors.shape == (5, 2)
+    assert (found.values >= 1).all()

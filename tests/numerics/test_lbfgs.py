@@ -60,3 +60,58 @@ def test_the_two_loops_are_the_product_of_the_updates():
     square = [item.reshape(-1, 2, 3) for item in (moves, changes)]
     found = lbfgs.apply_inverse(g.reshape(2, 3), *square, lambda q: (first @ q.ravel()).reshape(2, 3))
     np.testing.assert_allclose(found.ravel(), inverse @ g, rtol=1e-10)
+
+
+def test_the_first_step_is_as_long_as_the_gradient_allows():
+    """1/Σ|g| along −g, where that is shorter than 1; a step of a quadratic that is long enough is doubled until it bends."""
+    for scale, length in ((0.25, 1.0), (10.0, 1 / 20)):
+        seen = []
+
+        def linear(x, scale=scale, seen=seen):
+            seen.append(x.copy())
+            return float(scale * x.sum() + 0.01 * x @ x), scale + 0.02 * x
+
+        now = lbfgs.begin(linear, np.zeros(2))
+        lbfgs.descend(linear, now)
+        np.testing.assert_allclose(seen[1], -length * scale, rtol=1e-12)
+        np.testing.assert_allclose(seen[2], 2 * seen[1], rtol=1e-12)
+
+
+def test_steps_meet_the_weak_wolfe_conditions():
+    def function(x):
+        return float(rosen(x)), rosen_der(x)
+
+    now = lbfgs.begin(function, np.array([-1.2, 1.0, 0.5]))
+    for _ in range(25):
+        then = lbfgs.descend(function, now)
+        move = then.x - now.x
+        assert then.value <= now.value + 1e-4 * move @ now.gradient
+        assert move @ then.gradient >= 0.9 * move @ now.gradient
+        assert len(then.moves) == min(len(now.moves) + 1, lbfgs.MEMORY)
+        np.testing.assert_array_equal(then.moves[-1], move)
+        np.testing.assert_array_equal(then.changes[-1], then.gradient - now.gradient)
+        now = then
+
+
+def test_a_line_that_is_too_long_is_halved_between_its_ends():
+    """Along a wall: lengths 1, ½, ¼, … until the value falls enough."""
+    lengths = []
+
+    def function(x):
+        lengths.append(float(-x[0]))
+        return (-float(x[0]) if x[0] >= 0 else 0.0) + 1e3 * max(0.0, -float(x[0]) - 0.3) ** 2 + float(x[0]), np.array(
+            [1.0 - 2e3 * max(0.0, -float(x[0]) - 0.3)]
+        )
+
+    now = lbfgs.descend(function, lbfgs.begin(function, np.zeros(1)))
+    assert lengths[1:4] == [1.0, 0.5, 0.25]
+    assert not now.stuck
+
+
+def test_where_nothing_descends_it_is_stuck():
+    """A gradient that points the wrong way: no length lowers the value."""
+    begun = lbfgs.Minimum(np.zeros(2), 1.0, np.ones(2), np.empty((0, 2)), np.empty((0, 2)))
+    now = lbfgs.descend(lambda x: (float(x @ x) + 1.0, np.ones(2) - 3 * x), begun)
+    assert now.stuck
+    np.testing.assert_array_equal(now.x, np.zeros(2))
+    assert now.value == 1.0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import DataError
+from herdcli.numerics import principal as module
 from herdcli.numerics.principal import principal
 
 
@@ -55,6 +56,35 @@ def test_components_of_weak_directions_stay_orthogonal():
 def test_a_given_mean_takes_the_place_of_the_rows_own(rows):
     found = principal(rows, 3, mean=np.zeros(rows.shape[1]))
     np.testing.assert_allclose(found.eigenvalues, np.linalg.svd(rows, compute_uv=False)[:3] ** 2 / len(rows))
+
+
+def test_the_trace_and_rank_count_components_that_were_left_out(rows):
+    found = principal(rows, 2)
+    assert len(found.components) == len(found.eigenvalues) == 2
+    assert found.total == pytest.approx(np.var(rows, axis=0).sum())
+    assert found.rank == min(rows.shape[1], len(rows) - 1)
+    first = found.leading(1)
+    np.testing.assert_array_equal(first.components, found.components[:1])
+    np.testing.assert_array_equal(first.eigenvalues, found.eigenvalues[:1])
+    assert len(found.leading(9).components) == 2
+
+
+def test_blocks_of_rows_have_the_covariance_of_all(monkeypatch):
+    rows = np.random.default_rng(3).normal(size=(50, 4)) + 5
+    for block in (1, 12, 40, 1 << 20):
+        monkeypatch.setattr(module, "BLOCK", block)
+        mean, square = module.covariance(rows)
+        np.testing.assert_allclose(mean, rows.mean(axis=0))
+        np.testing.assert_allclose(square, np.cov(rows.T, bias=True), rtol=1e-12)
+
+
+def test_rows_that_differ_by_rounding_alone_are_alike():
+    """Rows that are 0.1 times a whole number, the same in each, leave a variance of rounding; one row of one differs by nothing."""
+    for rows in (np.full((5, 1), 1e8) + 0.1, np.tile([0.1, 0.7, 1e6], (9, 1)), np.ones((1, 4))):
+        with pytest.raises(DataError, match="these are all alike"):
+            principal(rows)
+    tiny = np.array([[1e6, 0.0], [1e6 + 1e-6, 0.0]])
+    assert principal(tiny).eigenvalues[0] == pytest.approx(2.5e-13, rel=1e-3)
 
 
 def test_bytes_are_centred_without_overflow():

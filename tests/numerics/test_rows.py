@@ -1,0 +1,146 @@
+"""Rows that several computations share: blocks, sums and selections of dense and sparse matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from herdcli.errors import DataError
+from herdcli.numerics import blocks, neighbours, rows
+from herdcli.numerics.scores import Scores
+
+
+def test_blocks_have_about_so_many_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rows.BLOCK == 1 << 18
+    monkeypatch.setattr(rows, "BLOCK", 100)
+    for columns, width, step in ((10, 0, 10), (10, 15, 4), (0, 0, 100), (101, 0, 1), (60, 41, 1)):
+        found = list(rows.blocks(np.zeros((25, columns)), width))
+        assert found == [slice(start, min(start + step, 25)) for start in range(0, 25, step)]
+    assert list(rows.blocks(np.zeros((0, 3)))) == []
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, bool, np.float32])
+def test_sums_of_columns_are_exact_over_blocks(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BLOCK", 30)
+    X = (np.random.default_rng(0).integers(0, 2, (40, 7)) * (1 if kind is bool else 100)).astype(kind)
+    expected = X.astype(np.int64).sum(axis=0)
+    chosen = np.array([3, 5, 5, 39])
+    for given, total in ((X, expected), (csr_array(X), expected), (rows.Selected(X, chosen), X[chosen].astype(np.int64).sum(axis=0))):
+        found = rows.column_sums(given)
+        np.testing.assert_array_equal(found, total)
+        assert found.dtype == (np.float64 if kind is np.float32 else np.int64)
+
+
+def test_selected_rows_are_gathered_when_asked_for() -> None:
+    X = np.arange(30).reshape(10, 3)
+    for base in (X, csr_array(X)):
+        some = rows.Selected(base, np.array([7, 1, 1]))
+        assert (some.shape, len(some), some.dtype) == ((3, 3), 3, X.dtype)
+        np.testing.assert_array_equal(some[:], X[[7, 1, 1]])
+        np.testing.assert_array_equal(some[np.array([2, 0])], X[[1, 7]])
+        assert rows.is_sparse(rows.stored(some, slice(0, 2))) == (base is not X)
+        np.testing.assert_array_equal(rows.dense(rows.stored(base, slice(2, 4))), X[2:4])
+
+
+def test_scores_are_of_the_classes_that_there_are() -> None:
+    good = Scores(np.zeros((2, 3)), np.array([0, 2]), np.array([0, 2]), np.array([-1, 2]), 2)
+    good.require_classes(3)
+    Scores(np.zeros((2, 1)), good.y, good.split, good.nearest, 0).require_classes(3, runs=1)
+    with pytest.raises(DataError, match="/scores/energy has 3 columns, there are 2 models"):
+        good.require_classes(3, runs=2)
+    for majority in (-1, 3):
+        with pytest.raises(DataError, match=f"/scores/majority is {majority}, there are 3 models"):
+            Scores(good.energy, good.y, good.split, good.nearest, majority).require_classes(3)
+    for wrong in (-1, 3):
+        with pytest.raises(DataError, match="/scores/y"):
+            Scores(good.energy, np.array([0, wrong]), good.split, good.nearest).require_classes(3)
+        with pytest.raises(DataError, match="/scores/nearest"):
+            Scores(good.energy, good.y, good.split, np.array([0, wrong - (wrong < 0)])).require_classes(3)
+
+
+def test_parts_of_rows_are_of_512_at_most_twice() -> None:
+    """`map` is handed ⌊n/512⌋ parts, at least one, of nearly the same length, in their order."""
+    references = np.eye(3, dtype=bool)
+    for count, lengths in ((0, [0]), (511, [511]), (1023, [1023]), (1024, [512, 512]), (1537, [512, 512, 513])):
+        seen: list[int] = []
+
+        def through(work: object, parts: list[slice], seen: list[int] = seen) -> list[np.ndarray]:
+            seen += [part.stop - part.start for part in parts]
+            return [work(part) for part in parts]
+
+        index = np.arange(count) % 3
+        np.testing.assert_array_equal(neighbours.nearest_in_parts(references[index], references, through), index)
+        assert seen == lengths
+
+
+def test_the_first_of_equally_near_rows_is_taken_over_blocks_of_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "REFERENCES", 2)
+    references = np.array([[5.0, 0], [3, 0], [1, 0], [1, 0], [-1, 0], [0, 1]])
+    found = neighbours.nearest_euclidean(np.array([[0.0, 0.0], [4.0, 0.0], [-3.0, 0.0]]), references)
+    np.testing.assert_array_equal(found, [2, 0, 4])
+
+
+# statistics over fixed blocks ---------------------------------------------------------------------
+
+
+def test_moments_of_weighted_rows_with_gaps() -> None:
+    X = np.array([[1.0, np.nan], [3.0, 4.0], [np.nan, 8.0], [7.0, 0.0]])
+    weight = np.array([1.0, 2.0, 3.0, 1.0])
+    found = blocks.moments(blocks.Blocks(blocks.Table(X, weight=weight)))
+    assert (found.rows, found.mass, found.missing) == (4, 7.0, 2)
+    first, second = np.average([1, 3, 7], weights=[1, 2, 1]), np.average([4, 8, 0], weights=[2, 3, 1])
+    np.testing.assert_allclose(found.mean, [first, second])
+    left, right = np.array([1, 3, 7]) - first, np.array([4, 8, 0]) - second
+    expected = [np.average(left**2, weights=[1, 2, 1]), np.average(right**2, weights=[2, 3, 1])]
+    np.testing.assert_allclose(found.covariance, np.diag(expected))
+    np.testing.assert_allclose(found.variance, expected)
+    assert blocks.Block(0, X, weight=weight).mass == 7.0
+    assert blocks.Block(0, X).mass == 4.0
+
+
+def test_chosen_rows_have_labels_and_weights_of_their_own() -> None:
+    X = np.arange(12.0).reshape(6, 2)
+    table = blocks.Table(X, np.array([7, 8, 9]), np.array([0.5, 1.0, 2.0]), np.array([0, 3, 5]))
+    assert (table.count, table.columns) == (3, 2)
+    part = table.read(1, 3)
+    assert part.first == 1
+    np.testing.assert_array_equal(part.X, X[[3, 5]])
+    assert (part.labels.tolist(), part.weight.tolist()) == ([8, 9], [1.0, 2.0])
+    with pytest.raises(DataError, match="there are no rows"):
+        blocks.Table(X, chosen=np.zeros(0, dtype=int))
+    for wrong in ([0.0, 0.0], [np.nan, 1.0], [-1.0, 3.0]):
+        with pytest.raises(DataError, match="weights must be finite, not negative, and not all 0"):
+            blocks.Table(X[:2], weight=np.array(wrong))
+    late = np.zeros((5000, 1))
+    late[4999] = np.inf
+    with pytest.raises(DataError, match="infinite values"):
+        blocks.Table(late)
+
+
+def test_samples_are_all_rows_of_weight_or_some_in_their_order() -> None:
+    n = 9000
+    X, weight = np.arange(float(n))[:, None], np.where(np.arange(n) % 3, 1.0, 0.0)
+    source = blocks.Blocks(blocks.Table(X, np.arange(n), weight))
+    whole = blocks.sampled(source, np.random.default_rng(0), n)
+    np.testing.assert_array_equal(whole.X[:, 0], np.flatnonzero(weight))
+    np.testing.assert_array_equal(whole.labels, np.flatnonzero(weight))
+    assert (whole.weight == 1).all()
+    some = blocks.sampled(source, np.random.default_rng(0), n, 600)
+    expected = np.sort(np.random.default_rng(0).choice(n, 600, replace=False))
+    np.testing.assert_array_equal(some.X[:, 0], expected[weight[expected] > 0])
+    assert len(blocks.sampled(blocks.Blocks(blocks.Table(X)), np.random.default_rng(0), n, n).X) == n
+
+
+def test_a_tree_without_blocks_has_no_sum() -> None:
+    tree = blocks.Tree()
+    assert tree.blocks == 0
+    with pytest.raises(ValueError, match="there are no blocks"):
+        tree.total()
+    with pytest.raises(ValueError, match="3 blocks after 0 are no node"):
+        tree.push({"x": np.ones(1)}, 3)
+    tree.push({"x": np.ones(1)}, 2)
+    assert tree.blocks == 2
+    with pytest.raises(ValueError, match="4 blocks after 2"):
+        tree.push({"x": np.ones(1)}, 4)
+    assert [blocks.Blocks(blocks.Table(np.zeros((n, 1)))).count for n in (1, 4096, 4097, 8192)] == [1, 1, 2, 2]

@@ -390,3 +390,67 @@ def test_public_names_of_topics_say_what_they_are(part):
         if not (ast.get_docstring(node) or ("." in name and name.rpartition(".")[2] in described))
     ]
     assert len(silent) <= 0.05 * len(names), silent
+
+
+GROUP = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
+NUMBER = re.compile(r"\bthe number\b|\ba (?:number|scalar)\b|\belementwise\b", re.IGNORECASE)
+
+
+def is_shape(inside: str) -> bool:
+    """Dimensions as in (n, D), (K,), (..., units), (2R, count · group): a comma, and no entry that is prose."""
+    entries = [entry.strip() for entry in inside.split(",")]
+    if len(entries) < 2 or any(len(entry) > 16 for entry in entries):
+        return False
+    words = [re.findall(r"[^\W\d_]+", entry) for entry in entries]
+    prose = any(
+        len(found) > 2 or (len(found) == 2 and not re.search(r"[^\w\s]|Σ", entry)) for found, entry in zip(words, entries, strict=True)
+    )
+    return not prose and (
+        entries[-1] == "" or any(entry == "..." or entry.isdigit() or len(entry) <= 2 or "·" in entry for entry in entries)
+    )
+
+
+def has_shape(text: str) -> bool:
+    """Does a docstring tell the shape of an array, or that it is about a number?"""
+    return any(is_shape(inside) for inside in GROUP.findall(text)) or bool(NUMBER.search(text))
+
+
+def takes_arrays(node: ast.AST) -> bool:
+    """A function with a parameter or a result that is an Array."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    given = [each.annotation for each in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]]
+    return any(each is not None and re.search(r"\bArray\b", ast.unparse(each)) for each in [*given, node.returns])
+
+
+@pytest.mark.parametrize("part", ["numerics", "quadrature", "rbm"])
+def test_docstrings_tell_the_shapes_of_arrays(part):
+    """95 in 100 public functions and methods have a docstring of their own, and those about arrays tell shapes."""
+    names = {f"{path.relative_to(PACKAGE)}: {name}": node for path in sorted((PACKAGE / part).rglob("*.py"))
+             for name, node in public(parsed(path).body)}  # fmt: skip
+    silent = [name for name, node in names.items() if not ast.get_docstring(node)]
+    with_arrays = [name for name, node in names.items() if takes_arrays(node)]
+    shapeless = [name for name in with_arrays if not has_shape(ast.get_docstring(names[name]) or "")]
+    assert len(with_arrays) > 15
+    assert len(silent) <= 0.05 * len(names), silent
+    assert len(shapeless) <= 0.05 * len(with_arrays), shapeless
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Rows (n, D).", True),
+        ("(K,) float64.", True),
+        ("(..., units) of the family.", True),
+        ("(len(numbers), count · group) float64.", True),
+        ("(Σ card,) flat.", True),
+        ("1 / (1 + e^{−a}) elementwise.", True),
+        ("The number of rows.", True),
+        ("Σ w x, of rows (all of them, as they are).", False),
+        ("The density exp(a).", False),
+        ("Rows of the input (see there).", False),
+        ("Rows (dense, sparse).", False),
+    ],
+)
+def test_a_shape_in_a_docstring_is_found(text, told):
+    assert has_shape(text) is told

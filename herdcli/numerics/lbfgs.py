@@ -31,7 +31,7 @@ class Minimum:
 
 
 def begin(function: Function, x: Array) -> Minimum:
-    """At a starting point."""
+    """At a starting point x (P,)."""
     value, gradient = function(x)
     return Minimum(x, value, gradient, np.empty((0, len(x))), np.empty((0, len(x))))
 

@@ -44,7 +44,7 @@ def nearest(rows: Array, references: Array | Selected) -> Array:
 
 
 def nearest_in_parts(rows: Array | Selected, references: Array | Selected, map: Callable[..., Iterable[Any]] = map) -> Array:
-    """The same as `nearest`, of parts of the rows that `map` may give to threads."""
+    """The same as `nearest`, (n,) of rows (n, D), of parts of the rows that `map` may give to threads."""
     ends = np.linspace(0, len(rows), max(1, len(rows) // PART) + 1).astype(int)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
     found: Array = np.concatenate(list(map(lambda part: nearest(rows[part], references), parts)))

@@ -19,7 +19,7 @@ def is_sparse(rows: Any) -> bool:
 
 
 def dense(rows: Any) -> Array:
-    """Rows as an array; those of a CSR matrix are copied."""
+    """Rows (n, D) as an array; those of a CSR matrix are copied."""
     found: Array = rows.toarray() if is_sparse(rows) else rows
     return found
 
@@ -46,7 +46,7 @@ class Selected:
         return len(self.index)
 
     def stored(self, chosen: Array | slice) -> Any:
-        """Some of the rows as they are stored, dense or CSR."""
+        """Some of the rows, (m, D), as they are stored, dense or CSR."""
         return self.base[self.index[chosen]]
 
     def __getitem__(self, chosen: Array | slice) -> Array:
@@ -54,7 +54,7 @@ class Selected:
 
 
 def stored(rows: Any, chosen: Array | slice) -> Any:
-    """Some rows of a matrix, dense or CSR, or of rows selected from one, as they are stored."""
+    """Some rows of a matrix (n, D), dense or CSR, or of rows selected from one, as they are stored."""
     return rows.stored(chosen) if isinstance(rows, Selected) else rows[chosen]
 
 

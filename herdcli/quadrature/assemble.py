@@ -36,8 +36,9 @@ def samples(
 ) -> Samples:
     """The artifact of a state whose groups are all done.
 
-    rows  for each group the input's row of each of its candidates, None where candidates are no rows of the input.
-    kind  of weights: `rule` keeps the rule's own; see `quadrature.weights` for the others.
+    rows   for each group the input's row (N,) of each of its candidates, None where candidates are no rows of the input.
+    kind   of weights: `rule` keeps the rule's own; see `quadrature.weights` for the others.
+    scale  (d,) what the columns were divided by.
     names  of groups, if there are several.
     """
     results = state.done[-1:] if problem.reduce else state.done
@@ -77,7 +78,10 @@ class SamplesShard(Shard):
 
 
 def one_by_one(problem: Problem, state: State, rows: Sequence[Array | None], names: Sequence[str] | None, **more: Any) -> list[Samples]:
-    """The artifact of each group by itself; without names of groups there is one, as of merge-and-reduce.  more  see `samples`."""
+    """The artifact of each group by itself; without names of groups there is one, as of merge-and-reduce.
+
+    rows  as of `samples`, (N,) of each group.  more  see `samples`.
+    """
     if names is None:
         return [samples(problem, state, rows, **more)]
     return [

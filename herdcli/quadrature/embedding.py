@@ -59,11 +59,11 @@ class Plan(Protocol):
     size: tuple[int, int]
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Sums over the columns for `rows`, and with `both` sums over the rows for `columns`."""
+        """Sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""
 
 
 def problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> Problem:
-    """The embedding of rows with weights at points; pass the same array twice for the symmetric case."""
+    """The embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
     plan: Plan
     if isinstance(kernel, Gaussian):
         plan = GaussianPlan(kernel, points, rows, weights, np.float32 if precision == "float32" else np.float64)
@@ -133,6 +133,7 @@ class GenericPlan:
         self.kernel, self.points, self.rows, self.weights = kernel, points, rows, weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns, and with `both` (c,) over the rows."""
         values = self.kernel.matrix(self.points[rows], self.rows[columns])
         return values @ self.weights[columns], self.weights[rows] @ values if both else None
 
@@ -152,6 +153,7 @@ class RadialPlan:
         self.weights = weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns, padded to LANES with weights of 0, and with `both` (c,) over the rows."""
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
         a, b = self.left.columns[:, rows], self.right.columns[:, wide]
         weights, own = self.weights[columns], self.weights[rows] if both else np.ones(rows.stop - rows.start)
@@ -184,6 +186,7 @@ class GaussianPlan:
         self.weights[: len(weights)] = weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
+        """Sums (r,) over the columns, and with `both` (c,) over the rows; in parts where some rows or columns are far."""
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
         weights = self.weights[wide]
         if wide.stop > columns.stop:
@@ -223,20 +226,20 @@ class Tile:
     wb: Array
 
     def part(self, i: Array, j: Array) -> Tile:
-        """Some of the rows and columns, these padded to LANES with columns of weight 0."""
+        """Rows i (na',) and columns j (nb',) alone, these padded to LANES with columns of weight 0."""
         room = -(-len(j) // LANES) * LANES
         b, wb = np.zeros((len(self.b), room), dtype=self.b.dtype), np.zeros(room)
         b[:, : len(j)], wb[: len(j)] = self.b[:, j], self.wb[j]
         return Tile(np.ascontiguousarray(self.a[:, i]), None if self.wa is None else np.ascontiguousarray(self.wa[i]), b, wb)
 
     def products(self, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
-        """Both sums of 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2), the factors given."""
+        """Sums (na,) and (nb,) of 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2), the outer factors (na,), (nb,) given."""
         wa = None if self.wa is None else self.wa * row_factors
         down, across = self._sums(wa, self.wb * column_factors, differences=False)
         return down * row_factors, across * column_factors
 
     def differences(self) -> tuple[Array, Array]:
-        """Both sums, exponents from the differences themselves."""
+        """Sums (na,) and (nb,), exponents from the differences themselves."""
         return self._sums(self.wa, self.wb, differences=True)
 
     def _sums(self, given: Array | None, weights: Array, *, differences: bool) -> tuple[Array, Array]:

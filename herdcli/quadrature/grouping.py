@@ -41,7 +41,7 @@ def labels(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]
 
 
 def of_closed_form(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> Group:
-    """The one group of a target that is no rows.  Raises BadUsage for scaled columns."""
+    """The one group of a target that is no rows, with candidates (N, d).  Raises BadUsage for columns whose scale (d,) is not 1."""
     if (scale != 1).any():
         raise BadUsage("--scale goes with --target rows: a closed form has its own columns")
     return Group(target, points, count, preparation.polish_box(target, points) if polish and points is not None else None)
@@ -50,9 +50,9 @@ def of_closed_form(target: Target, points: Array | None, scale: Array, count: in
 def of_rows(
     rows: Weighted, points: Array | None, scale: Array, count: int, *, block: int | None, polish: bool
 ) -> tuple[list[Group], list[Array | None]]:
-    """Groups in scaled columns, `rows.X` being scaled in place, and the rows of their candidates (None: these are `points`).
+    """Groups in scaled columns (scale (d,); `rows.X` is scaled in place), and the rows of their candidates (None: these are `points`).
 
-    Blocks keep their share of the weight, groups of labels are distributions of their own.
+    points (N, d), None for the rows themselves.  Blocks keep their share of the weight, groups of labels are distributions of their own.
     """
     parts, groups = _parts(rows, block), []
     np.divide(rows.X, scale, out=rows.X)

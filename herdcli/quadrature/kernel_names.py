@@ -91,7 +91,7 @@ FACTORIES: dict[str, Callable[..., k.Kernel]] = {
 
 
 def choose(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: int) -> k.Kernel:
-    """The kernel with every open length scale chosen, and the centre of `energy` at the mean of X.
+    """The kernel with every open length scale chosen, and the centre of `energy` at the mean of X (n, d).
 
     rule  a length, or "median": the median distance between rows (between ≤ 2000 rows drawn from the seed), in the
           kernel's own metric.
@@ -108,7 +108,7 @@ def choose(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: in
 
 
 def median_distance(X: Array, metric: str, seed: int) -> float:
-    """The median distance between two rows; between unequal rows where more than half of the pairs are equal."""
+    """The median distance between two rows of X (n, d); between unequal rows where more than half of the pairs are equal."""
     from scipy.spatial.distance import pdist
 
     if len(X) > MEDIAN_ROWS:

@@ -22,13 +22,13 @@ class Kernel(Protocol):
     """What every kernel can do."""
 
     def matrix(self, X: Array, Y: Array) -> Array:
-        """(n, m) values k(x_i, y_j)."""
+        """(n, m) values k(x_i, y_j) of rows X (n, d) and Y (m, d)."""
 
     def diagonal(self, X: Array) -> Array:
-        """(n,) values k(x_i, x_i)."""
+        """(n,) values k(x_i, x_i) of rows X (n, d)."""
 
     def check(self, X: Array) -> None:
-        """Raise DataError where the kernel is not defined on these rows."""
+        """Raise DataError where the kernel is not defined on these rows (n, d)."""
 
     def text(self) -> str:
         """The kernel as it is written on the command line, parameters included."""
@@ -38,10 +38,11 @@ class Stationary:
     """Kernels with k(x, x) = 1 that are defined on all rows."""
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) ones: the distance of rows (n, d) from themselves is 0."""
         return np.ones(len(X))
 
     def check(self, X: Array) -> None:
-        return None
+        """Every row (n, d) will do."""
 
 
 def length(bandwidth: float | None) -> float:
@@ -66,11 +67,13 @@ class Gaussian(Stationary):
     bandwidth: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values exp(−|x_i − y_j|²/2ℓ²)."""
         values = squares(X, Y)
         values *= -0.5 / length(self.bandwidth) ** 2
         return np.exp(values, out=values)
 
     def text(self) -> str:
+        """`gaussian:ℓ`."""
         return _text("gaussian", self.bandwidth)
 
 
@@ -81,6 +84,7 @@ class Laplace(Stationary):
     bandwidth: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values exp(−‖x_i − y_j‖₁/ℓ)."""
         from scipy.spatial.distance import cdist
 
         values: Array = cdist(X, Y, "cityblock")
@@ -88,6 +92,7 @@ class Laplace(Stationary):
         return np.exp(values, out=values)
 
     def text(self) -> str:
+        """`laplace:ℓ`."""
         return _text("laplace", self.bandwidth)
 
 
@@ -103,6 +108,7 @@ class Matern(Stationary):
         return math.sqrt(self.twice) / length(self.bandwidth)
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values e^{−s} times 1, 1 + s or 1 + s + s²/3, s = rate·|x_i − y_j|."""
         s = squares(X, Y)
         np.sqrt(s, out=s)
         s *= self.rate()
@@ -114,6 +120,7 @@ class Matern(Stationary):
         return values
 
     def text(self) -> str:
+        """`matern12:ℓ`, `matern32:ℓ` or `matern52:ℓ`."""
         return _text(f"matern{self.twice}2", self.bandwidth)
 
 
@@ -124,6 +131,7 @@ class InverseMultiquadric(Stationary):
     bandwidth: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values (1 + |x_i − y_j|²/c²)^(−½)."""
         values = squares(X, Y)
         values *= length(self.bandwidth) ** -2
         values += 1.0
@@ -131,6 +139,7 @@ class InverseMultiquadric(Stationary):
         return np.divide(1.0, values, out=values)
 
     def text(self) -> str:
+        """`inverse-multiquadric:c`."""
         return _text("inverse-multiquadric", self.bandwidth)
 
 
@@ -142,6 +151,7 @@ class RationalQuadratic(Stationary):
     alpha: float = 1.0
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values (1 + |x_i − y_j|²/2αℓ²)^(−α)."""
         values = squares(X, Y)
         values *= 0.5 / (self.alpha * length(self.bandwidth) ** 2)
         values += 1.0
@@ -149,6 +159,7 @@ class RationalQuadratic(Stationary):
         return values
 
     def text(self) -> str:
+        """`rational-quadratic:ℓ,α`."""
         return _text("rational-quadratic", self.bandwidth, self.alpha)
 
 
@@ -163,6 +174,7 @@ class Energy:
         return np.asarray(np.sqrt(np.square(X if self.centre is None else X - np.asarray(self.centre)).sum(axis=1)))
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values ½(|x_i − c| + |y_j − c| − |x_i − y_j|)."""
         values = np.sqrt(squares(X, Y))
         values *= -0.5
         values += 0.5 * self.norms(X)[:, None]
@@ -170,12 +182,14 @@ class Energy:
         return values
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) distances |x_i − c| of rows (n, d)."""
         return self.norms(X)
 
     def check(self, X: Array) -> None:
-        return None
+        """Every row (n, d) will do."""
 
     def text(self) -> str:
+        """`energy`."""
         return "energy"
 
 
@@ -187,15 +201,18 @@ class Polynomial:
     offset: float = 0.0
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values (x_i·y_j + c)^p."""
         return np.asarray((X @ Y.T + self.offset) ** self.degree)
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) values (|x_i|² + c)^p."""
         return np.asarray((np.square(X).sum(axis=1) + self.offset) ** self.degree)
 
     def check(self, X: Array) -> None:
-        return None
+        """Every row (n, d) will do."""
 
     def text(self) -> str:
+        """`linear`, or `polynomial:p,c`."""
         return "linear" if (self.degree, self.offset) == (1, 0.0) else _text("polynomial", self.degree, self.offset)
 
 
@@ -206,19 +223,22 @@ class Features:
     pairs: bool = False
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values x·y, with `pairs` plus Σ_{i<j} x_i x_j y_i y_j = ½((x·y)² − Σ_i x_i² y_i²)."""
         values = X @ Y.T
         if self.pairs:
             values += 0.5 * (values**2 - (X**2) @ (Y**2).T)
         return values
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) values |x|², with `pairs` plus ½(|x|⁴ − Σ_i x_i⁴)."""
         norms = np.square(X).sum(axis=1)
         return np.asarray(norms + 0.5 * (norms**2 - (X**4).sum(axis=1)) if self.pairs else norms)
 
     def check(self, X: Array) -> None:
-        return None
+        """Every row (n, d) will do."""
 
     def text(self) -> str:
+        """`features:x` or `features:x+xx`."""
         return "features:x+xx" if self.pairs else "features:x"
 
 
@@ -229,12 +249,14 @@ class Hamming(Stationary):
     scale: float | None = None
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) shares of the d columns in which x_i and y_j are equal, or exp(−d (1 − share)/λ)."""
         from scipy.spatial.distance import cdist
 
         share: Array = cdist(X, Y, "hamming")
         return np.asarray(1.0 - share if self.scale is None else np.exp(share * (-X.shape[1] / self.scale)))
 
     def text(self) -> str:
+        """`hamming`, or `hamming:λ`."""
         return "hamming" if self.scale is None else _text("hamming", self.scale)
 
 
@@ -257,6 +279,7 @@ class Bernoulli:
     order: int = 1
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) values Π_j (1 + k(x_j, y_j)) − 1, multiplied out from column to column: 1 never takes part, so nothing cancels."""
         total: Array | None = None
         for x, y in zip(X.T, Y.T, strict=True):
             u = x[:, None] - y
@@ -269,9 +292,11 @@ class Bernoulli:
         return np.polyval(BERNOULLI[self.order], u)
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) values (1 + k(0))^d − 1, one number for all rows (n, d)."""
         return np.full(len(X), (1.0 + BERNOULLI[self.order][-1]) ** X.shape[1] - 1.0)
 
     def check(self, X: Array) -> None:
+        """Raise DataError where a row of X (n, d) leaves [0, 1]."""
         outside = ((X < 0) | (X > 1)).any(axis=1)
         if outside.any():
             row = int(np.argmax(outside))
@@ -279,6 +304,7 @@ class Bernoulli:
             raise DataError(f"{int(outside.sum())} rows lie outside [0, 1] (first: row {row}), where bernoulli is defined", hint=hint)
 
     def text(self) -> str:
+        """`bernoulli:ν`."""
         return _text("bernoulli", self.order)
 
 
@@ -289,15 +315,18 @@ class Constant:
     value: float
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) times the number."""
         return np.full((len(X), len(Y)), self.value)
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) times the number."""
         return np.full(len(X), self.value)
 
     def check(self, X: Array) -> None:
-        return None
+        """Every row (n, d) will do."""
 
     def text(self) -> str:
+        """The number."""
         return shortest(self.value)
 
 
@@ -315,16 +344,20 @@ class Composite:
         return total
 
     def matrix(self, X: Array, Y: Array) -> Array:
+        """(n, m) the sum or the product of the parts' values."""
         return self._combine(lambda part: part.matrix(X, Y))
 
     def diagonal(self, X: Array) -> Array:
+        """(n,) the sum or the product of the parts' diagonals."""
         return self._combine(lambda part: part.diagonal(X))
 
     def check(self, X: Array) -> None:
+        """Raise DataError where a part is not defined on rows X (n, d)."""
         for part in self.parts:
             part.check(X)
 
     def text(self) -> str:
+        """The parts' texts, joined by + or *."""
         return ("*" if self.product else "+").join(part.text() for part in self.parts)
 
 
@@ -339,7 +372,7 @@ def _text(name: str, *parameters: float | None) -> str:
 
 
 def check_definite(kernel: Kernel, X: Array, *, rows: int = 256) -> None:
-    """Raise DataError where the kernel matrix of up to `rows` evenly spaced rows has a negative eigenvalue."""
+    """Raise DataError where the kernel matrix of up to `rows` evenly spaced rows of X (n, d) has a negative eigenvalue."""
     sample = X[:: max(1, len(X) // rows)][:rows]
     eigenvalues = np.linalg.eigvalsh(kernel.matrix(sample, sample))
     if eigenvalues[0] < -1e-10 * max(abs(eigenvalues[-1]), np.finfo(float).tiny):

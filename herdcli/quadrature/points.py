@@ -58,9 +58,11 @@ class GenericPoints:
         self.kernel, self.points = kernel, points
 
     def values(self, row: Array) -> Array:
+        """(n,) k(row, x_i) of a row (d,)."""
         return np.ascontiguousarray(self.kernel.matrix(self.points, row[None])[:, 0])
 
     def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,), in blocks of the points."""
         out = np.empty(len(self.points))
         block = max(1, GENERIC_BLOCK // max(1, len(rows)))
         for start in range(0, len(out), block):
@@ -72,6 +74,7 @@ class FeaturePoints(GenericPoints):
     """Explicit features: weighted atoms by their moments, whatever their number."""
 
     def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) from Σ w x (d,) and Σ w xx' (d, d)."""
         return moment_embedding(self.kernel, self.points, weights @ rows, (rows * weights[:, None]).T @ rows)[0]
 
 
@@ -92,11 +95,13 @@ class GaussianPoints:
         return columns
 
     def values(self, row: Array) -> Array:
+        """(n,) 2^(−|a − b_i|²/2) of a row (d,), centred and scaled like the points."""
         out = np.empty(self.columns.shape[1])
         fast.gaussian_values((row - self.centre) * self.scale, self.columns, out)
         return out[: self.count]
 
     def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,): one tile, exponents from differences."""
         atoms = self.packed(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights
@@ -164,11 +169,13 @@ class RadialPoints:
         return 0.5 * self.kernel.norms(rows) if isinstance(self.kernel, Energy) else np.zeros(len(rows))
 
     def values(self, row: Array) -> Array:
+        """(n,) k(row, x_i) of a row (d,): factor·u + offset + both half norms."""
         out = np.empty(self.columns.shape[1])
         fast.kernel_values(self.profile.kind, np.ascontiguousarray(self.packed(row[None])[:, 0]), self.columns, out)
         return np.asarray(out[: self.count] * self.profile.factor + (self.profile.offset + self.norms_of(row[None])[0]) + self.norms)
 
     def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,): one tile, completed."""
         atoms = self.packed(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights

@@ -73,13 +73,13 @@ def candidates(kind: str, count: int, target: Target, seed: int) -> Array:
 
 
 def polish_box(target: Target, points: Array) -> Polish:
-    """Where to search around candidates: the target's box, as far as their spacing (N^(−1/d) of the width)."""
+    """Where to search around points (N, d): the target's box, as far as their spacing (N^(−1/d) of the width)."""
     low, high = target.box()
     return Polish(low, high, (high - low) * max(len(points), 1) ** (-1.0 / len(low)))
 
 
 def mixture(X: Array, names: Sequence[str] | None) -> Mixture:
-    """A Gaussian mixture, one component a row: columns weight, then d means, then d sd or d² cov, told by their names.
+    """A Gaussian mixture of the rows of X (c, columns): weight, then d means, then d sd or d² cov, told by their names.
 
     Without names: weight, d means, d standard deviations.
     """

@@ -47,7 +47,7 @@ class Group:
 
     @property
     def points(self) -> Array:
-        """The candidates."""
+        """The candidates (N, d)."""
         if self.candidates is not None:
             return self.candidates
         return self.target.X if isinstance(self.target, Rows) else np.zeros((0, self.target.dimension))
@@ -134,7 +134,10 @@ def group_of(problem: Problem, state: State) -> Group:
 
 
 def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0) -> list[Group]:
-    """Groups that go on from earlier samples.  Raises BadUsage unless these are of the same rule, kernel, scale and candidates."""
+    """Groups that go on from earlier samples, in columns divided by scale (d,).
+
+    Raises BadUsage unless the samples are of the same rule, kernel, scale and candidates.
+    """
     states = earlier.state
     if not states:
         raise BadUsage("the samples carry no state to go on from", hint="make them without --no-state and without --block-rows")
@@ -198,7 +201,7 @@ def norm_sizes(problem: Problem, group: Group) -> list[tuple[int, int]]:
 
 
 def norm_pairs(problem: Problem, group: Group, number: int) -> list[tuple[Array, Array]]:
-    """The points and rows of `norm_sizes`."""
+    """The points (n, d) and rows (N, d) of `norm_sizes`."""
     target = group.target
     if not isinstance(target, Rows):
         raise TypeError(target.name)
@@ -211,5 +214,5 @@ def norm_pairs(problem: Problem, group: Group, number: int) -> list[tuple[Array,
 
 
 def drawn_rows(problem: Problem, target: Rows, number: int) -> Array:
-    """Rows that ‖μ‖² is estimated from, drawn with their weights."""
+    """(norm,) rows that ‖μ‖² is estimated from, drawn with their weights."""
     return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)

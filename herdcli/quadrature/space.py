@@ -37,7 +37,7 @@ class Space:
         return float(np.abs(self.diagonal).max(initial=0.0)) or 1.0
 
     def lowest_best(self, score: Array, size: float = 1.0) -> int:
-        """The lowest index whose score is the largest up to rounding; `size` multiplies the scores' scale."""
+        """The lowest index at which score (N,) is largest up to rounding; `size` multiplies the scores' scale."""
         return int(np.argmax(score >= score.max() - TIE * self.scale * size))
 
     def distance(self, quadratic: float, linear: float) -> float:

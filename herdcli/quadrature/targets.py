@@ -53,9 +53,11 @@ class Rows:
 
     @property
     def dimension(self) -> int:
+        """Columns d of X."""
         return int(self.X.shape[1])
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
+        """(count, d) rows drawn with their weights."""
         return np.asarray(self.X[self.draw(random, count)])
 
     def draw(self, random: np.random.Generator, count: int) -> Array:
@@ -75,12 +77,15 @@ class Rows:
         return np.asarray(order[np.minimum(np.searchsorted(edges, u[:, 0] * edges[-1], side="right"), len(order) - 1)])
 
     def quantile(self, u: Array) -> Array:
+        """(n, d) the rows at levels u (n, 1)."""
         return np.asarray(self.X[self.positions(u)])
 
     def box(self) -> tuple[Array, Array]:
+        """(d,) the smallest and the largest value of each column."""
         return self.X.min(axis=0), self.X.max(axis=0)
 
     def moments(self) -> tuple[Array, Array | None]:
+        """Σ w x (d,) and Σ w xx' (d, d)."""
         return np.asarray(self.weights @ self.X), (self.X * self.weights[:, None]).T @ self.X
 
 
@@ -94,18 +99,23 @@ class Uniform:
 
     @property
     def dimension(self) -> int:
+        """Columns d of the box."""
         return len(self.low)
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
+        """(count, d) independent draws."""
         return self.quantile(random.random((count, self.dimension)))
 
     def quantile(self, u: Array) -> Array:
+        """(n, d) low + u (high − low)."""
         return np.asarray(self.low + u * (self.high - self.low))
 
     def box(self) -> tuple[Array, Array]:
+        """(d,) the box itself."""
         return self.low, self.high
 
     def moments(self) -> tuple[Array, Array | None]:
+        """The middle m (d,), and mm' + diag(width²/12) (d, d)."""
         mean = 0.5 * (self.low + self.high)
         return mean, np.outer(mean, mean) + np.diag((self.high - self.low) ** 2 / 12.0)
 
@@ -127,9 +137,11 @@ class Mixture:
 
     @property
     def dimension(self) -> int:
+        """Columns d of the means."""
         return int(self.means.shape[1])
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
+        """(count, d) draws: a component by its weight, then m + L z of standard normal z and covariance LL'."""
         edges = np.cumsum(self.weights)
         component = np.minimum(np.searchsorted(edges, random.random(count) * edges[-1], side="right"), len(edges) - 1)
         normal = random.standard_normal((count, self.dimension))
@@ -137,6 +149,10 @@ class Mixture:
         return np.asarray(self.means[component] + np.einsum("nij,nj->ni", factors[component], normal))
 
     def quantile(self, u: Array) -> Array:
+        """(n, d) images of u (n, d): m + L Φ⁻¹(u) of one component; of several, in one column, the CDF inverted by bisection.
+
+        u = 0, with which Sobol points begin, is moved to 2⁻⁵³.  Raises BadUsage for several components in several columns.
+        """
         from scipy.special import ndtri
 
         if len(self.weights) == 1:
@@ -154,10 +170,12 @@ class Mixture:
         return np.asarray(ndtr((x[:, None] - self.means[:, 0]) / deviations) @ self.weights)
 
     def box(self) -> tuple[Array, Array]:
+        """(d,) the hull of all components' boxes m ± 6 standard deviations."""
         reach = TAIL * np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         return (self.means - reach).min(axis=0), (self.means + reach).max(axis=0)
 
     def moments(self) -> tuple[Array, Array | None]:
+        """Σ π m (d,) and Σ π (S + mm') (d, d)."""
         mean = self.weights @ self.means
         second = np.einsum("c,cij->ij", self.weights, self.covariances + self.means[:, :, None] * self.means[:, None, :])
         return mean, second
@@ -177,6 +195,7 @@ class Trigonometric:
 
     @property
     def dimension(self) -> int:
+        """One column."""
         return 1
 
     def coefficients(self) -> Array:
@@ -203,15 +222,19 @@ class Trigonometric:
         return np.asarray(x + 2.0 * ((np.exp(np.multiply.outer(x, rate)) - 1.0) @ (p / rate)).real)
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
+        """(count, 1) draws, through the inverse CDF."""
         return self.quantile(random.random((count, 1)))
 
     def quantile(self, u: Array) -> Array:
+        """(n, 1) images of u (n, 1) under the CDF inverted by bisection."""
         return _invert(self.cdf, u[:, 0], 0.0, 1.0)[:, None]
 
     def box(self) -> tuple[Array, Array]:
+        """(1,) 0 and 1."""
         return np.zeros(1), np.ones(1)
 
     def moments(self) -> tuple[Array, Array | None]:
+        """None that a kernel asks for: neither (1,) nor (1, 1).  Raises BadUsage."""
         raise BadUsage("the trigonometric target has closed forms for bernoulli kernels alone")
 
 
@@ -226,6 +249,7 @@ class Moments:
 
     @property
     def dimension(self) -> int:
+        """Columns d of the mean."""
         return len(self.mean)
 
     def _normal_factor(self) -> Array:
@@ -235,18 +259,22 @@ class Moments:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
+        """(count, d) signs of draws from N(0, correlation).  Raises BadUsage for moments alone."""
         factor = self._normal_factor()
         return np.where(random.standard_normal((count, self.dimension)) @ factor.T >= 0, 1.0, -1.0)
 
     def quantile(self, u: Array) -> Array:
+        """(n, d) signs of the normal vectors that levels u (n, d) stand for.  Raises BadUsage for moments alone."""
         from scipy.special import ndtri
 
         return np.where(ndtri(np.maximum(u, LEAST)) @ self._normal_factor().T >= 0, 1.0, -1.0)
 
     def box(self) -> tuple[Array, Array]:
+        """(d,) −1 and +1."""
         return -np.ones(self.dimension), np.ones(self.dimension)
 
     def moments(self) -> tuple[Array, Array | None]:
+        """The mean (d,) and E xx' (d, d), None where it is not known."""
         return self.mean, self.second
 
 

@@ -88,7 +88,7 @@ def _by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.Generato
 
 
 def require_whole_units(h: Harmonium, known: Array) -> None:
-    """Raise DataError where some columns of one unit are known and others not."""
+    """Raise DataError where of `known` (n, D) some columns of one unit are true and others not."""
     units = known.reshape(len(known), -1, h.visible.group)
     torn = units.any(axis=2) & ~units.all(axis=2)
     if torn.any():

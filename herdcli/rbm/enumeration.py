@@ -129,7 +129,7 @@ def enumerate_hidden(h: Harmonium) -> Iterator[States]:
 
 
 def state_rows(units: Family, count: int, numbers: Array) -> Array:
-    """The states of so many units with these numbers, the first unit running fastest: (len(numbers), count · group) float64."""
+    """(len(numbers), count · group) float64: the states of `count` units with these numbers (n,), the first unit running fastest."""
     assert units.support is not None
     base = len(units.support)
     digits = numbers[:, None] // base ** np.arange(count) % base

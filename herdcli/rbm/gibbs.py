@@ -25,15 +25,15 @@ class Layer(Protocol):
     """
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
-        """Turn natural parameters without bias into scale · E[x | natural + bias], in place."""
+        """Turn natural parameters (n, u) without bias (u,) into scale · E[x | natural + bias], in place."""
 
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
-        """Draw `states` at natural parameters β (natural + bias), and turn those into scale times the means, in place."""
+        """Draw `states` (n, u) at natural parameters β (natural + bias), and turn those into scale times the means, in place."""
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """States drawn at natural parameter 0, float32."""
+        """States (n, u) drawn at natural parameter 0, float32."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,18 @@ class TwoState:
         return self.high - self.low
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        """scale·(low + gain·p) in place of natural (n, u), p = logistic(gain·(natural + bias))."""
         fast.two_state_means(natural, bias, self.gain, scale * self.low, scale * self.gain)
 
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
+        """States (n, u) that are high with probability p, by 16 random bits a unit and 16 a row (see fast.two_state_sample)."""
         words = uniform_words(generator, len(natural), natural.shape[1] + 1)
         fast.two_state_sample(natural, bias, beta * self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """(n, u) low or high with equal probability."""
         on = generator.integers(0, 2, size=shape, dtype=np.uint8)
         return np.float32(self.low) + np.float32(self.gain) * on.astype(np.float32)
 
@@ -72,6 +75,7 @@ class Drawn:
         raise TypeError(f"{type(self).__name__} has no states")
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        """scale times the means, in place of natural (n, u)."""
         natural += bias
         self._mean(natural)
         if scale != 1.0:
@@ -80,6 +84,7 @@ class Drawn:
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
+        """States (n, u) drawn at the means under β (natural + bias), then scale times these means in place of natural."""
         natural += bias
         if beta != 1.0:
             natural *= np.float32(beta)
@@ -89,6 +94,7 @@ class Drawn:
             natural *= np.float32(scale)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """(n, u) draws at the mean of natural parameter 0."""
         natural = np.zeros(shape, dtype=np.float32)
         self._mean(natural)
         return self._draw(natural, generator).astype(np.float32)

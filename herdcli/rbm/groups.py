@@ -38,7 +38,7 @@ class Groups:
 
     @property
     def held(self) -> Array:
-        """Indices of the validation and test rows."""
+        """(n_held,) indices of the validation and test rows, in the order (n,) of the rows."""
         return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
 
     def validation_rows(self) -> list[Selected]:
@@ -52,7 +52,7 @@ class Groups:
 
     @property
     def valid(self) -> Array:
-        """Indices of the validation rows."""
+        """(n_valid,) indices of the validation rows, in the order (n,) of the rows."""
         return np.flatnonzero(self.split == VALID)
 
 
@@ -62,7 +62,10 @@ def largest(y: Array, split: Array) -> int:
 
 
 def group(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> Groups:
-    """Assign training rows to folds, every class evenly.  Raises DataError for a class with too few training rows."""
+    """Assign training rows of X (n, D), of classes y (n,), to folds, every class evenly; fold (n,) is −1 elsewhere.
+
+    Raises DataError for a class with too few training rows.
+    """
     training = np.flatnonzero(split == TRAIN)
     for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
         if count < max(1, folds):

@@ -188,7 +188,7 @@ class RBM(RBM1):
         return len(self.W)
 
     def restored(self, rows: Any) -> Array:
-        """Rows in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
+        """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
         shown: Array = dense(rows) / np.float32(family(self.visible_units).scale)
         return shown if self.column_mean is None or self.column_scale is None else shown * self.column_scale + self.column_mean
 

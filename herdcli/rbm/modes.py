@@ -46,7 +46,7 @@ class Base:
 
     @classmethod
     def of(cls, h: Harmonium, biases: Array, bound: float = -np.inf) -> Base:
-        """The first component has OWN_SHARE, the others the rest in equal parts."""
+        """With biases (M, D): the first component has OWN_SHARE, the others the rest in equal parts."""
         others = len(biases) - 1
         shares = np.full(len(biases), (1.0 - OWN_SHARE) / max(others, 1))
         shares[0] = OWN_SHARE if others else 1.0

@@ -45,7 +45,7 @@ class Pairs(Selected):
         return len(self.index), 2 * self.base.shape[1]
 
     def stored(self, chosen: Array | slice) -> Array:
-        """Some of the rows."""
+        """Some of the rows, (m, 2 D)."""
         index = self.index[chosen]
         rows: Array = self.base[index].reshape(len(index), self.shape[1])
         return rows
@@ -167,7 +167,7 @@ def _centred(given: Problem, before: list[Array], state: State) -> State:
 
 
 def assemble(given: Problem, state: State, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
-    """The artifact of a finished fit; pixels that do not vary get weights 0 and the bias of their value."""
+    """The artifact of a finished fit on pairs (n, 2) of rows X; pixels that do not vary (D,) get weights 0 and the bias of their value."""
     D, wide = len(varies), int(varies.sum())
     W = np.zeros((2, D, state.c.shape[1]), dtype=np.float32)
     W[:, varies] = state.W[0].reshape(2, wide, -1)

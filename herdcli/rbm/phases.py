@@ -67,12 +67,12 @@ class Block:
 
 
 def is_sparse(matrix: Array) -> bool:
-    """Whether few enough entries of a float32 matrix differ from 0."""
+    """Whether few enough entries of a float32 matrix (a, b) differ from 0."""
     return bool(np.count_nonzero(matrix.view(np.int32)) <= SPARSE * matrix.size)  # integers are counted faster; no entry is −0
 
 
 def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Scratch) -> None:
-    """out ← left right; with `sparse` at the cost of left's non-zero entries."""
+    """out (a, w) ← left (a, b) right (b, w); with `sparse` at the cost of left's non-zero entries."""
     if sparse:
         out.fill(0.0)
         fast.add_sparse_product(left, right, out, scratch.integers)
@@ -158,6 +158,6 @@ def persistent(
 
 
 def squared_distance(means: Array, rows: Array) -> float:
-    """Σ (means − rows)²; overwrites `means`."""
+    """Σ (means − rows)² of two arrays (n, D), a number; overwrites `means`."""
     means -= rows
     return float(np.vdot(means, means))

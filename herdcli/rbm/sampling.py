@@ -117,7 +117,7 @@ class Sampling(Counted[State]):
         return Progress(state.step, self.steps, f"{min(rounds * given.width, given.count)} of {given.count} rows")
 
     def result(self, state: State) -> list[Array]:
-        """The rows of each model, carried down to the lowest layer."""
+        """The rows (n, D) of each model, carried down to the lowest layer."""
         return _carried_down(self.problem, state)
 
 

@@ -103,16 +103,16 @@ def states_above(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
 
 
 def shown_states(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
-    """`states_above`, counts of rate units as proportions."""
+    """`states_above` of rows (n, D), counts of rate units as proportions: (n, K)."""
     states = states_above(models, rows, seed)
     return states if isinstance(models[-1].hidden, TwoState) else states / np.float32(models[-1].hidden.scale)
 
 
 def transposed_start(h: Harmonium, settings: Settings) -> tuple[Array, Array, Array] | None:
-    """First parameters of the layer above under which its visible units are distributed as h's hidden ones; None if shapes forbid it.
+    """First parameters W (K, D'), b (K,), c (D',) of the layer above under which its visible units are distributed as h's hidden ones.
 
-    Units beyond h's visible ones have weights of 0, which leaves the distribution as it is, and different biases, so that
-    they learn different things.
+    None if shapes forbid it.  Units beyond h's visible ones have weights of 0, which leaves the distribution as it is, and
+    different biases, so that they learn different things.
     """
     D, K = h.W.shape
     if settings.hidden < D or settings.hidden_units != h.visible.name:

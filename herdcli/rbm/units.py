@@ -33,13 +33,13 @@ MOST = 1000  # replicas of a rate unit, columns of a softmax unit
 
 
 def logistic(natural: Array) -> Array:
-    """1 / (1 + e^{−a}) elementwise, to full relative precision at both ends."""
+    """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends."""
     result: Array = np.exp(-np.logaddexp(0.0, -natural))
     return result
 
 
 def log_factorial(x: Array) -> Array:
-    """log x! elementwise, of reals above −1 by the gamma function."""
+    """log x! elementwise, of any shape (...,), of reals above −1 by the gamma function."""
     from scipy.special import gammaln
 
     result: Array = gammaln(np.asarray(x, dtype=np.float64) + 1.0)
@@ -73,16 +73,16 @@ class Family(Protocol):
         """A(a) of each unit, (..., U) in nats."""
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ A(a) over the last axis; natural parameters in floating point, overwritten."""
+        """Σ A(a) over the last axis of (..., columns); natural parameters in floating point, overwritten."""
 
     def mean(self, natural: Array) -> Array:
         """E[x | a] = A'(a), (..., columns)."""
 
     def log_base(self, values: Array) -> Array | float:
-        """Σ log h(x) over the last axis, in nats."""
+        """Σ log h(x) over the last axis of (..., columns), in nats."""
 
     def natural(self, mean: Array) -> Array:
-        """The natural parameters that have this mean; infinite at the ends of the range."""
+        """The natural parameters (..., columns) that have this mean; infinite at the ends of the range."""
 
     def base_rate(self, rows: Any) -> Array:
         """Natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
@@ -91,7 +91,7 @@ class Family(Protocol):
         """
 
     def discrete(self, values: Array) -> Array:
-        """The nearest values that a unit can take."""
+        """The nearest values (..., columns) that a unit can take."""
 
     def require(self, rows: Array, first: int = 0) -> None:
         """Raise DataError unless rows (n, D) hold values that learning can use.  first  the number of the first of them."""
@@ -110,6 +110,7 @@ class TwoState:
         self.support = np.array([[low], [high]], dtype=np.float64)
 
     def log_partition(self, natural: Array) -> Array:
+        """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
         low, high = self.values
         if (low, high) == (0, 1):
             return np.asarray(np.logaddexp(0.0, natural))
@@ -118,6 +119,7 @@ class TwoState:
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the last axis of (..., U): Σ a and Σ |a|, then Σ log(1 + e^{−g|a|}), in place."""
         low, high = self.values
         gap = high - low
         linear = (low + gap / 2) * natural.sum(axis=-1) if low + gap / 2 else 0.0
@@ -131,19 +133,22 @@ class TwoState:
         return total
 
     def mean(self, natural: Array) -> Array:
+        """(..., U) logistic(a) of binary units, tanh(a) of spins."""
         return logistic(natural) if self.values == (0, 1) else np.tanh(natural)
 
     def log_base(self, values: Array) -> Array | float:
+        """The number 0 for values (..., U): h is 1."""
         return 0.0
 
     def natural(self, mean: Array) -> Array:
+        """(..., U) log((mean − low)/(high − mean))/(high − low)."""
         low, high = self.values
         mean = np.asarray(mean, dtype=np.float64)
         odds: Array = (mean - low) / (high - mean)
         return np.log(odds) / (high - low)
 
     def base_rate(self, rows: Any) -> Array:
-        """One row in either state is added.  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
+        """(D,) with one row in either state added to rows (n, D).  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.values
         count = rows.shape[0]
         on = ((column_sums(rows) - count * low) / (high - low) + 1.0) / (count + 2.0)
@@ -151,9 +156,11 @@ class TwoState:
         return biases
 
     def discrete(self, values: Array) -> Array:
+        """The values (..., U) as they are."""
         return values
 
     def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) hold anything but the two values."""
         low, high = self.values
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
             raise DataError(f"values other than {low} and {high}")
@@ -171,31 +178,38 @@ class Rate:
         self.support = np.arange(replicas + 1.0)[:, None]
 
     def log_partition(self, natural: Array) -> Array:
+        """(..., U) n log(1 + e^a)."""
         result: Array = self.scale * np.logaddexp(0.0, natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
+        """Σ n log(1 + e^a) over the last axis of (..., U); overwrites them."""
         total: Array = self.scale * _BINARY.summed_log_partition(natural)
         return total
 
     def mean(self, natural: Array) -> Array:
+        """(..., U) n logistic(a), counts."""
         return self.scale * logistic(natural)
 
     def log_base(self, values: Array) -> Array:
+        """Σ log(n over x) over the last axis of (..., U), between counts by the gamma function."""
         total: Array = (log_factorial(np.array(self.scale)) - log_factorial(values) - log_factorial(self.scale - values)).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
+        """(..., U) log(mean/(n − mean))."""
         return _BINARY.natural(np.asarray(mean, dtype=np.float64) / self.scale)
 
     def base_rate(self, rows: Any) -> Array:
-        """One row of 0 and one of n are added."""
+        """(D,) with one row of 0 and one of n added to rows (n, D)."""
         return self.natural((column_sums(rows) + self.scale) / (rows.shape[0] + 2.0))
 
     def discrete(self, values: Array) -> Array:
+        """The nearest counts (..., U)."""
         return np.rint(values)
 
     def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) leave 0 … n."""
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
 
@@ -210,31 +224,39 @@ class Gaussian:
     support = None
 
     def log_partition(self, natural: Array) -> Array:
+        """(..., U) a²/2."""
         result: Array = 0.5 * np.square(natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
+        """Σ a²/2 over the last axis of (..., U)."""
         total: Array = self.log_partition(natural).sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
+        """(..., U) a, copied."""
         return np.array(natural)
 
     def log_base(self, values: Array) -> Array:
+        """Σ log N(x; 0, 1) over the last axis of (..., U)."""
         total: Array = -0.5 * (np.square(values) + np.log(2 * np.pi)).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
+        """(..., U) the mean itself."""
         return np.asarray(mean, dtype=np.float64)
 
     def base_rate(self, rows: Any) -> Array:
+        """(D,) the means of rows (n, D)."""
         means: Array = column_sums(rows) / rows.shape[0]
         return means
 
     def discrete(self, values: Array) -> Array:
+        """The values (..., U) as they are."""
         return values
 
     def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) are not finite."""
         if not np.isfinite(rows).all():
             raise DataError("values that are not finite")
 
@@ -249,32 +271,39 @@ class Poisson:
     support = None
 
     def log_partition(self, natural: Array) -> Array:
+        """(..., U) e^a, at most e^700."""
         result: Array = np.exp(np.minimum(natural, LARGEST_EXPONENT))
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
+        """Σ e^a over the last axis of (..., U)."""
         total: Array = self.log_partition(natural).sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
+        """(..., U) e^a: A' = A."""
         return self.log_partition(natural)
 
     def log_base(self, values: Array) -> Array:
+        """−Σ log x! over the last axis of (..., U)."""
         total: Array = -log_factorial(values).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
+        """(..., U) log of the mean."""
         result: Array = np.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
-        """Half a count in one more row is added."""
+        """(D,) with half a count in one more row added to rows (n, D)."""
         return self.natural((column_sums(rows) + 0.5) / (rows.shape[0] + 1.0))
 
     def discrete(self, values: Array) -> Array:
+        """The nearest whole numbers (..., U)."""
         return np.rint(values)
 
     def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) hold anything but whole numbers from 0 upwards."""
         wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
@@ -296,34 +325,41 @@ class Softmax:
         return columns.reshape(*columns.shape[:-1], columns.shape[-1] // self.group, self.group)
 
     def log_partition(self, natural: Array) -> Array:
+        """(..., U) log Σ e^a over each unit's k columns."""
         result: Array = np.logaddexp.reduce(self._units(natural), axis=-1)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the units of (..., columns)."""
         total: Array = self.log_partition(natural).sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
+        """(..., columns) e^a / Σ e^a within each unit."""
         units = self._units(natural)
         shares: Array = np.exp(units - np.logaddexp.reduce(units, axis=-1, keepdims=True))
         return shares.reshape(natural.shape)
 
     def log_base(self, values: Array) -> Array | float:
+        """The number 0 for values (..., columns): h is 1."""
         return 0.0
 
     def natural(self, mean: Array) -> Array:
+        """(..., columns) logarithms of the shares: any constant a unit could be added."""
         result: Array = np.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
-        """One row of each value is added."""
+        """(D,) with one row of each value added to rows (n, D)."""
         return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + self.group))
 
     def discrete(self, values: Array) -> Array:
+        """(..., columns) 1 at each unit's largest column, the first of equals, 0 elsewhere."""
         chosen: Array = np.eye(self.group)[self._units(values).argmax(axis=-1)]
         return chosen.reshape(values.shape)
 
     def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError unless each k columns of rows (n, D) are ≥ 0 and sum to 1."""
         if rows.shape[1] % self.group:
             raise DataError(f"{rows.shape[1]} columns, {self.name} units have {self.group} each")
         units = self._units(rows)

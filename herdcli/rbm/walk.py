@@ -33,7 +33,7 @@ class Walk:
 
     @classmethod
     def of(cls, h: Harmonium, base: Base, v: Array, labels: Array) -> Walk:
-        """Working arrays in float32."""
+        """Working arrays in float32, of rows v (n, D) that are in components `labels` (n,) of the base."""
         W, c, biases = (part.astype(np.float32) for part in (h.W, h.c, base.biases))
         return cls(h, base, v, labels, W, c, biases, v @ W)
 
@@ -45,7 +45,7 @@ class Walk:
         return result
 
     def select(self, places: Array) -> None:
-        """Rows drawn anew."""
+        """Rows drawn anew: row i becomes what row places[i] is, places (n,)."""
         self.v[...], self.labels[...], self.x[...] = self.v[places], self.labels[places], self.x[places]
 
     def sweep(self, beta: float, draws: np.random.Generator) -> None:
@@ -63,7 +63,7 @@ class Walk:
 
 
 def effective(log_weights: Array) -> float:
-    """(Σ w)² / Σ w²."""
+    """(Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.sum() ** 2 / np.square(weights).sum())
 
@@ -114,7 +114,7 @@ def _furthest(walk: Walk, log_weights: Array, before: float) -> float:
 
 
 def refined(betas: Array, level: int) -> Array:
-    """2^level times as many temperatures (at least FEWEST · 2^level), spaced as the pilot's."""
+    """2^level times as many temperatures as betas (t,) has (at least FEWEST · 2^level), spaced as the pilot's."""
     count = max(len(betas) - 1, FEWEST) << level
     finer: Array = np.interp(np.linspace(0.0, len(betas) - 1.0, count + 1), np.arange(len(betas)), betas)
     return finer

@@ -117,7 +117,7 @@ def uniform(low: float, high: float, dimension: int) -> Uniform:
 
 
 def from_table(kind: str, X: Array, names: Sequence[str] | None) -> Target:
-    """The target of a file: gaussian or mixture (see `mixture`), trigonometric (columns a, b; row i is frequency i), signs (a
+    """The target of a file X (rows, d): gaussian or mixture (see `mixture`), trigonometric (columns a, b; row i is frequency i), signs (a
     covariance matrix), moments (one row E x, or E x and below it the matrix E xx')."""
     if kind in ("gaussian", "mixture"):
         found = mixture(X, names)

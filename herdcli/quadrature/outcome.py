@@ -1,0 +1,110 @@
+"""What comes of a group: the embedding from its sums, the result of the rule that ran, and ‖μ‖² where it is estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from herdcli.quadrature import closed_form, rules
+from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
+from herdcli.quadrature.problems import Group, Problem, Result, State, drawn_rows, is_estimated
+from herdcli.quadrature.samples import Continuation
+from herdcli.quadrature.space import Space, prefix_distances
+from herdcli.quadrature.targets import Moments, Rows
+from herdcli.schema import Array
+
+
+def embedded(problem: Problem, group: Group, state: State) -> tuple[Array, float, Callable[[Array], Array]]:
+    """μ (N,) at the candidates, ‖μ‖² (E k(x, x), which is no less, where it will be estimated), and μ as a function."""
+    kernel, target, points = problem.kernel, group.target, group.points
+    if not isinstance(target, Rows):
+        function, norm = closed_form.embedding(kernel, target)
+        return function(points) if len(points) else np.zeros(0), norm, function
+    total = target.weights.sum()
+    X, weights = target.X, target.weights / total
+    if by_moments(kernel):
+        first, second = Rows(X, weights).moments()
+        mean, norm = moment_embedding(kernel, points, first, second)
+        return mean, norm, lambda x: moment_embedding(kernel, x, first, second)[0]
+    if group.start is not None:
+        mean, norm = group.start.embedding, group.start.norm
+    elif is_estimated(group, problem.settings.norm):
+        mean, norm = state.sums[0].sums / total, float(weights @ kernel.diagonal(X))
+    else:
+        mean, norm = state.sums[0].sums / total, float(weights @ state.sums[-1].sums) / float(total)
+    return mean, norm, lambda x: kernel.matrix(x, X) @ weights
+
+
+def result(space: Space, group: Group, state: State, rule: str) -> Result:
+    """Atoms, weights and traces of whatever rule ran."""
+    if state.sequence is not None:
+        return _sequence_result(space, group, state, state.sequence, rule)
+    if state.hull is not None:
+        n, end = state.hull.hull.size, state.hull.ended
+        index, weight = state.hull.hull.ids[:n].copy(), state.hull.hull.weight[:n].copy()
+        traces = state.hull.mmd[:n], state.hull.gap[:n]
+    elif state.active is not None:
+        n, end = state.active.size, state.active.ended
+        index, weight = state.active.index[:n].copy(), state.active.weight[:n].copy()
+        traces = state.active.mmd[:n], state.active.gap[:n]
+    else:
+        raise ValueError("no rule ran")
+    return Result(
+        ended=end if n < group.count else "",
+        norm=space.norm,
+        spread=_spread(space, group),
+        index=index,
+        atoms=space.candidates[index],
+        weight=weight,
+        embedding=space.embedding[index],
+        mmd=traces[0],
+        gap=traces[1],
+        state=Continuation(space.embedding, space.norm, active=state.active, hull=state.hull),
+    )
+
+
+def _sequence_result(space: Space, group: Group, state: State, run: rules.State, rule: str) -> Result:
+    kept = Continuation(space.embedding, space.norm, sequence=run)
+    equal = np.full(run.step, 1.0 / run.step) if rule in rules.EQUAL else None
+    weight, spread = rules.weights(run) if equal is None else equal, _spread(space, group)
+    if state.swap is None:
+        return Result("", space.norm, spread, run.index, run.atoms, weight, run.embedding, run.mmd, run.gap, run.rate, None, kept)
+    found = state.swap
+    mmd = prefix_distances(space, found.atoms, found.embedding)
+    gap = np.full(len(mmd), np.nan)
+    return Result("", space.norm, spread, found.index, found.atoms, weight, found.embedding, mmd, gap, None, found.mmd, kept)
+
+
+def estimate_norm(problem: Problem, group: Group, state: State, made: Result) -> None:
+    """‖μ‖² from draws x_s, and the figures with it.
+
+    With g = Σ_u w_u k(x_u, ·) of the atoms, ‖μ‖² = E μ(x) = E (μ − g)(x) + Σ_u w_u μ(x_u), of which the last sum is known.
+    μ − g is small where the atoms are good, and so is the error of its mean over draws (a control variate; Owen 2013, sec. 8.9).
+    """
+    target = group.target
+    if not isinstance(target, Rows):
+        raise TypeError(target.name)
+    drawn = target.X[drawn_rows(problem, target, problem.number(state.group))]
+    left = state.sums[-1].sums / target.weights.sum()
+    left -= evaluator(problem.kernel, drawn).combine(made.atoms, made.weight)
+    norm, bound = float(left.mean() + made.weight @ made.embedding), made.norm
+    made.norm, made.spread, made.norm_error = norm, made.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
+    # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², in which the bound stood for the last term.
+    made.mmd = np.sqrt(np.maximum(0.0, np.square(made.mmd) - bound + norm))
+    if made.passes is not None:
+        made.passes = np.sqrt(np.maximum(0.0, np.square(made.passes) - bound + norm))
+
+
+def _spread(space: Space, group: Group) -> float:
+    """E k(x, x) − ‖μ‖² under the target, NaN for a closed form under which k(x, x) varies."""
+    target = group.target
+    if isinstance(target, Rows):
+        own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
+        return float(target.weights @ own / target.weights.sum()) - space.norm
+    low, high = target.box()
+    if isinstance(target, Moments):  # of ±1 units, on which feature kernels have one k(x, x)
+        return float(space.kernel.diagonal(high[None])[0]) - space.norm
+    ends = space.kernel.diagonal(np.stack([low, high, 0.3 * low + 0.7 * high]))
+    return float(ends[0]) - space.norm if np.ptp(ends) <= 1e-12 * np.abs(ends).max() else math.nan

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from herdcli.ica import convention, learning, libraries, results, sobi, sparse_coding
+from herdcli.ica import convention, learning, libraries, results, sobi, sparse_coding, whitening
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica.energy import energy_of, student_floor
 from herdcli.ica.experts import EXPERTS, likeliest_scale
 from herdcli.ica.model import ICA
-from herdcli.numerics import whitening
 
 
 def laplace(n=300, D=3, seed=0):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from herdcli.artifacts import guard, hdf5, header, sniff
+from herdcli.artifacts import bound, guard, hdf5, header, sniff
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Counted, Source, open_source
@@ -111,7 +111,7 @@ def _opened(path: str, input_format: str | None, options: Asked) -> Artifact:
         try:
             return _read(source, input_format, options)
         except MemoryError as error:
-            raise DataError("does not fit into memory", where=source.name, hint="use fewer rows, or a machine with more") from error
+            raise bound.refusal(where=source.name) from error
 
 
 def _prepared(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Artifact:

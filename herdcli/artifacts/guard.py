@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from herdcli.artifacts import memory
+from herdcli.artifacts import bound, memory
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError, HerdError
 
@@ -40,6 +40,8 @@ def opened(path: str, *, where: str) -> Iterator[Any]:
     except BlockingIOError as error:
         raise DataError("another program is writing this file", where=where, hint="wait until it is closed") from error
     except Exception as error:
+        if bound.wanted_memory(error):
+            raise MemoryError from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
             f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again"

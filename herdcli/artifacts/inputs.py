@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import header, memory
+from herdcli.artifacts import bound, header, memory
 from herdcli.artifacts.streams import own_descriptor, scratch_file, widen
 from herdcli.errors import BadUsage, DataError, NoInput, WriteFailed
 
@@ -141,10 +141,12 @@ class Counted(io.RawIOBase):
     """Text as it is read, refused when what it unfolds to would be more than a limit.
 
     Each value, told by the mark behind or inside it, takes `WIDTH` bytes beside those of the text itself: as the parser has it, and as
-    the data set does.
+    the data set does.  Under a bound of the process it stops where the next `RESERVE` bytes might not be had: pyarrow's reader of
+    CSV ends the process when there is no memory for a block.
     """
 
     WIDTH = 20
+    RESERVE = 32_000_000  # a block of text, what it is parsed to, and what is kept while columns are put together
 
     def __init__(self, stream: BinaryIO, marks: bytes, *, limit: int, where: str) -> None:
         self._stream, self._marks, self._limit, self._where, self._taken = stream, marks, limit, where, 0
@@ -153,6 +155,8 @@ class Counted(io.RawIOBase):
         return True
 
     def readinto(self, target: Any) -> int:
+        if bound.room() < self.RESERVE:
+            raise MemoryError
         count = self._stream.readinto(target) or 0  # type: ignore[attr-defined]
         piece = np.frombuffer(target, dtype=np.uint8, count=count)
         values = sum(int(np.count_nonzero(piece == mark)) for mark in self._marks)

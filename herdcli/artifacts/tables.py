@@ -133,7 +133,7 @@ def read(
             _require_memory(file, asked.limit, where)
             table = file.read(use_threads=False)
             _require_unfolded(table, asked.limit, where)
-    except HerdError:
+    except (HerdError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -156,8 +156,10 @@ def read_arrow(
     try:
         memory.require(os.path.getsize(path), asked.limit, where=where)
         with pa.OSFile(path) as file:
-            table = pa.ipc.open_file(file).read_all()
+            table = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
             table.validate(full=True)
+    except (HerdError, MemoryError):
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Arrow file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error

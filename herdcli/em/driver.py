@@ -227,7 +227,9 @@ class EM:
 
     def memory(self) -> int:
         """Bytes beside the rows: statistics in the tree and the blocks at work."""
-        return self.model.memory() * (PASS_BLOCKS + self.source.count.bit_length())
+        at_once = PASS_BLOCKS if self.map is not map else 1
+        starting: int = getattr(self.model, "starting", int)()  # a model whose start is work says so
+        return max(starting, self.model.memory() * (min(at_once, self.source.count) + self.source.count.bit_length()))
 
     def progress(self, state: State) -> Progress:
         """Steps, and the log-likelihood of the last E step."""

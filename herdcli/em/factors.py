@@ -204,8 +204,9 @@ class Factors:
         return 0.0
 
     def memory(self) -> int:
-        """Bytes of the statistics of rows with missing values."""
-        return 8 * len(self.found.mean) * (self.factors + 2) ** 2
+        """Bytes of the statistics of rows with missing values, and of covariances of the columns with their factors and inverses."""
+        D = len(self.found.mean)
+        return 8 * (D * (self.factors + 2) ** 2 + 6 * D * D)
 
 
 def solved(A: Array, b: Array) -> Array:

@@ -243,6 +243,10 @@ class GMM:
         )
         return 8 * (2 * self.components * width + work)
 
+    def starting(self) -> int:
+        """Bytes that finding a start takes."""
+        return 0 if self.given is not None else starts.memory(self.found, self.components)
+
     def base(self) -> Array:
         """(D, D) covariance of one Gaussian of this family for all rows."""
         found: Array = self._floored(self._shaped(self.found.covariance[None], np.ones(1)))[0][0]

@@ -133,7 +133,12 @@ class KMeans:
 
     def memory(self) -> int:
         """Bytes of the sums and the bounds."""
-        return 8 * (self.clusters * (len(self.found.mean) + SLAB) + 3 * BLOCK)
+        D, rows = len(self.found.mean), min(BLOCK, self.found.rows)
+        return 8 * (self.clusters * (D + SLAB) + 3 * BLOCK + 2 * rows * D)
+
+    def starting(self) -> int:
+        """Bytes that finding a start takes."""
+        return starts.memory(self.found, self.clusters)
 
 
 def closest(Z: Array, centre: Array) -> tuple[Array, Array, Array]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Block, Moments
+from herdcli.numerics.blocks import SAMPLE_ROWS, Block, Moments
 from herdcli.schema import Array
 
 INITS = ("kmeans++", "random")
@@ -15,7 +15,13 @@ INITS = ("kmeans++", "random")
 
 def completed(rows: Block, found: Moments) -> Block:
     """Rows with column means instead of missing values: good enough to start from."""
-    return Block(rows.first, np.where(np.isnan(rows.X), found.mean, rows.X), rows.labels, rows.weight)
+    return Block(rows.first, np.where(np.isnan(rows.X), found.mean, rows.X), rows.labels, rows.weight) if found.missing else rows
+
+
+def memory(found: Moments, count: int) -> int:
+    """Bytes of a start: rows as they are read, those that are drawn from, the same in units of their spread, a cluster's, and distances."""
+    rows, copies = min(found.rows, SAMPLE_ROWS), 5 if found.missing else 4
+    return 8 * rows * (copies * len(found.mean) + 2 * (3 + int(math.log(count))))
 
 
 def centres(rows: Block, count: int, init: str, random: np.random.Generator, scale: Array, per_class: int = 1) -> Array:

@@ -80,7 +80,9 @@ def initial_weights(problem: Problem, u: int) -> tuple[Array, Array, Array, Arra
         M, b, c, x, z = (part.copy() for part in unit.start)
         return M, b, c, x, z
     draws = generator(settings.seed, Stream.HERDING, unit=problem.number(u))
-    M = 2 * np.rint(draws.normal(0.0, max(0.05 * unit.count, 2.0), (D, K))).astype(np.int32)
+    drawn = draws.normal(0.0, max(0.05 * unit.count, 2.0), (D, K))
+    M = np.rint(drawn, out=drawn).astype(np.int32)
+    M *= 2
     x = unit.row(int(draws.integers(unit.count)), settings.representation)
     return M, np.zeros(D, dtype=np.int64), np.zeros(K, dtype=np.int64), x, np.ones(K, dtype=np.int8)
 
@@ -136,7 +138,12 @@ class HiddenHerding(Blocks[Problem, State]):
         problem, settings = self.problem, self.problem.settings
         D, K = problem.visible, settings.hidden
         queried = 0 if problem.queries is None else len(problem.queries)
-        return problem.count * (8 * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8)))
+        n = max(unit.count if isinstance(unit, Packed) else 0 for unit in problem.units)
+        wide = any(isinstance(unit, Drive) for unit in problem.units)  # weights of 64 bits, and what `_update_wide` makes beside them
+        runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8))
+        passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
+        # the first weights are drawn as float64 and summed by their sizes, before there are rows to pass over
+        return problem.count * runs + max((40 if wide else 12) * D * K, passed)
 
 
 @dataclass(frozen=True)

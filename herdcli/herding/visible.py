@@ -65,6 +65,9 @@ class Settings:
         return after if self.keep is None else min(self.keep, after)
 
 
+OVERHEAD = 1 << 16  # bytes of objects beside the arrays
+
+
 @dataclass(frozen=True)
 class Source:
     """What one run is to match.
@@ -214,7 +217,12 @@ class VisibleHerding(Blocks[Problem, State]):
     def memory(self) -> int:
         problem, settings = self.problem, self.problem.settings
         queried = 0 if problem.queries is None else len(problem.queries)
-        return problem.count * (16 * problem.length + 8 * queried + 8 * settings.iterations + settings.kept * (problem.length // 8 + 4))
+        rows = settings.features == "rows"
+        m = max(len(source.candidates) for source in problem.sources)
+        counted = m if rows else problem.length
+        runs = 8 * counted + 8 * queried + 8 * settings.iterations + settings.kept * (4 if rows else problem.sources[0].units // 8 + 1)
+        # the weights, the terms they are made of and their squares; of the rows that spread is taken over, scores and their terms
+        return problem.count * runs + OVERHEAD + 48 * max(problem.length, counted) + (32 * (m + queried) if queried else 0)
 
 
 def weights(source: Source, run: Run, t: int, features: str) -> Array:

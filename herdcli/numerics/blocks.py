@@ -287,13 +287,19 @@ def moments(source: Source, map: Map = map) -> Moments:
 
 def sampled(source: Source, random: np.random.Generator, rows: int, most: int = SAMPLE_ROWS) -> Block:
     """All rows of positive weight, or `most` of them drawn without replacement, in their order."""
+    if rows <= most and source.count == 1 and (only := next(iter(source.take(0, 1)))).weight is None:
+        return Block(0, only.X, only.labels)
     chosen = np.arange(rows) if rows <= most else np.sort(random.choice(rows, most, replace=False))
-    found = []
+    X, labels, weights, at = np.empty((0, 0)), list[Array](), list[Array](), 0
     for block in source.take(0, source.count):
         low, high = np.searchsorted(chosen, (block.first, block.first + len(block.X)))
         inside = chosen[low:high] - block.first
         if block.weight is not None:
             inside = inside[block.weight[inside] > 0]
-        labels, weight = (None if item is None else item[inside] for item in (block.labels, block.weight))
-        found.append(Block(0, block.X[inside], labels, weight))
-    return _joined(found)
+            weights.append(block.weight[inside])
+        if block.labels is not None:
+            labels.append(block.labels[inside])
+        X = X if len(X) else np.empty((len(chosen), block.X.shape[1]))
+        X[at : at + len(inside)] = block.X[inside]
+        at += len(inside)
+    return Block(0, X[:at], np.concatenate(labels) if labels else None, np.concatenate(weights) if weights else None)

@@ -12,6 +12,7 @@ from herdcli import fast
 from herdcli.schema import Array
 
 ROWS = 10_000
+DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
 
 
 @dataclass(frozen=True)

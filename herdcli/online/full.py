@@ -10,6 +10,8 @@ from herdcli import fast
 from herdcli.fast.numpy_online import Rule, Step
 from herdcli.schema import Array
 
+MIRRORED = 256  # rows of a covariance that are mirrored at a time
+
 
 def aggressiveness(rule: Rule, running: Array, squares: float, weight: float) -> float:
     """C of an example: given, or ¼ over the running mean of |x|² (running = [examples, sum of |x|²], moved on)."""
@@ -89,9 +91,14 @@ def _learn_top(blas: Any, mean: Array, column: Array, x: Array, y: int, rule: Ru
 
 
 def symmetrised(sigma: Array) -> Array:
-    """Both triangles from the one that `learn_full` keeps, (M, D, D)."""
-    upper = np.triu(sigma)
-    return upper + np.triu(upper, 1).transpose(0, 2, 1)
+    """Both triangles from the one that `learn_full` keeps: sigma (M, D, D), changed in place and returned."""
+    for part in sigma:
+        for start in range(0, len(part), MIRRORED):  # what lies below the diagonal, some rows at a time
+            rows = slice(start, start + MIRRORED)
+            part[rows, :start] = part[:start, rows].T
+            square = part[rows, rows]
+            square[...] = np.triu(square) + np.triu(square, 1).T
+    return sigma
 
 
 def widened(sigma: Array, classes: int, old: int, new: int) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online.blocks import Block, prepared, rescaled
+from herdcli.online.blocks import DENSE_ROWS, Block, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
 from herdcli.online.kernel import Growing, learn_kernel
@@ -18,6 +18,7 @@ from herdcli.online.updates import rule_of
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
+READ = 40  # bytes for each value of a block of rows: as it is read, with the bias, in doubles
 KEPT = 2_000  # last progressive scores, for calibration
 STRAIN_ROWS = 100  # first examples whose C·v is looked at
 
@@ -109,9 +110,11 @@ class Learner:
         return state.done if self.source.steps is None else state.step >= self.source.steps
 
     def memory(self) -> int:
-        """Bytes of the weights and variances it begins with."""
+        """Bytes of the weights and variances it begins with; of covariances also those that a result without bias is copied from."""
         if self.wide:
-            return 8 * self.wide**2 * (1 if self.top else self.count)
+            D = self.wide + (self.count if self.top else 1)  # with the place for the bias
+            whole = 8 * D * D * (1 if self.top else self.count)
+            return whole + whole // 8 + (0 if self.settings.bias else 2 * whole) + READ * DENSE_ROWS * self.features  # and which are finite
         return 16 * self.features * self.count
 
     def progress(self, state: State) -> algorithm.Progress:

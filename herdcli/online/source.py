@@ -17,7 +17,6 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
 
 AFRESH = "give the text it began with, or start afresh without --resume"
-DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
 
 
 def require_same(before: bytes, now: bytes, where: str) -> None:

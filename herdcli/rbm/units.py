@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.rows import blocks, column_sums, dense, is_sparse
+from herdcli.numerics.rows import Selected, blocks, column_sums, dense, is_sparse
 from herdcli.schema import Array
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float64
@@ -403,6 +403,8 @@ def family(name: str) -> Family:
 
 def require_rows(units: Family, rows: Any) -> None:
     """Raise DataError unless rows (n, D), dense, CSR or selected, hold values of a unit family; block by block."""
+    if isinstance(units, TwoState) and isinstance(rows, Selected) and is_sparse(rows.base):
+        rows = rows.stored(slice(None))  # one row of a matrix of 2^31 columns is too much
     if isinstance(units, TwoState) and is_sparse(rows):
         units.require(rows.data[:, None])  # every other entry is 0, which `require` is to allow
         if units.values[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:

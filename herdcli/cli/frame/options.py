@@ -228,7 +228,7 @@ def common_options(command: Command) -> Command:
             type=SIZE,
             default=None,
             metavar="SIZE",
-            help="Refuse inputs that declare more, as 2G.  [default: half of what is free]",
+            help="Most that may be resident, as 2G, and that an input may declare.  [default: half of what is free may be declared]",
         ),
         click.option("--debug", is_flag=True, help="Show a traceback with an error."),
         click.option("-v", "--verbose", is_flag=True, help="Print more on stderr."),

@@ -16,7 +16,7 @@ import click
 
 from herdcli import artifacts, iterate
 from herdcli.algorithm import Algorithm, Counted, shapes, solve
-from herdcli.artifacts import Artifact, locks, memory, provenance
+from herdcli.artifacts import Artifact, bound, locks, memory, provenance
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
@@ -75,6 +75,7 @@ class Session:
 
     def __enter__(self) -> Session:
         with ExitStack() as held:
+            held.enter_context(bound.held(self.max_memory, self.threads))
             if self.lock is not None:
                 held.enter_context(locks.held(self.lock, "another run holds this lock"))
             if self.checkpoint is not None:
@@ -96,6 +97,7 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:
             error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
+        refusal = None if error is None else bound.refusal_of(error, [artifact.name for artifact in self.inputs.values()])
         if isinstance(error, Interrupted) and self.checkpoint is not None:
             if self._keep is not None:
                 self._keep()
@@ -105,6 +107,8 @@ class Session:
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
         self._held.close()
+        if refusal is not None:
+            raise refusal from error
         if self._from is not None and isinstance(error, UNRECKONABLE):
             raise self._no_state(self._from, error) from error
 

@@ -17,12 +17,12 @@ from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.session import TRIAL_SECONDS
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.online import predict, race
-from herdcli.online.blocks import Block, from_rows
+from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
 from herdcli.online.labels import Labels
 from herdcli.online.learner import Learner
 from herdcli.online.model import Classifier, Holdout, Race, Settings
 from herdcli.online.parse import Reader
-from herdcli.online.source import AFRESH, DENSE_ROWS, Memory, Text, gathered
+from herdcli.online.source import AFRESH, Memory, Text, gathered
 from herdcli.online.state import Batch, Source, State
 from herdcli.splits import TEST, VALID
 

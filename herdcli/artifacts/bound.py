@@ -1,0 +1,141 @@
+"""A bound on what the process may take, held by the operating system: what nobody foresaw ends with a line instead of a killed process.
+
+Declared sizes are checked before anything is read, decompressed bytes while they are (`memory.require`); both know the input and not what a
+library does with it. Under them stands RLIMIT_DATA, which on Linux counts every private page that can be written to (setrlimit(2)), so
+that what is resident of them can never be more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from herdcli.artifacts.wording import readable
+from herdcli.errors import DataError, HerdError
+
+SHARE = (
+    250_000_000  # what a process may have in any case: interpreter and libraries take up to 150 MB of it, and code comes in as it is used
+)
+LOADED = 150_000_000  # of that, what is resident when this begins; another program's process, as a test's, may have more
+CODE = 25_000_000  # pages of libraries that are read in later, which are no data
+STACK = 9_000_000  # of a thread
+HINT = "raise --max-memory if the machine has it"
+WORDS = (  # of libraries that have no exception of their own for it
+    *("cannot allocate memory", "memory allocation failed", "bad_alloc", "can't start new thread", "out of memory", "allocation error"),
+    *("failed to map segment", "malloc", "unable to allocate"),
+)
+
+WARMING = 256  # rows of the squares whose product takes the buffers
+
+_allowed: list[int] = []  # the bound of the run that is going on
+
+
+@contextlib.contextmanager
+def held(limit: int | None, threads: int = 1) -> Iterator[None]:
+    """Keep this process to max(limit, SHARE) bytes of resident memory while the body runs, where the system can.
+
+    limit    None: no bound.  Not in a thread of another program: the bound is the whole process's.
+    threads  that will work at a time, each with a stack and buffers of its own, of which little is resident.
+    """
+    if limit is None or not _able():
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    pool = os.environ.get("ARROW_DEFAULT_MEMORY_POOL")
+    _load()
+    _warm(threads)
+    wanted = _status("VmData") + max(limit, SHARE) - min(_status("VmRSS"), LOADED) - CODE + threads * STACK
+    soft = min([wanted, *(bound for bound in before if bound != resource.RLIM_INFINITY)])
+    hard = before[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    _allowed.append(limit)
+    try:
+        yield
+    finally:
+        _allowed.pop()
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+        if pool is None:
+            os.environ.pop("ARROW_DEFAULT_MEMORY_POOL", None)
+
+
+def _able() -> bool:
+    return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and os.path.exists("/proc/self/status")
+
+
+def _status(name: str) -> int:
+    """Bytes that the kernel tells of this process under a name."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+
+
+def room() -> int:
+    """Bytes that may still be taken; the largest number where there is no bound."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return sys.maxsize if soft == resource.RLIM_INFINITY or not _allowed else max(0, soft - _status("VmData"))
+
+
+def _load() -> None:
+    """Load what is large before there is a bound: OpenBLAS, as it is loaded, asks for its buffers until it gets them.
+
+    pyarrow's own allocator reserves a gigabyte at once; the system's takes what is asked for.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    import pyarrow as pa
+    import scipy.linalg  # noqa: F401
+
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _warm(threads: int) -> None:
+    """Have BLAS take its buffers, which it keeps: where it cannot get them later it ends the process."""
+    from scipy.linalg import blas
+
+    gate, square = threading.Barrier(threads), np.ones((WARMING, WARMING))
+
+    def run() -> None:
+        for product in (np.matmul, partial(blas.dgemm, 1.0)):
+            gate.wait()
+            product(square, square)
+
+    workers = [threading.Thread(target=run) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def wanted_memory(error: BaseException | None) -> bool:
+    """Was there no memory to be had?  What an exception was made of counts, a line of herd's own does not."""
+    seen: set[int] = set()  # an exception that passed through a reader of a library may be its own context's context
+    while error is not None and id(error) not in seen:
+        if isinstance(error, MemoryError):
+            return True
+        if not isinstance(error, HerdError) and any(word in str(error).lower() for word in WORDS):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+def refusal_of(error: BaseException, inputs: Sequence[str] = ()) -> DataError | None:
+    """What to say instead of an exception that the bound has brought about, however a library has worded it; None for others.
+
+    inputs  names of what was read; where the exception has no place, the last of them is it.
+    """
+    if not _allowed or not wanted_memory(error) or (isinstance(error, DataError) and error.hint == HINT):
+        return None
+    return refusal(where=getattr(error, "where", None) or (inputs[-1] if inputs else None))
+
+
+def refusal(*, where: str | None = None) -> DataError:
+    """The line for work that memory did not suffice for."""
+    if not _allowed:
+        return DataError("does not fit into memory", where=where, hint="use fewer rows, or a machine with more")
+    return DataError(f"takes more memory than the {readable(max(_allowed[-1], SHARE))} allowed", where=where, hint=HINT)

@@ -34,7 +34,7 @@ def assemble(
     y = None
     if "y" in parts:
         y, classes = labels(_column(parts["y"]), classes, where=where)
-    split = _split(_column(parts["split"]), where, note) if "split" in parts else None
+    split = split_of(_column(parts["split"]), where, note) if "split" in parts else None
     weight = _weights(_column(parts["weight"]), where) if "weight" in parts else None
     return Dataset(
         X=X,
@@ -80,8 +80,8 @@ def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Arra
     return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
 
 
-def _split(split: Array, where: str, note: Callable[[str], None]) -> Array:
-    """0 train, 1 valid, 2 test; a split of 0 and 1 alone means train and test, as people write it."""
+def split_of(split: Array, where: str, note: Callable[[str], None]) -> Array:
+    """(n,) 0 train, 1 valid, 2 test of a column of numbers or names; a split of 0 and 1 alone means train and test, as people write it."""
     if split.dtype.kind in "UTO":
         unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
         if unknown:

@@ -209,6 +209,21 @@ def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:
     return found
 
 
+def past(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
+    """History and recoding of columns of an open Parquet file with a data set; nothing of a foreign one."""
+    text = dict(file.metadata.metadata or {}).get(KEY)
+    if text is None:
+        return [], Recoding()
+    try:
+        attributes = json.loads(text)
+        kind, history = str(attributes["kind"]), hdf5.parse_history(json.dumps(attributes["provenance"]), where=where)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise DataError(f"the herd metadata cannot be read ({error})", where=where) from error
+    if kind != "dataset":
+        raise DataError(f"is of kind {kind}, expected dataset", where=where)
+    return history, Recoding.from_json(str(attributes["recoding"]), where=where) if "recoding" in attributes else Recoding()
+
+
 def _decode(table: Any, text: bytes, where: str) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     try:
         attributes = json.loads(text)

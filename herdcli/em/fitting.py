@@ -14,7 +14,8 @@ from herdcli.em.closed_form import FLOOR, LEAST
 from herdcli.em.driver import EM, Fit, Parameters, Settings
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Sums, Table, margins, total
+from herdcli.numerics import blocks
+from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Sums, margins, total
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
@@ -25,8 +26,8 @@ Made = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
 class Rows:
     """What is learned from, chosen by and kept to judge by."""
 
-    training: Table
-    valid: Table | None = None
+    training: blocks.Rows
+    valid: blocks.Rows | None = None
     holdout: Array | None = None  # (h, D)
     holdout_y: Array | None = None
     feature_names: list[str] | None = None
@@ -244,7 +245,7 @@ def base_densities(value: Made) -> Callable[[Array], Array]:
     return lambda X: gmm.of_mixture(one, X)[1]
 
 
-def mean(densities: Callable[[Array], Array], rows: Table, map: Map = map) -> float:
+def mean(densities: Callable[[Array], Array], rows: blocks.Rows, map: Map = map) -> float:
     """Mean of the densities of rows, by their weights."""
 
     def statistics(block: Block) -> Sums:
@@ -255,7 +256,7 @@ def mean(densities: Callable[[Array], Array], rows: Table, map: Map = map) -> fl
     return float(found[0] / found[1])
 
 
-def entropy(value: artifacts.Mixture, rows: Table, map: Map = map) -> float:
+def entropy(value: artifacts.Mixture, rows: blocks.Rows, map: Map = map) -> float:
     """Σ_n w_n H(r_n) of the responsibilities of rows, among the components that their labels leave; 0 where that is one."""
     several = 1 if value.known is None else value.known.per_class
     own = np.arange(len(value.weight)) // several

@@ -247,7 +247,11 @@ REFUSED = {
         1,
         "the covariance of component 0 is singular\nhint: a --floor above 0, or fewer --components\n",
     ),
-    "not Parquet": (("few.csv", "--on-disk"), 2, "--on-disk needs a Parquet file\nhint: herd convert INPUT -o FILE.parquet makes one\n"),
+    "not Parquet": (
+        ("few.csv", "--on-disk"),
+        65,
+        "few.csv: --on-disk needs a Parquet or HDF5 file\nhint: herd convert INPUT -o FILE.parquet makes one\n",
+    ),
 }
 
 
@@ -392,3 +396,87 @@ def test_several_components_for_each_class(herd, tmp_path):
     truth = np.tile([1, 1, 0, 0], 60)
     assert clusters.class_names == ["other", "same"]
     assert (clusters.y == truth).mean() > 0.99
+
+
+@pytest.mark.parametrize("model", ["gmm", "kmeans", "ppca", "pca", "minibatch"])
+@pytest.mark.parametrize("suffix", ["parquet", "h5"])
+def test_rows_on_disk_give_the_model_that_rows_in_memory_give(herd, tmp_path, model, suffix):
+    """9,000 weighted rows with the splits of their file: training rows are scattered over it, and over three blocks."""
+    random = np.random.default_rng(2)
+    X = random.normal(size=(9000, 3)) + 5 * random.integers(0, 2, size=(9000, 1))
+    split = random.choice(["train", "valid", "test"], p=[0.6, 0.2, 0.2], size=9000)
+    made = [[*map(repr, row), w, part] for row, w, part in zip(X.tolist(), random.random(9000), split, strict=True)]
+    table(tmp_path / "rows.csv", made, ["a", "b", "c", "weight", "split"])
+    assert herd("convert", "rows.csv", "-o", f"rows.{suffix}").code == 0
+    options = {"minibatch": ("kmeans", "--minibatch", "20"), "pca": ("pca", "--solver", "randomised")}.get(model, (model,))
+    line = ("em", f"rows.{suffix}", "--model", *options, "--components", "2", "--iterations", "5", "-q")
+    for name, more in (("memory", ()), ("disk", ("--on-disk",)), ("two", ("--on-disk", "-j", "2"))):
+        ended = herd(*line, *more, "-o", f"{name}.h5")
+        assert ended.code == 0, ended.err
+    assert (tmp_path / "disk.h5").read_bytes() == (tmp_path / "memory.h5").read_bytes()
+    assert (tmp_path / "disk.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+
+
+def test_foreign_files_with_gaps_and_labels_go_on_disk_too(herd, tmp_path):
+    import h5py
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    random = np.random.default_rng(6)
+    X, split = random.normal(size=(300, 2)), np.tile([0, 0, 1], 100)
+    X[::7, 1] = np.nan
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["split"], file["y"] = X, split, np.tile([0, 1], 150)
+    values = {"a": X[:, 0], "b": pa.array(X[:, 1], from_pandas=True), "split": split, "y": np.tile(["p", "q"], 150)}
+    pq.write_table(pa.table(values), tmp_path / "rows.parquet", row_group_size=70)
+    for name in ("rows.h5", "rows.parquet"):
+        models = []
+        for more in ((), ("--on-disk",)):
+            ended = herd("em", name, "--components", "2", *more, "-o", "a.h5")
+            assert ended.code == 0, ended.err
+            assert f"{name}: split has only 0 and 1, read as train and test\n" in ended.err
+            models.append(load(str(tmp_path / "a.h5")).value)
+        assert f"{name}: labels are left out\n" in ended.err
+        np.testing.assert_array_equal(models[0].covariance, models[1].covariance)
+        np.testing.assert_array_equal(models[0].holdout, models[1].holdout)
+        assert models[1].known.missing == models[0].known.missing > 0
+
+
+def test_rows_on_disk_are_divided_as_asked_and_else_all_learned_from(herd, tmp_path):
+    table(tmp_path / "rows.csv", np.random.default_rng(0).normal(size=(500, 2)).tolist(), ["a", "b"])
+    assert herd("convert", "rows.csv", "-o", "rows.parquet").code == 0
+    for name, source in (("memory", "rows.csv"), ("disk", "rows.parquet")):
+        on_disk = ("--on-disk",) if name == "disk" else ()
+        assert herd("em", source, *on_disk, "--components", "2", "--split", ".5,.2,.3", "--seed", "4", "-o", f"{name}.h5").code == 0
+    one, other = (load(str(tmp_path / f"{name}.h5")).value for name in ("memory", "disk"))
+    assert other.known.rows == 250
+    np.testing.assert_array_equal(other.mean, one.mean)
+    np.testing.assert_array_equal(other.holdout, one.holdout)
+    assert herd("em", "rows.parquet", "--on-disk", "--components", "2", "-o", "all.h5").code == 0
+    whole = load(str(tmp_path / "all.h5")).value
+    assert (whole.known.rows, whole.holdout) == (500, None)
+
+
+def test_what_cannot_be_put_on_disk_is_told(herd, rows, tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "bad.h5", "w") as file:
+        file["X"] = np.array([[1.0, 2.0], [np.inf, 1.0]])
+    with h5py.File(tmp_path / "flat.h5", "w") as file:
+        file["X"] = np.arange(5.0)
+    with h5py.File(tmp_path / "short.h5", "w") as file:
+        file["X"], file["split"] = np.ones((4, 2)), np.zeros(3, dtype=int)
+    expected = {
+        "bad.h5": (65, "bad.h5: row 1 has an infinite value\nhint: a missing value is NaN\n"),
+        "flat.h5": (65, "flat.h5: has no dense rows /X (n, d) of numbers, which --on-disk reads\nhint: leave out --on-disk\n"),
+        "short.h5": (65, "short.h5: /split has 3 rows, /X has 4\n"),
+        "absent.h5": (66, "absent.h5: there is no such file\n"),
+    }
+    for name, (code, message) in expected.items():
+        ended = herd("em", name, "--on-disk", "--components", "1", "-o", "a.h5")
+        assert (ended.code, ended.err.endswith(message)) == (code, True), ended.err
+    ended = herd("em", "short.h5", "--on-disk", "--weights", "w", "-o", "a.h5")
+    assert ended.err == (
+        "herd em: --on-disk takes weights from the column 'weight' alone\nhint: leave out --weights, or rename the column\n"
+    )
+    assert ended.code == 2

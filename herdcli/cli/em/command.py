@@ -104,7 +104,11 @@ def _parse_range(text: str) -> tuple[int, int]:
     help="Of pca.  randomised: passes with few directions in the place of the covariance; auto: so for few axes of many columns.",
 )
 @click.option("--minibatch", type=click.IntRange(1), default=None, metavar="N", help="K-means by so many batches of 2,048 rows.")
-@click.option("--on-disk", is_flag=True, help="Keep the rows of a Parquet file in $TMPDIR and not in memory, all of them as split 0.")
+@click.option(
+    "--on-disk",
+    is_flag=True,
+    help="Keep the rows of a Parquet or HDF5 file in $TMPDIR and not in memory; without splits all are learned from.",
+)
 @stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Mixtures, k-means, factors, hidden Markov models and linear dynamical systems by expectation-maximisation.

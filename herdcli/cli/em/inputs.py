@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
@@ -30,12 +30,17 @@ class Inputs:
 
 def read(session: Session, request: Request) -> Inputs:
     """The rows and the start that the options ask for."""
-    data = _on_disk(session, request) if request.on_disk else _in_memory(session, request)
-    try:
-        rows = _rows(data.value, request, on_disk=request.on_disk)
-    except HerdError as error:
-        error.where = error.where or data.name
-        raise
+    if request.on_disk:
+        from herdcli.cli.em import on_disk
+
+        data, rows = on_disk.read(session, request)
+    else:
+        data = _in_memory(session, request)
+        try:
+            rows = _rows(data.value, request)
+        except HerdError as error:
+            error.where = error.where or data.name
+            raise
     given = _start(session, request, data) if request.start else None
     return Inputs(rows, _asked(request, data.value, rows, given), replace(data, value=None))
 
@@ -56,17 +61,6 @@ def _in_memory(session: Session, request: Request) -> Artifact:
     return replace(data, value=value)
 
 
-def _on_disk(session: Session, request: Request) -> Artifact:
-    """The rows of a Parquet file as a matrix mapped from disk."""
-    from herdcli.artifacts import spill
-
-    data = None if request.source == "-" else spill.load(request.source, note=session.console.note, label=request.label)
-    if data is None:
-        raise BadUsage("--on-disk needs a Parquet file", hint="herd convert INPUT -o FILE.parquet makes one")
-    session.inputs["data"] = replace(data, value=None)
-    return data
-
-
 def _weights(data: Dataset, name: str | None) -> Array | None:
     if name is None or name == "weight":
         return data.weight
@@ -76,7 +70,7 @@ def _weights(data: Dataset, name: str | None) -> Array | None:
     return np.asarray(found, dtype=np.float64)
 
 
-def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
+def _rows(data: Dataset, request: Request) -> Rows:
     """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
     from herdcli.artifacts.preparation import split_rows
     from herdcli.em.fitting import Rows
@@ -84,8 +78,6 @@ def _rows(data: Dataset, request: Request, *, on_disk: bool) -> Rows:
 
     weight, y, names = _weights(data, request.weights), *labels(data, request)
     known = y if request.per_class else None
-    if on_disk:
-        return Rows(training=Table(data.X, None, weight), feature_names=data.feature_names)
     split = split_rows(data, request.split, request.seed)
 
     def table(part: int, given: Array | None) -> Table | None:

@@ -1,0 +1,211 @@
+"""Rows that do not fit into memory: Parquet and HDF5 read batch by batch into files of float64, one for each part of the split.
+
+The files are unnamed, in $TMPDIR, and vanish with the process.  They are read by place into memory and never mapped, so that what a
+process holds does not grow with them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+
+from herdcli.artifacts import codec, columns, guard, hdf5, header, memory, sniff, tables
+from herdcli.artifacts.asked import Asked, silent
+from herdcli.artifacts.assemble import split_of
+from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.files import Artifact
+from herdcli.artifacts.inputs import open_source
+from herdcli.artifacts.recoding import Recoding
+from herdcli.errors import DataError, HerdError
+from herdcli.schema import Array
+
+BATCH_BYTES = 8 << 20
+Choose = Callable[[int, Array | None], Array | None]  # rows, their own split -> the part of each; None: all are of part 0
+
+
+@dataclass
+class RowsFile:
+    """Rows (count, columns) of float64 in a file, with their weights behind each where there are any."""
+
+    columns: int
+    weighted: bool
+    count: int = 0
+    file: IO[bytes] = field(default_factory=lambda: tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
+
+    @property
+    def width(self) -> int:
+        """Numbers a row takes."""
+        return self.columns + self.weighted
+
+    def append(self, X: Array, weight: Array | None) -> None:
+        """Rows behind those that are there."""
+        rows = np.empty((len(X), self.width))
+        rows[:, : self.columns] = X
+        if weight is not None:
+            rows[:, -1] = weight
+        left = rows.data.cast("B")
+        while left:
+            left = left[self.file.write(left) :]
+        self.count += len(X)
+
+    def read(self, start: int, stop: int) -> tuple[Array, Array | None]:
+        """Rows [start, stop) and their weights."""
+        rows = np.empty((max(0, min(stop, self.count) - start), self.width))
+        left, place = rows.data.cast("B") if rows.size else memoryview(b""), start * self.width * rows.itemsize
+        while left:
+            got = os.preadv(self.file.fileno(), [left], place)
+            if not got:
+                raise DataError("the file of rows in $TMPDIR was cut off")
+            left, place = left[got:], place + got
+        return (rows[:, :-1], rows[:, -1].copy()) if self.weighted else (rows, None)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows as they come, with weights where the file has them."""
+
+    X: Array
+    weight: Array | None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file of rows: how many, their own split, the names of the columns, the batches, and what was made of the rows before."""
+
+    count: int
+    split: Array | None
+    feature_names: list[str] | None
+    batches: Iterator[Batch]
+    history: list[dict[str, Any]]
+    recoding: Recoding
+
+
+Found = tuple[Opened, dict[int, RowsFile]]
+
+
+def load(path: str, *, note: Callable[[str], None], choose: Choose, label: str | None = None) -> tuple[Artifact, dict[int, RowsFile]]:
+    """An artifact without rows, and the rows of each part.  Labels are left out.
+
+    Raises DataError for other formats, and for what cannot be learned from: infinite values, weights that are none.
+    """
+    with open_source(path, limit=memory.default_limit()) as source:
+        form = sniff.tell(source.head, source.name) if source.regular else ""
+        if form not in ("parquet", "hdf5"):
+            raise DataError(
+                "--on-disk needs a Parquet or HDF5 file", where=source.name, hint="herd convert INPUT -o FILE.parquet makes one"
+            )
+        reading = _of_parquet if form == "parquet" else _of_hdf5
+        sealed = tables.verify(path, where=source.name) if form == "parquet" else _verified(source)
+        opened, found = reading(path, source.name, note, label, choose)
+        value = Dataset(np.empty((0, max(part.columns for part in found.values()))), feature_names=opened.feature_names)
+        digest, known = sealed or source.sha256, opened.recoding
+        return Artifact("dataset", value, opened.history, digest, source.name, source.size, sealed is not None, known), found
+
+
+def _verified(source: Any) -> str | None:
+    stated = header.parse(source.head, where=source.name)
+    if stated is None:
+        sniff.refuse_lost_seal(source.head, source.name)
+        return None
+    header.verify(stated, source.size, source.sha256, where=source.name)
+    if stated.kind != "dataset":
+        raise DataError(f"is of kind {stated.kind}, expected dataset", where=source.name)
+    return str(stated.sha256)
+
+
+def _written(opened: Opened, choose: Choose, where: str) -> Found:
+    """Each batch into the files of its parts."""
+    if not opened.count:
+        raise DataError("has no rows", where=where)
+    part = choose(opened.count, opened.split)
+    found: dict[int, RowsFile] = {}
+    row = 0
+    for batch in opened.batches:
+        _require(batch, row, where)
+        own = np.zeros(len(batch.X), dtype=np.uint8) if part is None else part[row : row + len(batch.X)]
+        for number in np.unique(own).tolist():
+            file = found.setdefault(number, RowsFile(batch.X.shape[1], batch.weight is not None))
+            chosen = own == number
+            file.append(batch.X[chosen], None if batch.weight is None else batch.weight[chosen])
+        row += len(batch.X)
+    return opened, found
+
+
+def _require(batch: Batch, row: int, where: str) -> None:
+    if np.isinf(batch.X).any():
+        at = row + int(np.argmax(np.isinf(batch.X).any(axis=1)))
+        raise DataError(f"row {at} has an infinite value", where=where, hint="a missing value is NaN")
+    if batch.weight is not None and not (np.isfinite(batch.weight).all() and (batch.weight >= 0).all()):
+        raise DataError("weights must be finite, not negative, and not all 0", where=where)
+
+
+def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str | None, choose: Choose) -> Found:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            names = file.schema_arrow.names
+            own = columns.roles_of(names, label, where).get("split")
+            split = None if own is None else split_of(file.read(columns=[own]).column(0).to_numpy(), where, note)
+            others = [name for name in names if name != own]
+            first = next(file.iter_batches(batch_size=1, columns=others, use_threads=False), None)
+            head = None if first is None else _table(pa, first, where, Asked(note=note, label=label))
+            if head is not None and head.y is not None:
+                note(f"{where}: labels are left out")
+            batches = (_batch(_table(pa, batch, where, Asked(note=silent, label=label))) for batch in _pieces(file, others))
+            given = head.feature_names if head else None
+            return _written(Opened(file.metadata.num_rows, split, given, batches, *tables.past(file, where)), choose, where)
+    except HerdError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
+
+
+def _pieces(file: Any, names: list[str]) -> Iterator[Any]:
+    group = file.metadata.row_group(0)
+    size = max(1, BATCH_BYTES // max(1, group.total_byte_size // max(1, group.num_rows)))
+    yield from file.iter_batches(batch_size=size, columns=names, use_threads=False)
+
+
+def _table(pa: Any, batch: Any, where: str, asked: Asked) -> Dataset:
+    return columns.from_table(
+        pa.Table.from_batches([batch]), {}, where=where, asked=Asked(note=asked.note, label=asked.label, missing=True)
+    )
+
+
+def _batch(data: Dataset) -> Batch:
+    return Batch(np.asarray(data.X, dtype=np.float64), data.weight)
+
+
+def _of_hdf5(path: str, where: str, note: Callable[[str], None], label: str | None, choose: Choose) -> Found:
+    with guard.opened(path, where=where) as file:
+        guard.walk(file, where=where)
+        X = file.get("X")
+        if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
+            raise DataError("has no dense rows /X (n, d) of numbers, which --on-disk reads", where=where, hint="leave out --on-disk")
+        if "y" in file:
+            note(f"{where}: labels are left out")
+        further = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names") if name in file}
+        short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
+        if short is not None:
+            raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where)
+        split = split_of(further["split"], where, note) if "split" in further else None
+        names = [str(name) for name in further["feature_names"]] if "feature_names" in further else None
+        stated = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
+        known = Recoding.from_json(str(stated["recoding"]), where=where) if "recoding" in stated else Recoding()
+        opened = Opened(len(X), split, names, _slices(X, further.get("weight")), stated.get("history", []), known)
+        return _written(opened, choose, where)
+
+
+def _slices(X: Any, weight: Array | None) -> Iterator[Batch]:
+    size = max(1, BATCH_BYTES // (8 * max(1, X.shape[1])))
+    for start in range(0, len(X), size):
+        rows = np.asarray(X[start : start + size], dtype=np.float64)
+        yield Batch(rows, None if weight is None else np.asarray(weight[start : start + size], dtype=np.float64))

@@ -1,0 +1,81 @@
+"""`herd em --on-disk` on Parquet files that grow: peak memory of the process, and rows a second beside reading the file alone.
+
+    python scripts/bench_stream.py [--rows 1e6,1e7] [--iterations 10] [--folder DIR]
+
+A mixture of ten Gaussians in ten columns is learned under --max-memory 1G; the peak is the kernel's for the child process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+COLUMNS, COMPONENTS, GROUP = 10, 10, 1_000_000
+
+
+def written(path: Path, rows: int) -> None:
+    """Clusters of ten columns, a row group of a million rows at a time."""
+    random = np.random.default_rng(0)
+    centres = 4.0 * random.normal(size=(COMPONENTS, COLUMNS))
+    schema = pa.schema([(f"c{j}", pa.float32()) for j in range(COLUMNS)])
+    with pq.ParquetWriter(path, schema, compression="none") as file:
+        for start in range(0, rows, GROUP):
+            count = min(GROUP, rows - start)
+            X = (random.normal(size=(count, COLUMNS)) + centres[random.integers(COMPONENTS, size=count)]).astype(np.float32)
+            file.write_table(pa.Table.from_arrays([pa.array(column) for column in X.T], schema=schema))
+
+
+def read_alone(path: Path) -> float:
+    """Seconds to read all batches."""
+    start = time.perf_counter()
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=1 << 16, use_threads=False):
+            np.column_stack([column.to_numpy() for column in batch.columns])
+    return time.perf_counter() - start
+
+
+def learned(path: Path, iterations: int, folder: Path) -> tuple[float, int]:
+    """Seconds and the peak of resident memory in bytes of one run."""
+    line = [sys.executable, "-m", "herdcli", "em", str(path), "--on-disk", "--max-memory", "1G", "--components", str(COMPONENTS)]
+    line += ["--iterations", str(iterations), "--tolerance", "0", "-j", "1", "-q", "-o", str(folder / "model.h5")]
+    start = time.perf_counter()
+    child = subprocess.Popen(line, env={**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"})
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"herd em ended with status {status}")
+    return time.perf_counter() - start, usage.ru_maxrss * 1024
+
+
+def main() -> None:
+    """One line for each number of rows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", default="1e6,1e7")
+    parser.add_argument("--iterations", type=int, default=10)
+    parser.add_argument("--folder", default=None)
+    asked = parser.parse_args()
+    print("rows\tfile_MB\tread_s\tem_s\tpeak_MB\trows_per_s_a_pass\tread_rows_per_s")
+    for text in asked.rows.split(","):
+        rows = int(float(text))
+        with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+            folder = Path(name)
+            path = folder / "rows.parquet"
+            written(path, rows)
+            alone = read_alone(path)
+            (folder / "model.h5").unlink(missing_ok=True)
+            took, peak = learned(path, asked.iterations, folder)
+            passes = asked.iterations + 2  # moments, and an E step after the last M step
+            figures = (path.stat().st_size / 1e6, alone, took, peak / 1e6, rows * passes / took, rows / alone)
+            print("\t".join([f"{rows:.0e}", *(f"{figure:.4g}" for figure in figures)]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

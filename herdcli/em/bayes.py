@@ -66,6 +66,8 @@ class VariationalGMM(GMM):
         beta, nu, alpha = prior.precision + count, prior.freedom + count, prior.concentration + count
         away = mean - prior.mean
         m = prior.mean + (count / beta)[:, None] * away
+        # W⁻¹ gathers n S + n ȳȳ' + β₀ m₀m₀' − β m m' = n S + (β₀ n/β)(ȳ − m₀)(ȳ − m₀)', which is never negative; the sums apart would
+        # cancel.
         shrunk = prior.precision * count / beta
         scatter = prior.scatter + count[:, None, None] * covariance + shrunk[:, None, None] * away[:, :, None] * away[:, None, :]
         scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))
@@ -161,6 +163,7 @@ def predictive(parameters: Parameters, X: Array) -> tuple[Array, Array]:
     K, D = parameters["mean"].shape
     freedom = parameters["freedom"] + 1.0 - D
     beta, nu = parameters["precision"], parameters["freedom"]
+    # `covariance` is (νW)⁻¹, so that (1 + β)/(β(ν + 1 − D)) W⁻¹ is ν(1 + β)/(β(ν + 1 − D)) times it (Bishop 2006, eq. 10.81 and 10.82).
     shape = parameters["covariance"] * (nu * (1.0 + beta) / (beta * freedom))[:, None, None]
     joint = np.repeat(np.log(parameters["weight"])[:, None], len(X), axis=1)
     patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)

@@ -158,6 +158,7 @@ def smoothed(chain: Chain, rows: Emitted, offsets: Array, weight: Array | None =
     if (again & ~broken).any():  # rare: the pairs of these chains must not count
         gamma[...], pairs[...] = kept, 0.0
         fast.chain_backward(gamma, offsets, chain.states, chain.backwards, alpha, scale, np.where(again, 0.0, w), pairs, high)
+    # Σ_t ξ_t(i, j) = A_ij Σ_t α_{t−1}(i) b_t(j) β_t(j)/scale_t: A does not depend on t, and is left to the end.
     total = pairs[:, : chain.states] * chain.transition
     for s in np.flatnonzero(again):
         part = np.arange(offsets[s], offsets[s + 1])
@@ -172,6 +173,8 @@ def forward_in_logs(chain: Chain, logs: Array) -> tuple[Array, float]:
     first, transition = chain.logs
     alpha, total = np.full(logs.shape, -np.inf), 0.0
     for t, own in enumerate(logs):
+        # α_t(j) ∝ b_t(j) Σ_i α_{t−1}(i) A_ij (Makin, eq. 2.37 and 2.38); its sum is p(y_t | y_<t), and their logarithms add up to log p(y)
+        # (eq. 2.41).
         row = own + (first if t == 0 else log_sum(alpha[t - 1][:, None] + transition, axis=0))
         scale = float(log_sum(row, axis=0))
         if np.isneginf(scale):
@@ -196,6 +199,9 @@ def smoothed_in_logs(chain: Chain, logs: Array, first_row: int = 0) -> Smoothed:
     for t in range(len(logs) - 1, -1, -1):
         gamma[t] = _normalised((log_alpha[t] + beta)[None])[0]
         if t > 0:
+            # β_{t−1}(i) = Σ_j A_ij b_t(j) β_t(j), and ξ_t(i, j) ∝ α_{t−1}(i) A_ij b_t(j) β_t(j) (Rabiner 1989, eq. 25 and 37).  γ and ξ are
+            # normalised anyway, so that β may be scaled at will.  The source's form divides by α_t instead, which is 0/0 where a state is
+            # impossible.
             ahead = transition + (logs[t] + beta)
             joint = log_alpha[t - 1][:, None] + ahead
             pairs += np.exp(joint - log_sum(joint.ravel(), axis=0))

@@ -126,6 +126,7 @@ def ready(
     extra   (K,) added to the offsets: what variational Bayes changes in them.
     """
     D = mean.shape[1]
+    # log π N(y; μ, P⁻¹) = log π + ½ log|P| − ½ D log 2π − ½ |root (y − μ)|², root'root = P.
     offset = log_weight + 0.5 * (log_determinants(roots) - D * LOG_TAU)
     if extra is not None:
         offset = offset + extra
@@ -138,6 +139,7 @@ def ready(
     i, j = pairs(D, diagonal)
     finite = np.where(np.isneginf(offset), 0.0, offset)
     constant = finite - 0.5 * np.einsum("ki,ki->k", m, towards)
+    # In −½ z'Pz a pair i < j stands twice: its feature has −P_ij, a square −½ P_ii.
     theta = np.concatenate([constant[:, None], towards, -np.where(i == j, 0.5, 1.0) * precision[:, i, j]], axis=1)
     theta[narrow] = 0.0
     return Gaussians(centre, mean, roots, offset, narrow, theta, diagonal)

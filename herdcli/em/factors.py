@@ -97,6 +97,8 @@ class Factors:
         if self.name == "pca":
             return np.zeros((self.factors,) * 2), np.linalg.pinv(C), 0.0
         scaled = C / noise[:, None]
+        # The precision form of the recognition (Makin, eq. 2.12 to 2.15) inverts K × K alone, Ψ being diagonal; by the determinant lemma
+        # |CC' + Ψ| = |Ψ| |I + C'Ψ⁻¹C|.
         inverse = np.eye(self.factors) + C.T @ scaled
         V = np.linalg.inv(inverse)
         V = 0.5 * (V + V.T)
@@ -109,6 +111,7 @@ class Factors:
         d = found.mean - parameters["mean"]
         S = found.covariance + np.outer(d, d)  # second moment about the model's mean
         xx = np.empty((1, K + 1, K + 1))
+        # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the moments of the rows say all.
         xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + beta @ S @ beta.T, beta @ d, beta @ d, 1.0
         yx = np.concatenate([S @ beta.T, d[:, None]], axis=1)
         residual = np.eye(D) - C @ beta
@@ -160,6 +163,7 @@ class Factors:
         if self.name == "pca":
             sums["log_likelihood"] -= float(w @ np.square(rest).sum(axis=1))
             return
+        # y'(CC' + Ψ)⁻¹y = (y − Cβy)'Ψ⁻¹y, as (CC' + Ψ)⁻¹ = Ψ⁻¹(I − Cβ): Woodbury's identity (Makin, eq. A.18).
         squares = (rest * Y / noise).sum(axis=1)
         sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + there.sum() * LOG_TAU))
 

@@ -160,6 +160,7 @@ class GMM:
         i, j = (np.arange(len(missing)),) * 2 if self.diagonal else np.triu_indices(len(missing))
         for k, (_, Y, spread) in enumerate(completed):
             sums["packed"][k] += moments_about(Y - reference[k], joint[k], self.diagonal)
+            # E[yy' | y_o] = ŷŷ' + Cov(y | y_o): means in the gaps alone would leave the covariance too small.
             sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
 
     def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
@@ -197,6 +198,8 @@ class GMM:
         covariance = parameters["covariance"].copy()
         for k in np.flatnonzero(used):
             scatter = np.diag(second[k]) if self.diagonal else second[k]
+            # Σ_k = ⟨r (y − μ_k)(y − μ_k)'⟩/⟨r⟩ (Makin, sec. 6.4.1) about a reference: with s = μ_k − ref it is the scatter about ref less
+            # ss'.  The reference is near where that matters, so that few digits cancel.
             covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
         covariance, floors = self._floored(self._shaped(covariance, count))
         return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
@@ -205,6 +208,8 @@ class GMM:
         """The covariances of the family that have the greatest likelihood: one for all, their diagonals, or their mean variance."""
         K, D, _ = covariance.shape
         if self.covariance == "tied":
+            # Σ_k n_k (log|Σ_k| + tr Σ_k⁻¹S_k) is least at Σ_k = S_k; with one Σ for all at the mean of the S_k by n_k; among diagonal ones
+            # at diag S_k; among sI at s = tr S_k/D.
             shared = np.einsum("k,kij->ij", count / count.sum(), covariance)
             return np.repeat(shared[None], K, axis=0)
         if self.covariance == "spherical":
@@ -310,6 +315,8 @@ def complete(X: Array, missing: Array, mean: Array, covariance: Array) -> tuple[
     root = precision_roots(covariance[np.ix_(there, there)][None])
     white = (X[:, there] - mean[there]) @ root[0].T
     density = 0.5 * (log_determinants(root)[0] - there.sum() * LOG_TAU - np.square(white).sum(axis=1))
+    # Σ_oo = LL' and root = L⁻¹: Σ_mo Σ_oo⁻¹ (y_o − μ_o) = (Σ_mo L⁻ᵀ) L⁻¹(y_o − μ_o), and Σ_mo Σ_oo⁻¹ Σ_om = (Σ_mo L⁻ᵀ)(Σ_mo L⁻ᵀ)', which
+    # leaves a covariance that is symmetric by its form.  Source: Makin, eq. 2.23 to 2.28.
     cross = covariance[np.ix_(missing, there)] @ root[0].T
     Y[:, missing] = mean[missing] + white @ cross.T
     spread[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - cross @ cross.T

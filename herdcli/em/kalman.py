@@ -81,6 +81,7 @@ def see(parameters: Parameters, Y: Array, missing: Gaps) -> Seen:
         L = noise_root(R, mask)
         basis, T = np.linalg.qr(np.linalg.solve(L, C * mask[:, :, None]))
         found.TT[first : first + len(mask), :, :size] = T.transpose(0, 2, 1)
+        # log|R| = 2 Σ log L_ii; a missing row has L_ii = 1, and no log 2π.
         constant = -0.5 * mask.sum(axis=1) * LOG_TAU - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
         inverse = np.linalg.inv(L)
         rows = order[bounds[first] : bounds[first + len(mask)]]
@@ -203,6 +204,8 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
         room = min(8 * room, most)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.log(pivots[:edges]).sum(axis=1)
+        # log N(y; ŷ, S) in the collapsed outputs: −½ log|I + TPT'| is −Σ log of the pivots, −½ v'v of the whitened innovation; the rest has
+        # no state in it.
         likelihood = seen.log - spread[edge] - 0.5 * quadratic
     if not np.isfinite(likelihood).all():
         row = int(np.argmin(np.isfinite(likelihood)))

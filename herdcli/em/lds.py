@@ -194,6 +194,7 @@ def completed(p: Parameters, Y: Array, missing: Gaps, after: Smoothed, w: Array 
             continue
         rows = order[bounds[number] : bounds[number + 1]]
         S, u = slope(R, mask), ~mask
+        # Cov(y_u, x) = G P and Cov(y_u) = G P G' + R_uu − S R_ou: what x leaves open, and what the noise of the seen part does.
         G = np.where(u[:, None], C - S @ C, 0.0)
         e = np.where(mask, Y[rows] - c, 0.0)
         found[rows] = np.where(u, after.mean[rows] @ G.T + (c + e @ S.T), Y[rows])
@@ -224,6 +225,8 @@ def slope(R: Array, mask: Array) -> Array:
 
 def quadratic(yy: Array, yx: Array, xx: Array, F: Array) -> Array:
     """Σ E(y − F x)(y − F x)' of sums."""
+    # yy' − F xy' − yx'F' + F xx'F' holds for any F.  The shorter yy' − F xy' is right at F = yx'(xx')⁻¹ alone, which a floor, a
+    # pseudo-inverse or the last parameters (`expected`) are not.
     cross = F @ yx.T
     found: Array = yy - cross - cross.T + F @ xx @ F.T
     return 0.5 * (found + found.T)

@@ -152,6 +152,7 @@ def _regressions(found: Opening, T: Array, D: int, diagonal: bool) -> Parameters
         A, B, a = dynamics[:, :K], dynamics[:, K:-1], dynamics[:, -1]
         radius = float(np.abs(np.linalg.eigvals(A)).max())
         A = A * min(1.0, STABLE / radius) if radius > 0 else A
+        # Stationary states of variance I satisfy I = AA' + Q.
         Q = np.eye(K) - A @ A.T  # states have variance 1
         values, vectors = np.linalg.eigh(0.5 * (Q + Q.T))
         Q = (vectors * np.maximum(values, 1e-2)) @ vectors.T

@@ -99,6 +99,8 @@ def bootstrap(system: System, count: int, seed: int, unit: int = 0) -> Cloud:
             log, most = np.zeros(count), 0.0
             evidence = -np.inf
         w = np.exp(log - most)
+        # Particles were drawn by their last weights and count alike now: p(y_t | y_<t) ≈ Σ p(y_t | x_n)/N, an unbiased estimate of p(y) as
+        # a product.
         evidence += float(most + np.log(w.mean()))
         w /= w.sum()
         particles[t], weight[t], effective[t] = x, w, 1.0 / np.square(w).sum()
@@ -177,6 +179,7 @@ class LinearGaussian:
         L = self._roots["process"]
         a, b = np.linalg.solve(L, self._ahead(x, t).T), np.linalg.solve(L, after.T)
         cross = a.T @ b
+        # |L⁻¹(x' − Ax)|² of all pairs by one product: |a|² + |b|² − 2 a·b.
         squares = np.square(a).sum(axis=0)[:, None] + np.square(b).sum(axis=0) - 2.0 * cross
         return np.asarray(-0.5 * (squares + len(L) * LOG_TAU) - np.log(np.diag(L)).sum())
 

@@ -23,6 +23,8 @@ def varimax(loading: Array) -> tuple[Array, Array]:
     R, reached = np.eye(loading.shape[1]), -np.inf
     for _ in range(SWEEPS):
         L = loading @ R
+        # The criterion Σ_j (mean L_·j⁴ − (mean L_·j²)²) has the slope (4/D) B by R, B = C'(L³ − L diag(mean L²)).  Among orthogonal R tr
+        # R'B is largest at UW' of B = UΣW': where R is its own UW' the criterion is stationary.
         U, s, W = np.linalg.svd(loading.T @ (L**3 - L * np.square(L).mean(axis=0)))
         if s.sum() <= reached * (1.0 + TOLERANCE):
             break

@@ -118,6 +118,7 @@ def adjusted_rand(first: Array, second: Array) -> float:
 
 def mutual_information(first: Array, second: Array) -> float:
     """I(a; b) / ½ (H(a) + H(b)) of two partitions of rows (n,): 1 where they are the same, 0 where they are independent."""
+    # Σ p_ij log p_ij/(p_i p_j), empty cells 0; at most the smaller of both entropies, so that the quotient with their mean is at most 1.
     p = contingency(first, second) / len(first)
     a, b = p.sum(axis=1), p.sum(axis=0)
     some = p > 0

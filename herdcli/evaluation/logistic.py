@@ -71,6 +71,7 @@ class _Objective:
     def gradient(self, U: Array, p: Array) -> Array:
         residual = p.copy()
         residual[np.arange(len(self.y)), self.y] -= 1.0
+        # ∂/∂(logits) of −log p_y is p − 1[y]; logits = B U x with B'B = I, so that U has B'(p − 1[y]) x'.
         result = (residual @ self.basis).T @ self.X
         result[:, :-1] += self.penalty * U[:, :-1]
         return result
@@ -134,6 +135,7 @@ def _newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     The bound ½ I ⊗ X'X is at least every Hessian of the unpenalised loss, so with all of it a step cannot overshoot.
     """
     rows = len(objective.y)
+    # diag p − pp' ≤ ½ (I − 11'/C) for every p (Böhning 1992), and B'(I − 11'/C)B = I.
     bound = np.kron(np.eye(len(U)) / 2, objective.X.T @ objective.X)
     bound.flat[:: len(bound) + 1] += 1e-3 * bound.trace() / len(bound)  # repeated features leave it singular
     share = LEAST_SHARE

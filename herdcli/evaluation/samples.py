@@ -102,6 +102,7 @@ def figures(value: Samples) -> Row:
 def mmd_error(summary: Summary) -> Array:
     """(G,) standard error of the MMD: of a square with error e it is e/(2 MMD), or √e where the MMD is below that."""
     error = np.zeros(len(summary.mmd)) if summary.norm_error is None else summary.norm_error
+    # d√s = ds/(2√s); near 0, where that has no bound, a square off by e has a root off by √e at most.
     return np.asarray(np.minimum(error / np.maximum(2.0 * summary.mmd, np.finfo(float).tiny), np.sqrt(error)))
 
 
@@ -167,6 +168,7 @@ def compared(kernel: Kernel, atoms: Array, weight: Array, target: Reference) -> 
     """
     quadratic = float(weight @ sum_over(kernel, atoms, atoms, weight))
     linear = float(weight @ target.mean(atoms))
+    # ‖Σ w Φ − μ‖² = w'Kw − 2 Σ w μ(x) + ‖μ‖²; rounding may leave it below 0 for atoms that are the target.
     result: Row = {"target_mmd": float(np.sqrt(max(0.0, quadratic - 2.0 * linear + target.norm)))}
     if target.moments is None:
         return result

@@ -93,6 +93,8 @@ class Differences:
 
     def log_density(self, probes: Array, gallery: Array) -> Array:
         """log p(x − g) of all pairs (P, G), in nats; the arrays are float64."""
+        # With C = U diag(λ) U' + σ²(1 − UU'): (x − g)'C⁻¹(x − g) is |diag(λ)^−½ U'(x − g)|² + |rest|²/σ², |rest|² = |x − g|² − |U'(x −
+        # g)|², and log|C| = Σ log λ + (D − q) log σ².
         inside = _squared_distances(probes @ self.components.T, gallery @ self.components.T, 1.0)
         scaled = _squared_distances(probes @ self.components.T, gallery @ self.components.T, 1.0 / np.sqrt(self.eigenvalues))
         rest = np.maximum(_squared_distances(probes, gallery, 1.0) - inside, 0.0)
@@ -137,6 +139,7 @@ def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int =
         part = Z[index == person]
         part = part - part.mean(axis=0)
         same += 2 * count * (part.T @ part)
+    # All ordered pairs, 2n · n diag(λ) in the principal axes, less those within persons.
     other = 2 * n * n * np.diag(space.eigenvalues) - same
     pairs = float(np.sum(counts * (counts - 1)))
     dimension = int(np.count_nonzero(np.ptp(train, axis=0)))

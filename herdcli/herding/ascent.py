@@ -47,6 +47,7 @@ def by_enumeration(weights: Array, units: int, features: str, representation: st
 
 def by_sign(weights: Array, representation: str) -> Array:
     """(D,) the maximiser of w·x: each unit alone, high at w_i = 0."""
+    # w·x is largest where each unit has the sign of its weight (Bach et al. 2012, sec. 5.2).
     return values(weights >= 0, representation)
 
 
@@ -57,6 +58,7 @@ def row_scores(weights: Array, rows: Array, features: str) -> Array:
         linear: Array = exact @ weights.astype(np.float64)
         return linear
     b, J = symmetric(weights.astype(np.float64), rows.shape[1])
+    # b·x + ½ x'Jx, twice as large until the end: x'Jx of integers is even, and no half is rounded.
     twice: Array = 2.0 * (exact @ b) + ((exact @ J) * exact).sum(axis=1)
     return twice / 2.0
 
@@ -73,6 +75,7 @@ def by_coordinates(weights: Array, start: Array, features: str, representation: 
     x = start.astype(J.dtype)
     field = b + J @ x
     while True:
+        # The score is b·x + ½ x'Jx, linear in x_i as J_ii = 0: turning unit i over changes it by (low + high − 2x_i)(b_i + Σ_j J_ij x_j).
         gain = (total - 2 * x) * field
         best = int(gain.argmax())
         if gain[best] <= 0:

@@ -96,6 +96,8 @@ def _started(problem: Problem) -> State:
     for u, unit in enumerate(problem.units):
         M, b, c, x, z = initial_weights(problem, u)
         # one update moves a sum of K (or D) weights by at most this
+        # x z' and its mean over rows both lie within ±1: an entry of n·w moves by 2nη at most, a sum of K or D of them by as many times
+        # that.
         jump = 2 * max(settings.step_sizes) * max(D, K) * (unit.count if isinstance(unit, Packed) else unit.n)
         runs.append(
             Run(
@@ -121,7 +123,7 @@ def _started(problem: Problem) -> State:
 
 @dataclass(frozen=True)
 class HiddenHerding(Blocks[Problem, State]):
-    """Herding with hidden units, as an algorithm (Welling 2009, eqs. 10 and 14–16)."""
+    """Herding with hidden units, as an algorithm (Welling 2009, eq. 9 to 11, with the step sizes of eq. 16)."""
 
     @property
     def state(self) -> type[State]:
@@ -208,8 +210,8 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
         n, visible_data = unit.n, unit.b
         hidden_data[...] = unit.c
         squares = _update_wide(run, pair_step, unit.M, n, column, row)
-    # w ← w + η (data's sum of the statistic − n times its value at the state the ascent ended in): step 3, eqs. 10 and 14–16 of
-    # Welling (2009), with a constant η.  All weights are kept n times as large, so that every number here is an integer.
+    # w ← w + η (data's sum of the statistic − n times its value at the state the ascent ended in): step 3, eq. 11 of Welling
+    # (2009), with the step size of eq. 16.  All weights are kept n times as large, so that every number here is an integer.
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
     if settings.hidden_bias == "full":
         run.c += hidden_step * (hidden_data - n * z.astype(np.int64))

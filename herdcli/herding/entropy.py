@@ -67,6 +67,8 @@ def max_entropy(mean: Array, units: int, features: str, representation: str) -> 
         gradient = p @ table - mean
         if np.abs(gradient).max() < TOLERANCE:
             return p
+        # The dual's slope is E_w Φ − mean and its Hessian Cov_w Φ: convex, and 0 along combinations of features that do not vary under p;
+        # 1e−12 of the trace keeps the system regular.
         centred = table - p @ table
         hessian = (centred * p[:, None]).T @ centred
         hessian[np.diag_indices_from(hessian)] += 1e-12 * max(1.0, float(np.trace(hessian)))

@@ -41,6 +41,7 @@ def driven(problem: Problem, run: Run, u: int, iterations: int) -> Driven:
     if isinstance(unit, Drive):
         return Driven(iterations * unit.M, iterations * unit.b, iterations * unit.c, iterations * n)
     start = initial_weights(problem, u)[0].astype(np.int64)
+    # Eq. 14 read backwards: the weights' change is the step times the driving terms less n times the samples' statistics.
     pair = (run.M - start) // problem.settings.step_sizes[0] + n * run.pair_sum.astype(np.int64)
     return Driven(pair, iterations * unit.total, run.hidden_data, iterations * n)
 

@@ -201,7 +201,7 @@ def _started(problem: Problem) -> State:
 
 @dataclass(frozen=True)
 class VisibleHerding(Blocks[Problem, State]):
-    """Herding of fully visible models, as an algorithm (Welling 2009, eqs. 4–5)."""
+    """Herding of fully visible models, as an algorithm (Welling 2009, eq. 10 and 11 without hidden variables)."""
 
     @property
     def state(self) -> type[State]:
@@ -230,6 +230,7 @@ def weights(source: Source, run: Run, t: int, features: str) -> Array:
     if features == "rows":
         found: Array = t * source.moment - run.counts.astype(np.float64) @ source.candidates
     else:
+        # The sum of t updates w ← w + μ − Φ(s) (eq. 11 with nothing hidden): adding them up one by one would round t times.
         found = t * source.moment - max(source.n, 1) * run.counts
     return found if source.start is None else found + source.start
 

@@ -67,6 +67,9 @@ def leapfrog(energy: Energy, z: Array, momentum: Array, epsilon: float, steps: i
     """
     size = z.dtype.type(epsilon)
     half = z.dtype.type(0.5) * size
+    # Hamilton's equations of H = E + ½|k|² (eq. 4.34) are dz/dτ = k, dk/dτ = −∂E/∂z (eq. 4.36, 4.37).  Kicks of ε and drifts of ε take
+    # turns; two half kicks in a row between drifts are one whole kick (second form of eq. 4.40).  Each is a shear, so the map keeps volumes
+    # and, run with −k, retraces itself.
     z, momentum = z.copy(), momentum - half * energy.gradient(z)
     for t in range(steps):
         z += size * momentum
@@ -104,10 +107,12 @@ class Linear:
         return result
 
     def gradient(self, z: Array) -> Array:
+        # u = Jz, so that ∂E/∂z = J'(γ ∘ E'(u)), and ∂E/∂J = (γ ∘ E'(u)) z': one slope serves both.
         result: Array = self._weighted_slope(z @ self.J.T) @ self.J
         return result
 
     def laplacian(self, z: Array) -> Array:
+        # ∂²E/∂z_d² = Σ_i γ_i E''(u_i) J_id², and Σ_d J_id² = |J_i|².
         curvature = self.gamma * self.expert.curvature(z @ self.J.T)
         result: Array = curvature @ (self.J**2).sum(axis=1)
         return result
@@ -149,6 +154,8 @@ class Linear:
         scratch = np.empty(fast.leapfrog_scratch(len(J)), dtype=np.float32)
         fast.leapfrog(start[:n], start[n:], J @ J.T, gamma, COMPILED[self.expert.name], epsilon, steps, sums[:n], sums[n:], scratch)
         down = sums @ J
+        # Momenta change by multiples of J' alone: after the kick at step t k_t = k − J'a_t, a_t the slopes so far times their steps, and z
+        # moves by ε Σ_t k_t = ε (L k − J'Σ a_t).  The loop has a_L and Σ_{t<L} a_t; it needs Jz, Jk and JJ' only.
         return z + size * (np.float32(steps) * momentum - down[n:]), momentum - down[:n]
 
 
@@ -168,6 +175,7 @@ class Topographic:
     def _slope(self, u: Array) -> tuple[Array, Array]:
         """Pooled squares (n, K) and ∂E/∂u (n, M), backpropagated."""
         pooled = np.square(u) @ self.pooling.T
+        # v_k = Σ_i P_ki u_i²: ∂E/∂u_i = Σ_k γ_k/(1 + v_k) · 2 P_ki u_i.
         return pooled, 2.0 * u * ((self.gamma / (1.0 + pooled)) @ self.pooling)
 
     def gradient(self, z: Array) -> Array:
@@ -178,6 +186,7 @@ class Topographic:
         """Σ_k γ_k (Δv_k / (1 + v_k) − |∇v_k|² / (1 + v_k)²), v = P u²."""
         u = z @ self.J.T
         pooled = 1.0 + np.square(u) @ self.pooling.T
+        # Δ log(1 + v) = Δv/(1 + v) − |∇v|²/(1 + v)², with ∇v_k = Σ_i 2 P_ki u_i J_i and Δv_k = Σ_i 2 P_ki |J_i|².
         first = (self.gamma / pooled) @ (2.0 * self.pooling @ (self.J**2).sum(axis=1))
         second = np.zeros(len(z))
         for k, row in enumerate(self.pooling):
@@ -209,6 +218,8 @@ class Manifold:
     def _parts(self, u: Array) -> tuple[Array, Array, Array]:
         """log det G (n,), s (n, M) up to e^{−2 top}, J G⁻¹ (n, M, D) up to e^{2 top}; top keeps s within the numbers."""
         energies = self.expert.energy(u) + self.expert.log_z(self.gamma)
+        # s_i = e^{−2E_i} may be below the smallest float for all i at once.  With s e^{2 top} in its place G grows by e^{2 top}, log det G
+        # by 2 D top, and G⁻¹ shrinks alike, so that s G⁻¹, all that slopes are made of, stays as it is.
         top = energies.min(axis=1, keepdims=True)
         s = np.exp(2.0 * (top - energies))
         G = np.matmul(self.J.T, s[:, :, np.newaxis] * self.J)
@@ -226,6 +237,8 @@ class Manifold:
         for rows in _row_blocks(z):
             u = rows @ self.J.T
             _, s, solved = self._parts(u)
+            # d(−½ log det G) = −½ tr G⁻¹ dG, G = Σ_i s_i J_i'J_i.  By u_i, ds_i = −2 s_i E_i' du_i: the slope is s_i J_i G⁻¹J_i' E_i' = h_i
+            # E_i'. By J at constant u, dG = Σ s_i (dJ_i'J_i + J_i'dJ_i): the slope is −s_i J_i G⁻¹, row i of −J^{−T} where J is square.
             weighted = s[:, :, np.newaxis] * solved
             slopes.append((weighted * self.J).sum(axis=2) * self.expert.slope(u))
             direct -= weighted.sum(axis=0)
@@ -275,6 +288,8 @@ def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
     2 Σ_{i ≤ M − D + k} γ_(i) > k for k = 1 … D: in a subspace of k dimensions D − k filters may be silent.
     `margin` is the relative distance kept from that boundary.  −inf where γ is inside already.
     """
+    # A subspace of k dimensions is where D − k filters are 0.  Along its rays e^{−E} falls as r^{−2Σγ} over the others, and ∫ r^{k−1}
+    # r^{−2Σγ} dr is finite where 2Σγ > k.  Worst are the D − k largest γ silent, which leaves the M − D + k smallest.
     ordered = np.sort(gamma.astype(np.float64))
     need = 0.5 * (1.0 + margin) * np.arange(1, D + 1)
     counts = len(ordered) - D + np.arange(1, D + 1)

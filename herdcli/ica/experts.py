@@ -59,12 +59,14 @@ def _log_cosh(u: Array) -> Array:
 
 def _student_log_z(gamma: Array) -> Array:
     """log B(½, γ − ½), infinite for γ ≤ ½."""
+    # With u = tan θ, ∫ (1 + u²)^{−γ} du = ∫ cos^{2γ−2} θ dθ over (−π/2, π/2) = B(½, γ − ½) = √π Γ(γ − ½)/Γ(γ).
     values = [0.5 * log(pi) + lgamma(g - 0.5) - lgamma(g) if g > 0.5 else np.inf for g in np.atleast_1d(gamma).tolist()]
     return np.array(values)
 
 
 def _student_sample(random: np.random.Generator, n: int, gamma: Array) -> Array:
     """u = z / √χ²_ν, ν = 2γ − 1."""
+    # t = z √ν/√χ²_ν has the density ∝ (1 + t²/ν)^{−(ν+1)/2}; u = t/√ν has (1 + u²)^{−γ} with γ = (ν + 1)/2.
     return np.asarray(random.standard_normal((n, len(gamma))) / np.sqrt(random.chisquare(2.0 * gamma - 1.0, (n, len(gamma)))))
 
 
@@ -114,6 +116,8 @@ def _each(log_integral: Callable[[float], float]) -> Callable[[Array], Array]:
 
 def _secant_log_z(g: float) -> float:
     """∫ sech^γ = B(γ/2, ½)."""
+    # y = σ(2u) has sech u = 2√(y(1 − y)) and dy = 2y(1 − y) du: the integral is 2^{γ−1} B(γ/2, γ/2), which is B(γ/2, ½) by the duplication
+    # formula of Γ.
     return log(pi) if g == 1.0 else lgamma(0.5 * g) + 0.5 * log(pi) - lgamma(0.5 * g + 0.5)
 
 
@@ -143,6 +147,8 @@ EXPERTS: dict[str, Expert] = {
         ),
         Expert(
             "logistic",
+            # −log σ(u)σ(−u) = log (2 + e^u + e^{−u}) = 2 log (2 cosh u/2), which is tanh u/2 when differentiated once: no exponential
+            # overflows.
             lambda u: 2.0 * (_log_cosh(0.5 * u) + log(2.0)),
             lambda u: np.tanh(0.5 * u),
             lambda u: 0.5 * (1.0 - np.tanh(0.5 * u) ** 2),
@@ -192,6 +198,7 @@ def signs(u: Array) -> Array:
     deviation = np.sqrt(np.maximum(np.square(u).mean(axis=1, keepdims=True), SMALLEST))
     scaled = u / deviation
     slope = np.tanh(scaled)
+    # E u² = 1 and ψ' = 1 − tanh² here; for a Gaussian E uψ = E ψ' (Stein), so that K = 0: the border between the two kinds.
     K = 1.0 - np.square(slope).mean(axis=1) - (scaled * slope).mean(axis=1)
     return np.where(K < 0, -1, 1)
 
@@ -207,6 +214,8 @@ def likeliest_scale(expert: Expert, u: Array) -> float:
     for _ in range(NEWTON):
         v = size * u
         pull = v * expert.slope(v)
+        # By t = log a, v = a u: d/dt (t − E E(v)) = 1 − E vψ(v), whose slope is −E (vψ + v²ψ').  The step is held to a factor e, since ψ
+        # may saturate and the slope be near 0 far from the maximum.
         step = float((pull.mean() - 1.0) / (pull + v * v * expert.curvature(v)).mean())
         size *= exp(-min(max(step, -1.0), 1.0))
         if abs(step) < 1e-10:

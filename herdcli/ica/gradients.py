@@ -28,6 +28,9 @@ def contrast(problem: Problem, energy: Energy, rows: Array, state: State, map: M
     def part(start: int) -> tuple[Array, Array, int]:
         chosen = slice(start, start + size)
         z, moved = rows[chosen], 0
+        # The likelihood's slope is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence takes the rows after a few
+        # moves of the chain for samples of the model (eq. 4.32, 4.33); each chain begins at a row of the first mean, so that what does not
+        # move cancels.
         before, now = energy.parameters(z, learned), energy.energy(z)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
             z, now, accepted = hmc.propose(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
@@ -47,6 +50,8 @@ def exact(problem: Problem, energy: Energy, rows: Array, update: int) -> tuple[A
     by_J, by_gamma = energy.parameters(rows)
     n = len(rows)
     if isinstance(energy, Linear) and problem.settings.algorithm == "infomax":
+        # log p(z) = log |det J| − Σ E_i(J_i z) (eq. 4.5), and d log |det J| = tr J⁻¹ dJ, so that its slope is +J^{−T}; eq. 4.6 as printed
+        # has this term's sign wrong.  The slope by γ lacks that of log z(γ): γ is learned by ebm and equil alone.
         return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
     if problem.settings.algorithm == "infomax":
         return -by_J / n, -by_gamma / n

@@ -26,6 +26,8 @@ def propose(
         proposed, last = energy.trajectory(z, momentum, epsilon, steps)
         after = energy.energy(proposed)
         rise = after - before + 0.5 * (_squares(last) - _squares(momentum))
+        # 1 − U is in (0, 1], so that its logarithm is finite, and log(1 − U) < −ΔH has the probability min(1, e^{−ΔH}) (eq. 4.39).  A rise
+        # of NaN compares as false: it is rejected.
         accepted = np.log1p(-uniform) < -rise
     return np.where(accepted[:, np.newaxis], proposed, z), np.where(accepted, after, before), accepted
 

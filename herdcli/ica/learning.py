@@ -124,6 +124,8 @@ def _exact_step(problem: Problem, energy: Energy, rows: Array, state: State) -> 
         try:
             by_J, by_gamma = exact(problem, energy, rows, state.step)
             if settings.algorithm == "infomax" and settings.natural:
+                # Steepest ascent where a change counts by |dJ J⁻¹|, which no mixing of the rows alters, is G J'J (Amari et al. 1996):
+                # J^{−T} becomes J, and in the outputs the step is (I − E ψ(u) u') J.
                 by_J = by_J @ (state.J.T @ state.J)
             trouble = "" if np.isfinite(_move(settings, state, by_J, by_gamma, 0.5**state.resets)) else "left the finite range"
             if state.step % PATIENCE == PATIENCE - 1 and not trouble:
@@ -207,6 +209,7 @@ def objective(problem: Problem, energy: Energy, state: State) -> float:
         value = -float(energy.energy(problem.Z[:WATCHED]).mean())
     if isinstance(energy, Linear) and problem.filters == problem.Z.shape[1]:
         log_z = energy.expert.log_z(state.gamma.astype(np.float64)).sum()
+        # log p(z) = log |det J| + Σ_i (−γ_i E_i(u_i) − log z(γ_i)): eq. 4.5 with p_i = e^{−γE}/z.
         value += float(np.linalg.slogdet(state.J.astype(np.float64))[1]) - float(log_z)
     return value
 

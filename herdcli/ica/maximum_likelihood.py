@@ -120,6 +120,8 @@ def evaluate(problem: Problem, stage: int, J: Array, signs: Array | None = None)
         h += curved @ (u * u).T
     gamma = problem.gamma
     log_z = float(expert.log_z(np.full(M, gamma)).sum())
+    # At (I + P) J, u becomes u + Pu.  −log det (I + P) = −tr P + ½ tr P² − …, and E Σ E_i(u_i + (Pu)_i) = … + Σ_ij P_ij E ψ_i u_j + ½ Σ_i E
+    # ψ'_i ((Pu)_i)²: the slope is G = E ψu' − I, the curvature ½ Σ h_ij P_ij² + ½ Σ P_ij P_ji.
     loss = gamma * total / n + log_z - float(np.linalg.slogdet(J)[1])
     return Evaluation(loss, gamma * G / n - np.eye(M), gamma * h / n)
 
@@ -230,11 +232,14 @@ def _direction(state: State) -> Array:
 
 def _solve(h: Array, G: Array) -> Array:
     """Blocks [h_ij 1; 1 h_ji] solved for (G_ij, G_ji), with smallest eigenvalues raised to LEAST_CURVATURE."""
+    # The block [a 1; 1 b] has the eigenvalues ½ (a + b ± √((a − b)² + 4)); raising both diagonals by δ raises them by δ.  The diagonal of G
+    # meets h_ii + 1 alone, from ½ h_ii P_ii² + ½ P_ii².
     least = 0.5 * (h + h.T - np.sqrt((h - h.T) ** 2 + 4.0))
     lifted = h + np.maximum(LEAST_CURVATURE - least, 0.0)
     np.fill_diagonal(lifted, np.maximum(np.diag(h) + 1.0, LEAST_CURVATURE))
     determinant = lifted * lifted.T - 1.0
     np.fill_diagonal(determinant, 1.0)
+    # [a 1; 1 b]⁻¹ (g, g') has the first entry (b g − g')/(ab − 1); transposing gives the second.
     result: Array = (lifted.T * G - G.T) / determinant
     np.fill_diagonal(result, np.diag(G) / np.diag(lifted))
     return result

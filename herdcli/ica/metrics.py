@@ -48,6 +48,7 @@ def localisation(filters: Array, shape: tuple[int, ...]) -> Array:
     """
     places = np.stack(np.meshgrid(*(np.arange(side) for side in shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
     square = filters**2 / (filters**2).sum(axis=1, keepdims=True)
+    # E|p − Ep|² = E|p|² − |Ep|², with the filter's power as the distribution over places p.
     radius = np.sqrt(np.maximum(square @ (places**2).sum(axis=1) - ((square @ places) ** 2).sum(axis=1), 0.0))
     result: Array = 1.0 - radius / np.sqrt(places.var(axis=0).sum())
     return result

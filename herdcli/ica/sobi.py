@@ -100,6 +100,8 @@ def _turn(C: Array, p: int, q: int) -> tuple[float, float]:
     """
     across, along = C[:, p, p] - C[:, q, q], 2.0 * C[:, p, q]
     on, off = float(across @ across - along @ along), float(2.0 * across @ along)
+    # The first eigenvector of [a b; b d] lies along (a − d + √((a − d)² + 4b²), 2b), here on = a − d and off = 2b.  Its first entry is not
+    # negative, so that |θ| ≤ π/4: the inner turn, which does not swap p and q.
     theta = 0.5 * np.arctan2(off, on + np.hypot(on, off))
     return float(np.cos(theta)), float(np.sin(theta))
 

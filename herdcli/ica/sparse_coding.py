@@ -87,6 +87,8 @@ class Model:
             spread = self._gaussian(Z, 1.0 / np.maximum(curvature, LEAST))[2]
         pull = (Z - mean @ self.A.T).T @ mean
         if self.posterior != "map":
+            # E[(z − As) s'] = (z − Am) m' − A Cov(s).  A mode has less power than the sources, so that without the last term columns would
+            # grow, were they not set back to length 1.
             pull -= self.A @ spread
         objective = self.bound(Z, xi) if self.posterior == "variational" else self.log_joint(Z, mean)
         return Inferred(mean, pull / max(self.noise**2, SMALLEST), objective)
@@ -120,6 +122,8 @@ class Model:
         s is smooth and w sparse; v pulls them together, and their distance does not wait for a small σ as a proximal gradient does.
         Source: Boyd et al. (2011), sec. 6.4, over-relaxed as in their sec. 3.4.3.
         """
+        # Minimise |z − As|²/2σ² + γ|w|₁ where s = w, with the penalty (γ/2)|s − w + v|².  s then solves (A'A/σ² + γI) s = A'z/σ² + γ(w −
+        # v); w is s + v drawn to 0 by γ over the penalty's weight γ, which is 1 whatever γ; v adds up s − w.
         precision = self.A.T @ self.A / self.noise**2
         inverse = np.linalg.inv(precision + self.gamma * np.eye(len(precision)))
         target = Z @ self.A / self.noise**2
@@ -140,6 +144,8 @@ class Model:
         prior = self._prior(xi)
         _, logs = np.linalg.slogdet(systems := self._systems(prior))
         solved = np.linalg.solve(systems, Z[:, :, np.newaxis])[:, :, 0]
+        # e^{−γE(s)}/z ≥ e^{−γE(ξ)}/z · e^{ξ²/2v} · e^{−s²/2v} with v = 1/κ(ξ), and the last factor is √(2πv) N(s; 0, v).  Integrating N(z;
+        # As, σ²I) over these Gaussians leaves N(z; 0, A diag(v) A' + σ²I).
         touched = -(self.gamma * EXPERTS[self.expert].energy(xi) + EXPERTS[self.expert].log_z(np.full(xi.shape[1], self.gamma)))
         touched += 0.5 * (np.log(2.0 * np.pi * prior) + xi**2 / prior)
         result: Array = touched.sum(axis=1) - 0.5 * (logs + (Z * solved).sum(axis=1) + Z.shape[1] * np.log(2.0 * np.pi))
@@ -167,6 +173,8 @@ class Model:
     def _gaussian(self, Z: Array, prior: Array) -> tuple[Array, Array, Array]:
         """Mean, variance and summed covariance of s given z under N(0, diag prior), by D × D systems.      prior  (n, M)."""
         A = self.A
+        # (A'A/σ² + Π⁻¹)⁻¹ = Π − ΠA'S⁻¹AΠ with S = AΠA' + σ²I, and the mean is ΠA'S⁻¹z (Makin, eq. 2.23 to 2.28): D × D systems for M ≥ D
+        # sources, and no division by a prior variance of 0.
         solved = np.linalg.solve(self._systems(prior), np.broadcast_to(A, (len(Z), *A.shape)))  # S⁻¹A (n, D, M)
         mean = prior * np.einsum("nd,ndm->nm", Z, solved)
         reduced = np.einsum("dm,ndm->nm", A, solved)

@@ -72,6 +72,8 @@ class Whitening:
         if self.method == "fa":
             left, _, right = np.linalg.svd(self.forward, full_matrices=False)
             return np.asarray(J @ left @ right)
+        # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the same outputs.  U' is `forward` without its lengths
+        # Λ^−½.
         axes = self.forward * np.sqrt(self.variance)[:, np.newaxis] if self.method == "pca" else np.eye(len(self.forward))
         return np.asarray(J @ axes)
 
@@ -130,6 +132,7 @@ def _by_factors(X: Array, components: int | None, log: bool) -> Whitening:
     if components is None:
         raise BadUsage("fa needs a number of components", hint="--components N")
     mean, S = covariance(X)
+    # B = Ψ^−½SΨ^−½ has BU = UΘ, so that forward S forward' = Θ^−½ U'BU Θ^−½ = I; backward = Ψ^½ U Θ^½ has forward @ backward = U'U = I.
     found = factors.fit(S, components)
     noise = np.sqrt(found.noise)[:, np.newaxis]
     backward = noise * found.vectors * np.sqrt(found.values)

@@ -274,6 +274,7 @@ def moments(source: Source, map: Map = map) -> Moments:
         raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
     shift = sums["first"] / sums["known"]
     rows, mass, missing = sums["rows"]
+    # E (y − c)(y − c)' − (ȳ − c)(ȳ − c)': with c near the mean the second term is small beside the first, and no digits cancel.
     covariance = sums["second"] / sums["known"] - np.outer(shift, shift)
     if missing:
         covariance = np.diag(np.diag(covariance))

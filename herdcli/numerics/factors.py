@@ -157,11 +157,14 @@ def _profile(S: Array, x: Array, count: int) -> tuple[float, Array, tuple[Array,
     above = np.arange(len(x)) >= len(x) - count
     above &= values > 1.0
     low, high, U, V = values[~above], values[above], vectors[:, ~above], vectors[:, above]
+    # −log p a row is ½ log|Σ| + ½ tr SΣ⁻¹.  With Λ at its best Ψ^−½ΣΨ^−½ has the eigenvalues β_m for m ≤ k and 1 for the others: ½ (Σ x +
+    # Σ_{m≤k} log β_m) and ½ (k + Σ_{m>k} β_m).
     value = 0.5 * float(x.sum() + np.log(high).sum() + len(high) + low.sum())
     gradient = 0.5 * np.square(U) @ (1.0 - low)
     part = 0.5 * ((U * low) @ U.T) * (U @ U.T)
     whole = part.copy()
     for n, v in zip(high, V.T, strict=True):
+        # Where β_n and β_m meet above 1 they change places, the profile has a kink, and the quotient no bound: it is kept finite.
         share = (1.0 - low) * (n + low) / np.maximum(n - low, 1e-12 * n)
         whole += 0.5 * ((U * share) @ U.T) * np.outer(v, v)
     return value, gradient, (whole, part)

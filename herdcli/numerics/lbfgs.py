@@ -44,11 +44,14 @@ def descend(function: Function, now: Minimum) -> Minimum:
         direction, slope = -now.gradient, -float(now.gradient @ now.gradient)
     length, low, high = 1.0, 0.0, np.inf
     if not len(now.moves):
+        # Nothing is known of the curvature yet: the first step is −g, shortened so that no coordinate moves by more than 1.
         length = min(1.0, 1.0 / max(1e-300, float(np.abs(now.gradient).sum())))
     for _ in range(40):
         x = now.x + length * direction
         value, gradient = function(x)
         steepness = float(direction @ gradient)
+        # Where f(x + ad) and f(x) differ by rounding alone, sufficient decrease f(a) ≤ f(0) + δ a f'(0) is judged by slopes: for a parabola
+        # it is f'(a) ≤ (2δ − 1) f'(0), δ = 1e−4 (Hager & Zhang 2005).
         level = value <= now.value + ROUNDING * abs(now.value) and steepness <= (2e-4 - 1) * slope
         if not (value <= now.value + 1e-4 * length * slope or level):
             high = length
@@ -62,6 +65,7 @@ def descend(function: Function, now: Minimum) -> Minimum:
             return Minimum(now.x, now.value, now.gradient, now.moves, now.changes, True)
     move, change = x - now.x, gradient - now.gradient
     moves, changes = now.moves, now.changes
+    # A pair with s·y ≤ 0 would make H⁻¹ indefinite; the weak Wolfe condition on slopes ensures s·y > 0 up to rounding.
     if float(move @ change) > 1e-16 * float(change @ change):
         moves, changes = np.concatenate([moves, move[None]])[-MEMORY:], np.concatenate([changes, change[None]])[-MEMORY:]
     return Minimum(x, value, gradient, moves, changes)

@@ -62,6 +62,7 @@ def nearest_euclidean(rows: Array | Selected, references: Array | Selected) -> A
         size = max(1, BLOCK // len(q))
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
+            # |r − q|² = |r|² + |q|² − 2 r·q, and |r|² is the same for all references.
             distance = squares - 2.0 * (np.asarray(rows[part], dtype=np.float64) @ q.T)
             index = distance.argmin(axis=1)
             here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]

@@ -60,6 +60,7 @@ def principal(X: Array, count: int | None = None, *, mean: Array | None = None) 
     if not eigenvalues[0] > D * (eps * np.abs(mean).max()) ** 2:  # what rounding of the mean leaves in rows that are all alike
         raise DataError("principal components need rows that differ, these are all alike")
     kept = rank if count is None else min(count, rank)
+    # ZZ'a = nλ a gives Z'Z(Z'a) = nλ (Z'a): the eigenvectors of the small Gram matrix, mapped by Z', are those of the covariance.
     components = _orthonormal((np.asarray(X, dtype=np.float64) - mean).T @ vectors[:, :kept]) if wide else vectors[:, :kept].T
     return Principal(mean, _signed(components), eigenvalues[:kept].copy(), float(np.trace(gram)), rank)
 

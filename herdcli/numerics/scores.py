@@ -62,5 +62,7 @@ def align(energy: Array, shared: Array, reference: Array) -> Array:
     seen reveal.  energy (n, C) under the fold's models; shared (r, C) energies of such rows under the same models;
     reference (r, C) of the same rows under the final models.  Returns (n, C) float64.
     """
+    # −F(v) − log Z is the log-likelihood: a fold's free energies are those of the final model plus log Z of the one less that of the other,
+    # which the mean difference over rows that both have not seen estimates.
     result: Array = energy + (reference - shared).mean(axis=0, dtype=np.float64)
     return result

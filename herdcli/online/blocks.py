@@ -87,6 +87,7 @@ def as_scaled(block: Block, sizes: Array) -> Block:
     known = block.index < len(sizes)
     seen, size = sizes[np.where(known, block.index, 0)].T
     met = known & (size > 0)
+    # A first value is its own mean size: |x|/|x| with its sign.
     value = np.where(met, block.value * seen / np.where(met, size, 1.0), np.sign(block.value))
     return Block(block.pointer, block.index, value, block.label, block.weight)
 

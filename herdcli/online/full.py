@@ -19,6 +19,8 @@ def aggressiveness(rule: Rule, running: Array, squares: float, weight: float) ->
     running[1] += squares
     if rule[4] > 0.0:
         return rule[4] * weight
+    # C has the unit of 1/(x'Σx), and γ = 2C + C²v is quadratic in it: Cv = ¼ at Σ = I for an example of mean size, so that its variance
+    # shrinks by (1 + ¼)² and not to nothing.
     return float(0.25 * running[0] / running[1] * weight) if running[1] > 0.0 else 0.0
 
 
@@ -68,6 +70,7 @@ def _move(blas: Any, mean: Array, column: Array, g: Array, sign: float, step: St
     alpha, _, shrink, _ = step
     if alpha != 0.0:
         mean += (alpha * sign) * g
+    # g is Σx of before, so that the order of the two moves does not matter; a symmetric g g' needs one triangle.
     if shrink > 0.0:
         blas.dsyr(-shrink, g, lower=1, a=column, overwrite_a=1)
     return alpha != 0.0 or shrink > 0.0
@@ -82,6 +85,7 @@ def _learn_top(blas: Any, mean: Array, column: Array, x: Array, y: int, rule: Ru
     delta = np.zeros(classes * width)
     delta[y * width : (y + 1) * width] = x
     delta[rival * width : (rival + 1) * width] = -x
+    # A mistake is a negative difference of scores: μ·δ with δ = e_y⊗x − e_rival⊗x is the margin m, and δ takes the place of y x.
     g = blas.dsymv(1.0, column, delta, lower=1)
     for z in range(classes):
         block = column[z * width : (z + 1) * width, z * width : (z + 1) * width]
@@ -126,4 +130,5 @@ def full_scores(mean: Array, sigma: Array, X: Array, score: Array, variance: Arr
         together = sigma.shape[1] != width
         part = slice(z * width, (z + 1) * width) if together else slice(0, width)
         block = sigma[0 if together else z, part, part]
+        # Var(w·x) = x'Σx for weights w ~ N(μ, Σ).
         variance[:, z] = np.einsum("nd,nd->n", X @ block, X)

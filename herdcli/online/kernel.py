@@ -21,6 +21,7 @@ def kernel_matrix(settings: Settings, A: Array, B: Array) -> Array:
     if settings.kernel == "polynomial":
         return np.asarray((1.0 + product) ** settings.degree)
     if settings.kernel == "gaussian":
+        # |a − b|² = |a|² + |b|² − 2 a·b; rounding may leave it below 0, where the kernel would be above 1.
         distance = np.einsum("nd,nd->n", A, A)[:, None] + np.einsum("nd,nd->n", B, B)[None, :] - 2.0 * product
         return np.asarray(np.exp(np.maximum(distance, 0.0) / (-2.0 * settings.width**2)))
     return product
@@ -121,6 +122,8 @@ def learn_kernel(
                 refused += 1
                 continue
             at = machine.add(x) if at is None else at
+            # Weights in the span Φ'α, and Σ = I − Φ'BΦ: Σφ(x) = φ(x) − Φ'Bk, whose coefficients are g = e_at − Bk.  μ += α y Σφ(x) adds α y
+            # g to α, and Σ −= shrink Σφφ'Σ adds shrink g g' to B; v = φ'Σφ = k(x, x) − k'Bk.
             g = np.zeros(machine.count)  # e_at − Bk
             g[:m] = -Bk
             g[at] += 1.0

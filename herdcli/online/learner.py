@@ -226,6 +226,7 @@ def true_margins(score: Array, label: Array) -> Array:
 
 def _judge(learner: Learner, state: State, score: Array, label: Array) -> None:
     """Count mistakes and loss; a point of the trace at each power of two."""
+    # The half squared hinge ½ max(0, 1 − m)² of scores from before the example was learned: an honest estimate of the error to come.
     margin = true_margins(score, label)
     wrong, loss = margin <= 0.0, 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
     seen = int(state.tally[0])

@@ -126,10 +126,13 @@ def _full(means: list[Array], covariances: list[Array], rule: str) -> tuple[Arra
     total = np.sum([p - eye for p in precisions], axis=0)
     flat = [mu.reshape(groups, width) for mu in means]
     if rule == "precision":
+        # The product of the shards' N(μ_k, Σ_k), divided by N(0, I) for all of them but one: precisions I + Σ (Σ_k⁻¹ − I), and Σ⁻¹μ = Σ
+        # Σ_k⁻¹μ_k.
         pulled = np.sum([np.einsum("gij,gj->gi", p, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
         merged = np.linalg.solve(eye + total, pulled[:, :, None])[:, :, 0]
     else:
         weighted = np.sum([np.einsum("gij,gj->gi", p - eye, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
+        # E = Σ_k E_k has no inverse where no shard has learned a direction; the shortest solution leaves that direction's mean at 0.
         merged = np.stack([np.linalg.lstsq(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
     covariance = np.linalg.inv(eye + total)
     return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2

@@ -85,11 +85,14 @@ def standard_margins(score: Array, variance: Array) -> Array:
     best, second = order[:, -1], order[:, -2]
     rival = np.where(np.arange(score.shape[1]) == best[:, None], second[:, None], best[:, None])
     margin = score - score[rows[:, None], rival]
+    # The margin is the difference of two scores whose weights are taken for independent, so that their variances add up.
     return np.asarray(margin / np.sqrt(1.0 + variance + variance[rows[:, None], rival]))
 
 
 def probabilities(score: Array, variance: Array, scale: float) -> Array:
     """P(class) (n, classes): Φ(g m / √(1 + v)) of each class, made to sum to 1."""
+    # A score w·x ~ N(m, v) seen with noise N(0, 1) is positive with probability Φ(m/√(1 + v)); g is the one number that held-out examples
+    # correct it by.  1e−300: with several classes all may be 0, and their sum is divided by.
     found = normal_cdf(scale * standard_margins(score, variance)) + 1e-300
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
@@ -108,6 +111,7 @@ def fit_scale(score: Array, variance: Array, y: Array) -> float:
     def loss(log_scale: float) -> float:
         log_phi = log_normal_cdf(np.exp(log_scale) * margin)
         top = log_phi.max(axis=1)
+        # log of Φ_k/Σ Φ, with the largest log Φ taken out first: Φ of margins below −39 is 0 in float64, its logarithm is not.
         log_p = log_phi - (top + np.log(np.exp(log_phi - top[:, None]).sum(axis=1)))[:, None]
         own = log_p[rows, y]
         return float(-((1 - smooth) * own + smooth * np.maximum(log_p, -700.0).mean(axis=1)).sum())
@@ -117,6 +121,7 @@ def fit_scale(score: Array, variance: Array, y: Array) -> float:
 
 def _golden(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
     """The lowest point of a function with one valley."""
+    # With r² = 1 − r one of the two inner points of an interval is an inner point of the part that is kept: one value a step.
     ratio = (5**0.5 - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = f(a), f(b)

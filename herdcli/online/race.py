@@ -72,6 +72,7 @@ def race(settings: Settings, batches: Sequence[Batch], classes: int, algorithms:
     whole = _examples(settings, batches, classes)
     squares = float(np.sum(whole.value**2)) / whole.rows
     unit = 1.0 / squares if squares > 0 else 1.0
+    # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
     entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
     judged: list[_Judged] = [_Judged(1.0, np.inf, 0)] * len(entries)
     running = list(range(len(entries)))

@@ -34,12 +34,15 @@ def full_update(mu: Array, sigma: Array, x: Array, y: float, settings: Settings)
     """Mean (d,) and full covariance (d, d) after an example."""
     g = sigma @ x
     alpha, _, shrink, _ = step_of(settings, float(y * (mu @ x)), float(x @ g))
+    # Eq. 9 and 13: Woodbury turns γ xx' added to Σ⁻¹ into Σ less γ/(1 + γv) gg', g = Σx; with γ = 2C + C²v, 1 + γv = (1 + Cv)².
     return mu + alpha * y * g, sigma - shrink * np.outer(g, g)
 
 
 def diagonal_update(mu: Array, s: Array, x: Array, y: float, settings: Settings) -> tuple[Array, Array]:
     """Mean (d,) and variances (d,) after an example."""
     alpha, gamma, shrink, curvature = step_of(settings, float(y * (mu @ x)), float(s @ x**2))
+    # Eq. 14, Σ and A diagonal.  drop: the diagonal of eq. 13.  project: the diagonal of eq. 12, turned round; s/(1 + γx²s) takes one
+    # division and cannot overflow.  exact: A_r = 1/(1 + C x_r² s_r) minimises (8) coordinate by coordinate, and s takes A_r² (eq. 10).
     moved = mu + alpha * y * s * x
     if settings.form == "drop":
         return moved, s - shrink * (s * x) ** 2

@@ -58,6 +58,7 @@ def _minimise_mean(mu: Array, sigma: Array, x: Array, y: float, settings: Settin
     precision, C = np.linalg.inv(sigma), settings.C
 
     def objective(w: Array) -> tuple[float, Array]:
+        # Eq. 7: ½ (w − μ)'Σ⁻¹(w − μ) has the slope Σ⁻¹(w − μ), and the loss at the margin m = y w·x the slope ℓ'(m) y x.
         m, away = y * (w @ x), precision @ (w - mu)
         value, slope = _loss(settings.loss, float(m))
         return float(0.5 * (w - mu) @ away + C * value), away + C * slope * y * x
@@ -82,6 +83,7 @@ def _minimise_spread(sigma: Array, x: Array, settings: Settings) -> Array:
 
     def objective(flat: Array) -> tuple[float, Array]:
         A = flat.reshape(d, d) if full else np.diag(flat)
+        # By A, ½ tr (A − I)'Σ⁻¹(A − I)Σ has the slope Σ⁻¹(A − I)Σ, and ½ Cλ x'AΣA'x has Cλ x (ΣA'x)'; eq. 11 is where they cancel.
         away, Ax = precision @ (A - np.eye(d)) @ sigma, A.T @ x
         value = 0.5 * np.trace((A - np.eye(d)).T @ away) + 0.5 * weight * Ax @ sigma @ Ax
         slope = away + weight * np.outer(x, sigma @ Ax)

@@ -109,6 +109,8 @@ class States:
     def log_weight(self) -> Array:
         """(S,) log of the sum over visible states of e^{−E}."""
         far = self.far
+        # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
+        # (Wh)_j)}.
         fixed = far @ self.h.c[self.near * self.h.hidden.group :] + self.h.hidden.log_base(far)
         result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
         return result
@@ -188,6 +190,8 @@ class Products:
         far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
         natural = h.b + h.W[:, columns:] @ far
         shift = self.gap * natural
+        # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is turned into its logarithm before this bound passes
+        # LARGEST_SUM.
         most = np.logaddexp(0.0, shift + self._highest)
         factors, held = np.exp(shift), 0.0  # held: what the logarithm of the product may have reached
         total, term, product = np.zeros(len(self._weight)), np.empty(len(self._weight)), np.ones(len(self._weight))
@@ -219,6 +223,7 @@ def precision(h: Harmonium) -> Array:
 
 def _gaussian_log_partition(h: Harmonium) -> float:
     """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
+    # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
     matrix, biases = precision(h), np.concatenate([h.b, h.c])
     _, log_determinant = np.linalg.slogdet(matrix)
     return float(0.5 * biases @ np.linalg.solve(matrix, biases) - 0.5 * log_determinant)

@@ -54,6 +54,7 @@ def model_moments(h: Harmonium) -> Moments:
     if is_gaussian(h):
         D = len(h.b)
         covariance = np.linalg.inv(precision(h))
+        # −½ v'v − ½ h'h + v'Wh + b·v + c·h is a Gaussian with the precision Λ of `precision`, covariance Λ⁻¹ and mean Λ⁻¹(b, c).
         means = covariance @ np.concatenate([h.b, h.c])
         return Moments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
     if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) > ENUMERABLE:
@@ -68,6 +69,8 @@ def model_moments(h: Harmonium) -> Moments:
     for block in enumerate_hidden(h):
         weight, states, means = block.log_weight, block.hidden, h.visible.mean(block.natural)
         before, log_sum = log_sum, np.logaddexp(log_sum, np.logaddexp.reduce(weight))
+        # Σ_h e^{−E} over visible states is the weight of a hidden state; with running shares of the sum so far the means of all blocks come
+        # out as averages, and no e^{weight} is ever formed.
         kept, p = np.exp(before - log_sum), np.exp(weight - log_sum)  # shares of the states so far, and of each state here
         pairs = kept * pairs + (means * p[:, None]).T @ states
         visible, hidden = kept * visible + p @ means, kept * hidden + p @ states
@@ -110,6 +113,8 @@ def pseudo(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Su
     W, b, hidden_sum = units * first.pairs, np.zeros(len(h.b)), np.zeros((n, len(h.c)))
     for unit, others in enumerate(alternatives(h, v)):
         columns = slice(unit * visible.group, (unit + 1) * visible.group)
+        # ∂/∂θ log p(v_j | v_−j) = ∂(−F(v)) − E_{s ~ p(· | v_−j)} ∂(−F(v with unit j at s)) (Teh 2003, eq. 2.64): J times the slope at the
+        # rows, less that at rows with one unit drawn anew.
         p = np.exp(others.log_weight - np.logaddexp.reduce(others.log_weight, axis=0))
         weighted = p[:, :, None] * h.hidden.mean(others.inputs)
         hidden_sum += weighted.sum(axis=0)
@@ -144,6 +149,8 @@ def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share
     visible_share, hidden_share  s and t, the weights' rate over that of the visible and of the hidden biases.
     Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
     """
+    # With v − μ and h − λ in the energy the weights' slope is E[(v − μ)(h − λ)'] = G_W − G_b λ' − μ G_c' (μλ' is in both phases and
+    # cancels). The biases of the usual form are b − Wλ and c − W'μ, and follow a change of W.
     subtract_outer(sums.W, np.column_stack((sums.b, visible_mean)), np.stack((hidden_mean, sums.c)))
     sums.b -= np.float32(visible_share) * (sums.W @ hidden_mean)
     sums.c -= np.float32(hidden_share) * (visible_mean @ sums.W)

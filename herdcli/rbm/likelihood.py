@@ -72,6 +72,7 @@ def _pseudo_block(h: Harmonium, v: Array) -> Array:
     for j in range(h.W.shape[0]):
         np.multiply.outer(flip[:, j], h.W[j], out=work)
         np.add(work, x, out=work)
+        # F(v) = −b·v − Σ A(x): x moves by Δ_j W_j.  log p(v_j | v_−j) = −log(1 + e^{F(v) − F(flipped)}) = −log(1 + e^{−rise}).
         rise = here - h.hidden.summed_log_partition(work) - flip[:, j] * h.b[j]  # F(v flipped at j) − F(v)
         total -= np.logaddexp(0.0, -rise)
     return total
@@ -103,6 +104,7 @@ def alternatives(h: Harmonium, v: Array) -> Iterator[Alternatives]:
     for first in range(0, h.W.shape[0], h.visible.group):
         columns = slice(first, first + h.visible.group)
         fixed = support @ h.b[columns] + h.visible.log_base(support)
+        # Hidden inputs with unit j taken out, and each of its values put in.
         inputs = (x - v[:, columns] @ h.W[columns]) + (support @ h.W[columns])[:, None]
         yield Alternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 

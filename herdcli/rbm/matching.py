@@ -62,6 +62,8 @@ def similarity(model: PairRBM, probes: Totals, gallery: Totals, map: Callable[..
         rows = slice(start, start + ROWS)
         for left in range(0, len(gallery), COLUMNS):
             columns = slice(left, left + COLUMNS)
+            # F = G(p, g) + G(g, p) − G(p, p) − G(g, g) (Teh 2003, eq. 3.8), G = Σ_j A(I_j¹ + I_j²) + b·v (eq. 3.10): each image's visible
+            # terms stand once in each place on either side, and cancel.
             result[rows, columns] = score(rows, columns) - own[0][rows, None] - own[1][columns]
 
     list(map(fill, range(0, len(probes), ROWS)))

@@ -81,6 +81,7 @@ def base_of(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0) -> 
     order = np.argsort(-bounds, kind="stable")
     order = order[bounds[order] > bounds[order[0]] - DEPTH]
     low, high = h.hidden.range
+    # Solutions that agree to a quarter of a unit's range lead to one mode; the first in `order` has the best bound.
     _, first = np.unique(np.rint(4.0 * (means[order] - low) / (high - low)), axis=0, return_index=True)
     chosen = order[np.sort(first)[:MOST]]
     reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
@@ -116,6 +117,8 @@ def climb(h: Harmonium, means: Array) -> tuple[Array, Array]:
     inputs = visible @ h.W + h.c
     # H(q) = Σ A(a) − a·mean up to the base measure, whose mean is taken at the distribution: it cancels in L with log h.
     entropy = h.visible.log_partition(natural).sum(axis=-1) - (natural * visible).sum(axis=-1)
+    # log Z ≥ E_q[b·v + c·h + v'Wh] + H(q_v) + H(q_h).  At the best q_h given q_v the terms with h are Σ_k A(c_k + W_k·E v), its
+    # log-partition.
     bound = entropy + visible @ h.b + h.hidden.log_partition(inputs).sum(axis=-1)
     return np.asarray(bound), means
 

@@ -106,6 +106,7 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
             sweeper.down(states, means, fantasy)
         else:
             sweeper.down(states, fantasy)
+            # `squared_distance` overwrites what it is given; the chain keeps its own.
             means[...] = fantasy
         if sweep == 0:
             error = squared_distance(means, data)

@@ -189,6 +189,8 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
         each = state.log_means[m] + np.logaddexp.reduce(state.log_weights[m], axis=1) - np.log(problem.rows)
         top = each.max()
         shares = np.exp(each - top)
+        # The populations' estimates of Z are independent and unbiased: the relative standard error of their mean is that of log Z, by the
+        # delta method.
         error = WIDER * float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
         families = np.array(
             [

@@ -58,6 +58,8 @@ def project(visible: Family, hidden: Family, W: Array) -> None:
     if pair == ("poisson", "poisson"):
         np.minimum(W, 0.0, out=W)
     elif pair == ("gaussian", "gaussian") and np.linalg.norm(W) > LARGEST_SINGULAR and np.isfinite(W).all():
+        # (I −W; −W' I) has the eigenvalues 1 ± σ_i: positive definite where σ_1 < 1.  Cutting singular values off is the nearest such W in
+        # the Frobenius norm, whose own value bounds σ_1 from above and spares most decompositions.
         left, singular, right = np.linalg.svd(W, full_matrices=False)
         if singular[0] > LARGEST_SINGULAR:
             W[...] = (left * np.minimum(singular, LARGEST_SINGULAR)) @ right

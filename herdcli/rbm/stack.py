@@ -118,6 +118,8 @@ def transposed_start(h: Harmonium, settings: Settings) -> tuple[Array, Array, Ar
     if settings.hidden < D or settings.hidden_units != h.visible.name:
         return None
     W, c = np.zeros((K, settings.hidden)), np.zeros(settings.hidden)
+    # With W' above, visible units c and hidden ones b the layer above has h's own marginal: the bound is tight at the start, and learning
+    # the layer can only raise it (Makin, sec. 6.8.3; Hinton, Osindero & Teh 2006).
     W[:, :D], c[:D] = h.W.T, h.b
     c[D:] = generator(settings.seed, Stream.INITIAL, step=1).standard_normal(settings.hidden - D)
     return W, h.c, c
@@ -228,5 +230,7 @@ def bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, sa
             states = np.empty_like(natural)
             layer(h.hidden).sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
             values = states.astype(np.float64)
+            # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both are −F − log Z of h as visible units; Z₀ of the layer
+            # below is that of its transpose, so that in a chain of layers only the last log Z is left.
             total[draw] += h.transposed().free_energy(values) - above.free_energy(values)
     return total

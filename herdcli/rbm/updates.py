@@ -39,6 +39,8 @@ def update(problem: Problem, state: State, m: int) -> None:
     _adjust(problem, state, m, order, sums)
     state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
     left = 1.0 - step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
+    # Statistics enter as proportions on weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and λ grows by
+    # as much to stay what it is.  The rates of Teh (2003), sec. 3.5.3, work in this reading alone.
     rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
     above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are meant for proportions
     both = above * below
@@ -72,6 +74,7 @@ def _average(state: State, mean: Mean, m: int, number: int) -> None:
     if number >= 0:
         for name in ("W", "b", "c"):
             total = getattr(mean, name)[m]
+            # The mean of n + 1 numbers is that of n moved by 1/(n + 1) of the way to the new one; the sum is never held.
             total += (getattr(state, name)[m] - total) / np.float32(number + 1)
 
 
@@ -107,6 +110,7 @@ def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) ->
     settings = problem.settings
     if state.hidden_mean is not None:
         mean = state.hidden_mean[m]
+        # An exponential average: a minibatch n updates ago has the share 0.01 · 0.99ⁿ.
         mean += np.float32(MEAN_SHARE) * (sums.hidden - mean)
         if settings.centering:
             share = settings.learning_rate / (settings.bias_rate or settings.learning_rate)

@@ -41,6 +41,7 @@ class Walk:
         """log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
         v = self.v.astype(np.float64)
         mixture = [np.logaddexp.reduce(self.base.log_density(v, 1.0 - at), axis=1) for at in (before, beta)]
+        # log f at `beta` less log f at `before`, term by term of f as `populations` has it: mixture, visible biases, hidden log-partitions.
         result: Array = (beta - before) * (v @ self.h.b) + gain(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
         return result
 
@@ -57,6 +58,7 @@ class Walk:
         hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
         layer(self.h.hidden).sample(self.x, self.c, hidden, draws, beta=beta)
         np.matmul(hidden, self.W.T, out=natural)
+        # Given component m and h, v has the natural parameters (1 − β) a_m + β (b + Wh); `sample` multiplies all by β.
         natural += np.float32((1.0 - beta) / beta) * self.biases[self.labels]
         layer(self.h.visible).sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
         np.matmul(self.v, self.W, out=self.x)
@@ -71,6 +73,7 @@ def effective(log_weights: Array) -> float:
 def drawn_anew(log_weights: Array, draws: np.random.Generator) -> Array:
     """Places (n,) in proportion to their weights, by systematic resampling."""
     share = np.cumsum(np.exp(log_weights - log_weights.max()))
+    # Points 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
     at = (np.arange(len(share)) + draws.random()) / len(share)
     places: Array = np.minimum(np.searchsorted(share / share[-1], at), len(share) - 1)
     return places
@@ -99,6 +102,7 @@ def _furthest(walk: Walk, log_weights: Array, before: float) -> float:
     """The largest next temperature that keeps the conditional effective sample size, by bisection."""
 
     def kept(beta: float) -> bool:
+        # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights (Zhou et al. 2016, sec. 3.3).
         growth = walk.gains(before, beta)
         share = np.exp(log_weights - np.logaddexp.reduce(log_weights))
         growth = np.exp(growth - growth.max())

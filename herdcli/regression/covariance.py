@@ -119,6 +119,7 @@ def fitted_ar1(columns: Columns, steps: Steps, map: Map = map) -> Whitened:
 
     def loss(correlation: float) -> float:
         found = whitened_ar1(centred, steps, correlation)
+        # −2 log p at the best β and σ² = RSS/n is n log RSS + log|Ω| + const; without log|Ω| the rows could be shrunk to nothing.
         return len(columns.y) * float(np.log(squares(found.columns, map))) + found.log_determinant
 
     tried = [loss(value) for value in GRID]
@@ -145,6 +146,7 @@ def squares(columns: Columns, map: Map = map) -> float:
 
     rows = np.column_stack([columns.X, columns.one, columns.y])
     gram = total(Blocks(Table(rows)), statistics, map)["gram"]
+    # min_β |y − Zβ|² = y'y − (Z'y)'(Z'Z)⁻¹Z'y.
     found = gram[-1, -1] - gram[:-1, -1] @ solved(gram[:-1, :-1], gram[:-1, -1])
     return float(max(found, 1e-300))
 
@@ -159,6 +161,7 @@ def whitened_given(columns: Columns, covariance: Array) -> Whitened:
     except LinAlgError:
         raise DataError("the covariance of the errors is not positive definite") from None
     found = columns.through(lambda values: solve_triangular(root, values, lower=True, check_finite=False))
+    # |Ω| = |L|² = Π L_ii².
     return Whitened(found, 2 * float(np.log(np.diag(root)).sum()))
 
 

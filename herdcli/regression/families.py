@@ -79,6 +79,8 @@ class Gaussian:
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         slope = eta - y[:, None]
+        # −log N(y; η, φ) in units of 1/φ.  The dispersion scales loss, slope and curvature alike: it drops out of the step (Makin, sec.
+        # 5.1.1).
         return 0.5 * slope[:, 0] ** 2, slope, np.ones_like(eta)
 
     def mean(self, eta: Array) -> Array:
@@ -105,6 +107,7 @@ class Bernoulli:
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         p = self.mean(eta)
+        # y log μ + (1 − y) log (1 − μ) = y η − log (1 + e^η).  Of any canonical link: slope A'(η) − y = μ − y, curvature A''(η) = Var y.
         return np.logaddexp(0.0, eta[:, 0]) - y * eta[:, 0], p - y[:, None], p * (1 - p)
 
     def mean(self, eta: Array) -> Array:
@@ -132,6 +135,7 @@ class Poisson:
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         mu = self.mean(eta)
+        # A(η) = e^η = mean = variance (Makin, sec. 5.1.2); log y! does not depend on η.
         return mu[:, 0] - y * eta[:, 0], mu - y[:, None], mu
 
     def mean(self, eta: Array) -> Array:
@@ -139,6 +143,7 @@ class Poisson:
         return found
 
     def deviance(self, eta: Array, y: Array) -> Array:
+        # The best η of one row is log y, whose loss is y − y log y; 0 log 0 = 0.
         found: Array = 2 * (xlogy(y, y) - y * eta[:, 0] - y + self.mean(eta)[:, 0])
         return found
 
@@ -159,6 +164,8 @@ class Gamma:
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         ratio = y * np.exp(np.minimum(-eta[:, 0], 700.0))
+        # −log p = (1/φ)(log μ + y/μ) + what η is not in.  By η = log μ: slope 1 − y/μ, second derivative y/μ, which is 1 in the mean: the
+        # log link is not canonical, and the expected curvature is positive wherever η is.
         return eta[:, 0] + ratio, (1 - ratio)[:, None], np.ones_like(eta)
 
     def mean(self, eta: Array) -> Array:
@@ -167,6 +174,7 @@ class Gamma:
 
     def deviance(self, eta: Array, y: Array) -> Array:
         ratio = y / self.mean(eta)[:, 0]
+        # The best mean of one row is y, whose loss is log y + 1.
         found: Array = 2 * (ratio - 1 - np.log(ratio))
         return found
 
@@ -190,6 +198,8 @@ class GammaShape:
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         k = np.exp(np.minimum(eta, 100.0))
+        # −log p = log Γ(k) + k log s − (k − 1) log y + y/s.  By η = log k, d/dη = k d/dk: slope k (ψ(k) + log s − log y), whose mean is 0
+        # since E log y = ψ(k) + log s; of its derivative k²ψ'(k) is left in the mean (Makin, eq. 5.15).
         lift = np.log(self.scale) - np.log(y)
         return gammaln(k[:, 0]) + k[:, 0] * lift, k * (digamma(k) + lift[:, None]), k * k * polygamma(1, k)
 
@@ -230,6 +240,7 @@ class Softmax:
         log_p, rows, index = self._log_mean(eta), np.arange(len(y)), y.astype(np.int64)
         p = np.exp(log_p)
         slope = p.copy()
+        # −log π_y = log Σ e^η − η_y: slope π − 1[y], second derivatives diag π − ππ' whatever y is.
         slope[rows, index] -= 1
         skip = self.classes - self.free
         return -log_p[rows, index], slope[:, skip:], p[:, skip:]

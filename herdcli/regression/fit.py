@@ -105,6 +105,7 @@ def curvature(Z: Array, curve: Array, weight: Array) -> Array:
     for a in range(K):
         for b in range(a + 1):
             each = weight * curve[:, a] * ((a == b) - curve[:, b])
+            # Block (a, b) of Σ w (diag π − ππ') ⊗ zz': Σ w π_a (1[a = b] − π_b) zz'.
             found[a, :, b, :] = (Z * each[:, None]).T @ Z
             found[b, :, a, :] = found[a, :, b, :].T
     return found.reshape(K * p, K * p)
@@ -170,6 +171,7 @@ class Regression:
         with np.errstate(over="ignore", invalid="ignore"):
             sums = total(self.source, slopes(problem, tried), self.map)
         mass = float(sums["mass"][0])
+        # The loss is a mean, so that a penalty weighs the same whatever the number of rows: λ of n copies of the rows is that of one.
         objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
         foreseen = state.decrements[-1] if len(state.decrements) else 0.0
         state.step += 1
@@ -198,6 +200,8 @@ class Regression:
             return False
         if state.wrong:
             return False
+        # Beyond all margins the loss is near e^{−t} in the size t of the margins: slope −e^{−t}, curvature e^{−t}, so that a step adds 1 to
+        # t and the decrement ½ e^{−t} falls to 1/e of itself.  At a minimum it would fall as its own square.
         ratios = last[1:] / np.maximum(last[:-1], 1e-300)
         return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())
 
@@ -232,6 +236,8 @@ def model_step(problem: Problem, theta: Array, gradient: Array, curve: Array) ->
     whole = curve + np.diag(problem.l2 * penalised)
     slope = gradient + problem.l2 * penalised * beta
     if problem.l1 == 0:
+        # The model g'd + ½ d'Hd has its minimum at −H⁻¹g, where it is −½ g'H⁻¹g = ½ g'd.  θ + d is eq. 5.14 of Makin: weighted least
+        # squares of the working response η + (y − μ)/V.
         d = -solved(whole, slope)
         return d, float(-slope @ d) / 2
     d = lasso_step(whole, slope, beta, problem.l1 * penalised)
@@ -242,6 +248,7 @@ def model_step(problem: Problem, theta: Array, gradient: Array, curve: Array) ->
 def solved(matrix: Array, vector: Array) -> Array:
     """matrix⁻¹ vector of a symmetric matrix, scaled to a unit diagonal; the shortest solution where columns repeat others."""
     scale = _scale(matrix)
+    # S M S with S = diag(M)^−½ has a unit diagonal: the units of the columns do not decide what counts as singular.
     factor, failed = dpotrf(scale[:, None] * matrix * scale, lower=1)
     if not failed and np.diag(factor).min() > PIVOT:
         return np.asarray(scale * dpotrs(factor, scale * vector, lower=1)[0])
@@ -290,6 +297,8 @@ def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array, tolerance: fl
     for _ in range(SWEEPS):
         largest = 0.0
         for j in active:
+            # In u = β_j + d_j alone the model is ½ H_jj u² − a u + l1 |u| with a = H_jj u_now − slope_j − (Hd)_j: its minimum is where H_jj
+            # u − a + l1 sign u = 0, or at 0 where |a| ≤ l1.
             a = diagonal[j] * (beta[j] + d[j]) - slope[j] - product[j]
             u = np.sign(a) * max(abs(a) - l1[j], 0.0) / diagonal[j]
             move = u - beta[j] - d[j]
@@ -311,6 +320,7 @@ def closing(problem: Problem, theta: Array, map: Map = map) -> dict[str, Any]:
         eta = Z @ theta.T + offset[:, None]
         _, slope, curve = family.terms(eta, y)
         scores = ((slope * weight[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+        # (y − μ)²/V(μ): by η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
         pearson = slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300) if slope.shape[1] == 1 else np.zeros(len(Z))
         return {
             "figures": np.array([len(Z), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),

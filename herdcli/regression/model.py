@@ -148,6 +148,8 @@ def started(problem: Problem, map: Map = map) -> Array:
     scale = getattr(problem.family, "scale", 1.0)
     starts = {
         "gaussian": lambda: mean,
+        # With an intercept alone Σ (μ − y) = 0 at the minimum, so that it is the link of the mean; half a row of either class keeps it
+        # finite.
         "bernoulli": lambda: np.log((mean + 0.5 / sums[0]) / (1 - mean + 0.5 / sums[0])),
         "gamma-shape": lambda: np.log(max(mean / scale, 1e-300)),
     }
@@ -220,6 +222,7 @@ def errors(problem: Problem, fit: Fit, scores: Array, dispersion: float, repeate
     nothing = np.full(q, np.nan)
     if problem.l1 or problem.l2 or fit.separated:
         return nothing, nothing
+    # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
     bread = inverse(fit.curvature)
     standard = np.sqrt(np.maximum(np.diag(bread) * dispersion, 0.0))
     robust = np.sqrt(np.maximum(np.diag(bread @ scores @ bread), 0.0))

@@ -69,7 +69,7 @@ def _plots(module: str, *names: str) -> dict[str, str]:
 
 
 SHARD = "herd merge makes the whole of all shards first"
-TARGETS = ("data", "target", "trace", "kernel")
+TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
 HARMONIUMS = {  # what commands do with an rbm and a dbn alike
     "judge": "herdcli.cli.eval.harmoniums.judged",

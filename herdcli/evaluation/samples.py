@@ -20,6 +20,7 @@ from herdcli.quadrature import closed_form, embedding
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.samples import Samples, Summary
+from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target, Trigonometric
 from herdcli.schema import Array
 
@@ -143,7 +144,7 @@ def reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any
     """A target under a kernel; of rows ‖μ‖² takes sums over all pairs."""
     if not isinstance(target, Rows):
         mean, norm = closed_form.embedding(kernel, target)
-        return Reference(mean, norm, None if isinstance(target, Trigonometric) else target.moments())
+        return Reference(mean, norm, None if isinstance(target, (Trigonometric, Scored)) else target.moments())
     X, weights = target.X, target.weights
     if by_moments(kernel):
         first, second = target.moments()

@@ -14,6 +14,7 @@ from herdcli.quadrature.points import evaluator
 from herdcli.quadrature.problems import Problem, Result, State
 from herdcli.quadrature.samples import Projected, Samples, Summary
 from herdcli.quadrature.space import Space
+from herdcli.quadrature.stein import points_of
 from herdcli.quadrature.targets import Rows
 from herdcli.quadrature.weights import projected_trace, report, weights
 from herdcli.schema import Array, joined
@@ -47,7 +48,7 @@ def samples(
     found = [_weights(kind, space, result) for space, result in zip(spaces, results, strict=True)]
     several = names is not None
     return Samples(
-        x=np.concatenate([result.atoms for result in results]) * scale,
+        x=points_of(problem.kernel, np.concatenate([result.atoms for result in results])) * scale,
         index=np.concatenate(indices),
         weight=np.concatenate(found),
         mmd=np.concatenate([result.mmd for result in results]),

@@ -15,6 +15,7 @@ import numpy as np
 from herdcli.errors import BadUsage
 from herdcli.quadrature.kernels import Bernoulli, Composite, Constant, Energy, Gaussian, Kernel, Laplace, Matern, length
 from herdcli.quadrature.points import by_moments, moment_embedding
+from herdcli.quadrature.stein import Scored, Stein
 from herdcli.quadrature.targets import Mixture, Target, Trigonometric, Uniform
 from herdcli.schema import Array
 
@@ -28,6 +29,8 @@ KNOWN = (
 
 def embedding(kernel: Kernel, target: Target) -> Embedding:
     """μ as a function of points, and ‖μ‖².  Raises BadUsage where no closed form is known."""
+    if isinstance(kernel, Stein) and isinstance(target, Scored):
+        return lambda x: np.zeros(len(x)), 0.0
     if isinstance(kernel, Constant):
         return lambda x: np.full(len(x), kernel.value), kernel.value
     if isinstance(kernel, Composite):

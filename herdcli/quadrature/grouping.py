@@ -10,6 +10,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import preparation
 from herdcli.quadrature.problems import Group
+from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.schema import Array
 
@@ -64,6 +65,16 @@ def of_rows(
         box = preparation.polish_box(own, own.X if points is None else points) if polish else None
         groups.append(Group(own, points, count, box))
     return groups, [part if points is None else None for part in parts]
+
+
+def of_scores(rows: Weighted, scores: Array, scale: Array, count: int) -> tuple[list[Group], list[Array | None]]:
+    """Groups of points with scores (n, d) ∇ log p in the input's units, in scaled columns, and the rows of their candidates.
+
+    A column divided by c has its score times c.
+    """
+    parts = _parts(rows, None)
+    both = [np.concatenate([rows.X[part] / scale, scores[part] * scale], axis=1) for part in parts]
+    return [Group(Scored(points.shape[1]), points, count) for points in both], list(parts)
 
 
 def _parts(rows: Weighted, block: int | None) -> list[Array]:

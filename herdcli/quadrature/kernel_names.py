@@ -11,6 +11,8 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import kernels as k
+from herdcli.quadrature import stein
+from herdcli.quadrature.stein import Stein
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -18,14 +20,24 @@ MEDIAN_ROWS = 2000
 
 NAMES = (
     "gaussian[:ℓ], laplace[:ℓ], matern12[:ℓ], matern32[:ℓ], matern52[:ℓ], inverse-multiquadric[:c], rational-quadratic[:ℓ[,α]], energy, "
-    "linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3, features:x, features:x+xx"
+    "linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3, features:x, features:x+xx; alone stein:imq|gaussian[,ℓ|smpcov]"
 )
 
 
 def parse(text: str) -> k.Kernel:
     """The kernel of a text: terms joined by +, factors by *, numbers are weights.  Raises BadUsage."""
+    if text.strip().lower().startswith("stein"):
+        return _stein(text)
     terms = [_product(term, text) for term in _split(text, "+")]
     return terms[0] if len(terms) == 1 else k.Composite(tuple(terms))
+
+
+def _stein(text: str) -> Stein:
+    name, _, rest = text.strip().lower().partition(":")
+    try:
+        return stein.parse(rest if name == "stein" else "")
+    except ValueError as error:
+        raise BadUsage(f"--kernel '{text}' is no kernel: {error}", hint="stein:imq, stein:gaussian,2.5, stein:imq,smpcov") from None
 
 
 def _split(text: str, mark: str) -> list[str]:
@@ -99,6 +111,8 @@ def choose(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: in
     """
     if isinstance(kernel, k.Composite):
         return replace(kernel, parts=tuple(choose(part, X, rule, seed) for part in kernel.parts))
+    if isinstance(kernel, Stein) and kernel.smpcov:
+        return stein.with_covariance(kernel, X)
     if isinstance(kernel, k.Energy):
         return k.Energy(tuple(float(value) for value in X.mean(axis=0)))
     if not hasattr(kernel, "bandwidth") or kernel.bandwidth is not None:

@@ -12,6 +12,7 @@ from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.problems import Group, Problem, Result, State, drawn_rows, is_estimated
 from herdcli.quadrature.samples import Continuation
 from herdcli.quadrature.space import Space, prefix_distances
+from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Moments, Rows
 from herdcli.schema import Array
 
@@ -103,6 +104,8 @@ def _spread(space: Space, group: Group) -> float:
     if isinstance(target, Rows):
         own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
         return float(target.weights @ own / target.weights.sum()) - space.norm
+    if isinstance(target, Scored):  # the rows are its draws, near enough
+        return float(space.diagonal.mean())
     low, high = target.box()
     if isinstance(target, Moments):  # of ±1 units, on which feature kernels have one k(x, x)
         return float(space.kernel.diagonal(high[None])[0]) - space.norm

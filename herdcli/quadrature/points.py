@@ -26,6 +26,7 @@ from herdcli.quadrature.kernels import (
     RationalQuadratic,
     length,
 )
+from herdcli.quadrature.stein import Stein, SteinPoints
 from herdcli.schema import Array
 
 LANES = 16
@@ -48,6 +49,8 @@ def evaluator(kernel: Kernel, points: Array) -> Evaluator:
         return FeaturePoints(kernel, points)
     if isinstance(kernel, Gaussian):
         return GaussianPoints(kernel, points)
+    if isinstance(kernel, Stein):
+        return SteinPoints(kernel, points)
     return GenericPoints(kernel, points) if profile(kernel, points.shape[1]) is None else RadialPoints(kernel, points)
 
 

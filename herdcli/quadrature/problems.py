@@ -156,7 +156,7 @@ def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, sca
             chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
             if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
                 raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
-        elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_index(state)] * scale):
+        elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_index(state), : len(scale)] * scale):
             raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
         found.append(replace(group, start=state))
     return found

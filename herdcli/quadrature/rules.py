@@ -6,6 +6,7 @@ With g = Σ_u w_u Φ(x_u) each step takes x = argmin ⟨g − μ, Φ(x)⟩ over 
     line-search  ρ_t minimises ‖(1−ρ) g + ρ Φ(x) − μ‖, clipped to [0, 1]
     open-loop    ρ_t = 2/(t+2)
     step         ρ_t given
+    greedy       ρ_t = 1/(t+1), and x instead minimises ‖(t g + Φ(x))/(t+1) − μ‖: score (t+1)·μ − Σ k − ½ k(x, x)
     random, sobol   draws from the target, equal weights
 
 t counts the atoms there are; the first atom has ρ_0 = 1.  With w_0 = 0 every first atom ties.  init zero takes candidate 0;
@@ -25,12 +26,13 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature import sobol
 from herdcli.quadrature.polish import Polish, polished
 from herdcli.quadrature.space import Space
+from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_place
 
-RULES = ("herding", "line-search", "open-loop", "step", "random", "sobol")
-EQUAL = ("herding", "random", "sobol")  # rules whose weights are equal
+RULES = ("herding", "greedy", "line-search", "open-loop", "step", "random", "sobol")
+EQUAL = ("herding", "greedy", "random", "sobol")  # rules whose weights are equal
 DRAWN = ("random", "sobol")
 
 
@@ -86,7 +88,9 @@ def first_weights(settings: Settings, target: Target) -> str:
     """What `init` comes to: nearest, zero or mean; zero for rules that draw."""
     if settings.rule in DRAWN:
         return "zero"
-    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, Rows) else "zero"
+    if settings.rule == "greedy":
+        return "nearest"
+    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, (Rows, Scored)) else "zero"
 
 
 def init(problem: Problem, count: int) -> State:
@@ -236,9 +240,13 @@ def _look_ahead(problem: Problem, state: State) -> None:
         quadratic, linear = inner(settings, state)
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
-    begun = first_weights(settings, problem.target)
+    if settings.rule == "greedy":
+        # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, but for what x does not change, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x)
+        # (Riabiz et al. 2022, alg. 1, where μ = 0); of no atoms it is what `nearest` takes.
+        score += space.embedding - 0.5 * space.diagonal
     # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is least where μ(x) − ½k(x, x) is
     # most.  With w_0 = μ the herd has one μ more than atoms: (t + 1) μ − Σ k.
+    begun = "" if settings.rule == "greedy" else first_weights(settings, problem.target)
     if begun == "nearest" and t == 0:
         score = space.embedding - 0.5 * space.diagonal
     if begun == "mean" and (settings.rule == "herding" or t == 0):

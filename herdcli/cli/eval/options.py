@@ -89,8 +89,9 @@ def comparison_options(command: Command) -> Command:
 
 
 def sample_options(command: Command) -> Command:
-    """--target, --trace and --kernel of `herd eval`."""
+    """--target, --scores, --trace and --kernel of `herd eval`."""
     for option in (
+        click.option("--scores", metavar="FILE|PREFIX", default=None, help="Samples: compare with the law of these scores ∇ log p."),
         click.option("--kernel", metavar="NAME", default=None, help="Samples: judge with this kernel.  [default: their own]"),
         click.option("--trace", is_flag=True, help="Samples: one row for each of log-spaced numbers of atoms."),
         click.option("--target", metavar="NAME[:…]", default=None, help="Samples: compare with this closed form (see kernel-herd)."),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from herdcli.cli.frame.request import as_file, as_recorded, unrecorded
+from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed
+from herdcli.cli.frame.targets import recorded_scores
 from herdcli.errors import BadUsage
 
 TABLES = ("confusion", "mcnemar", "tournament")  # of classifiers: other tables than one row per artifact
@@ -50,6 +51,7 @@ class Request:
     drop_first: int
     dimensions: tuple[int, ...]
     seed: int
+    scores: str | None = where_changed(None, recorded_scores)
 
     @property
     def paths(self) -> tuple[str, ...]:

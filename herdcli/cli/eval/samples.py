@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from herdcli.cli.frame import stein
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.errors import BadUsage
 from herdcli.evaluation import samples
 from herdcli.quadrature.kernel_names import choose, parse
+from herdcli.quadrature.stein import Scored, Stein
 from herdcli.quadrature.targets import Rows
 
 if TYPE_CHECKING:
@@ -24,13 +28,16 @@ if TYPE_CHECKING:
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """Samples, or a data set seen as equally weighted samples, beside the target of --data or --target; traced with --trace."""
-    if artifact.kind == "dataset" and not (request.target or request.data):
-        raise BadUsage("a data set is compared with a target", where=artifact.name, hint="--data FILE or --target NAME")
+    if artifact.kind == "dataset" and not (request.target or request.data or request.scores):
+        raise BadUsage("a data set is compared with a target", where=artifact.name, hint="--data FILE, --target NAME or --scores FILE")
     atoms, names = matrix(artifact)
     own = artifact.value if artifact.kind == "samples" else None
     weight = samples.shares(artifact.value.weight, len(atoms), None if own is None else own.groups)
     reference, kernel = None, None
-    if request.target or request.data:
+    if request.scores:
+        atoms, kernel = _scored(session, request, artifact)
+        reference = samples.reference(kernel, Scored(atoms.shape[1]))
+    elif request.target or request.data:
         target = _target(session, request, atoms.shape[1], names)
         kernel, scale = _kernel(own, atoms, request, target)
         if scale is not None:
@@ -39,6 +46,20 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if request.trace and own is None:
         raise BadUsage("--trace needs samples, a data set has no order", where=artifact.name)
     return replace(artifact, value=samples.Judged(own, atoms, weight, reference, kernel, traced=request.trace))
+
+
+def _scored(session: Session, request: Request, artifact: Artifact) -> tuple[Array, Kernel]:
+    """Atoms beside their scores, in the columns of a Stein kernel: the one of --kernel, else of the samples, else stein:imq."""
+    own = artifact.value if artifact.kind == "samples" else None
+    if request.target or request.data:
+        raise BadUsage("--scores are of the target itself", hint="leave out --data and --target")
+    text = request.kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
+    kernel = parse(text)
+    if not isinstance(kernel, Stein):
+        raise BadUsage(f"--scores go with a Stein kernel, not with {text}", hint="--kernel stein:imq")
+    X, _, S = stein.scores(session, request.scores, *matrix(artifact), artifact.name)
+    scale: Array = np.ones(X.shape[1]) if own is None or own.scale is None else own.scale
+    return np.concatenate([X / scale, S * scale], axis=1), choose(kernel, X / scale, "median", request.seed)
 
 
 def _target(session: Session, request: Request, dimension: int, names: list[str] | None) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.errors import BadUsage
@@ -50,6 +51,11 @@ def recorded_target(text: str) -> str:
     """The record of a text of --target: of one that names a file its kind alone, since the content is among the inputs."""
     name, _, rest = text.partition(":")
     return name if rest and name in OF_FILES and not (name == "gaussian" and _two_numbers(rest)) else text
+
+
+def recorded_scores(text: str | None) -> str | None:
+    """The record of --scores: of a file that, of columns their prefix."""
+    return "file" if text is not None and ("/" in text or Path(text).is_file()) else text
 
 
 def _two_numbers(text: str) -> tuple[float, float] | None:

@@ -19,49 +19,21 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
+from herdcli.cli.kernel_herd.options import parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-RULES = ["herding", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
-
-
-def _parse_bandwidth(text: str) -> float | str:
-    if text == "median":
-        return text
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ValueError("is neither 'median' nor a number above 0")
-    return number
-
-
-def _parse_scale(text: str) -> str | tuple[float, ...]:
-    if text in ("none", "std", "range"):
-        return text
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError("is none of 'none', 'std', 'range', nor numbers S1,S2,…") from None
-    if not all(0 < number < float("inf") for number in numbers):
-        raise ValueError("has numbers that are not above 0")
-    return numbers
-
-
-def _parse_norm(text: str) -> str:
-    kind, _, number = text.partition(":")
-    if text != "exact" and (kind != "sample" or not number.isdigit() or not 1 < int(number) < 1 << 31):
-        raise ValueError("is neither 'exact' nor sample:N with N above 1")
-    return text
+RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
 
 
 @click.command("kernel-herd", cls=Command)
 @input_argument
 @click.option("-m", "--count", type=click.IntRange(1), required=True, help="Atoms wanted, of each group.")
-@click.option("--rule", type=click.Choice(RULES), default="herding", show_default=True, help="How atoms are chosen.")
+@click.option(
+    "--rule", type=click.Choice(RULES), default="herding", help="How atoms are chosen.  [default: herding; of stein kernels greedy]"
+)
 @click.option(
     "--init",
     type=click.Choice(["nearest", "zero", "mean"]),
@@ -70,7 +42,7 @@ def _parse_norm(text: str) -> str:
 )
 @click.option("--step", "rates", metavar="constant:ρ|FILE", default=None, help="Step sizes of --rule step; a file holds ρ₁, ρ₂, ….")
 @click.option(
-    "--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over the atoms of herding, random or sobol."
+    "--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over the atoms of herding, greedy, random or sobol."
 )
 @click.option("--unique", is_flag=True, help="No candidate twice.")
 @click.option(
@@ -84,14 +56,20 @@ def _parse_norm(text: str) -> str:
     "--kernel", metavar="NAME[:PARAMETER]", default="gaussian", show_default=True, help="A kernel, or sums and products of kernels."
 )
 @click.option(
+    "--scores",
+    metavar="FILE|PREFIX",
+    default=None,
+    help="∇ log p at each row, for stein kernels: a file, or columns named PREFIX….",
+)
+@click.option(
     "--bandwidth",
-    type=Parsed("median|float", _parse_bandwidth),
+    type=Parsed("median|float", parse_bandwidth),
     default="median",
     show_default=True,
     help="Length scale of kernels without one: the median distance, or a number.",
 )
 @click.option(
-    "--scale", type=Parsed("none|std|range|numbers", _parse_scale), default="none", show_default=True, help="What columns are divided by."
+    "--scale", type=Parsed("none|std|range|numbers", parse_scale), default="none", show_default=True, help="What columns are divided by."
 )
 @click.option(
     "--target",
@@ -108,7 +86,7 @@ def _parse_norm(text: str) -> str:
 )
 @click.option(
     "--norm",
-    type=Parsed("exact|sample:N", _parse_norm),
+    type=Parsed("exact|sample:N", parse_norm),
     default=None,
     help="With --candidates: ‖μ‖² from all pairs of rows, or estimated from N.  [default: exact to 10,000 rows, then sample:2000]",
 )
@@ -133,9 +111,11 @@ def command(session: Session, request: Request) -> None:
     Kernels: gaussian, laplace, matern12, matern32, matern52, inverse-multiquadric,
     rational-quadratic[:ℓ,α], energy, linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3 on [0,1],
     features:x, features:x+xx; joined by + and *, numbers are weights: '0.5*gaussian:1+linear'.
+    Of a sampler's rows with --scores: stein:imq, stein:gaussian, with a length or the rows'
+    covariance as metric: stein:imq,2.5, stein:imq,smpcov; --by CHAIN takes each chain by itself.
 
     Equal scores go to the lowest row; a row may be chosen again (not with --unique), as may its
-    duplicate.  The first m atoms of herding, line-search, open-loop, step, random and sobol are the
+    duplicate.  The first m atoms of herding, greedy, line-search, open-loop, step, random and sobol are the
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
     """

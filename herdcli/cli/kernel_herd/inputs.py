@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.cli.frame import stein
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd.request import SEQUENCES
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from herdcli.quadrature.kernels import Kernel
     from herdcli.quadrature.problems import Group, Problem, Settings
     from herdcli.quadrature.samples import Samples
+    from herdcli.quadrature.stein import Stein
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
@@ -45,6 +47,7 @@ class _Input:
     rows: Weighted
     feature_names: list[str] | None
     artifact: Artifact
+    scores: Array | None = None  # (n, d) ∇ log p
 
     @property
     def columns(self) -> int:
@@ -55,6 +58,7 @@ def read(session: Session, request: Request) -> Inputs:
     """The problem that the options ask for."""
     from herdcli.quadrature import problems
     from herdcli.quadrature.kernel_names import parse
+    from herdcli.quadrature.stein import Stein
 
     request.refuse()
     request.warn_of_ignored(session)
@@ -65,8 +69,11 @@ def read(session: Session, request: Request) -> Inputs:
         data = _in_order_of(session, data, earlier.value)
     target, given = _target_and_candidates(session, request, data)
     scale = _scale(session, request, data, target, given)
-    groups, rows = _groups(request, data, target, given, scale)
-    kernel = _suited(kernel, request, data, target, given, scale)
+    if isinstance(kernel, Stein):
+        kernel, groups, rows = _of_scores(kernel, request, data, scale)
+    else:
+        groups, rows = _groups(request, data, target, given, scale)
+        kernel = _suited(kernel, request, data, target, given, scale)
     settings = _settings(session, request, norm_rows(request.norm, target, given))
     if earlier is not None:
         groups = problems.continued(groups, earlier.value, request.rule, kernel.text(), scale, settings.norm)
@@ -146,6 +153,17 @@ def _groups(
     return grouping.of_rows(data.rows, points, scale, request.of_each_block, block=request.block_rows, polish=request.polish)
 
 
+def _of_scores(kernel: Stein, request: Request, data: _Input | None, scale: Array) -> tuple[Kernel, list[Group], list[Array | None]]:
+    """A Stein kernel with its metric, and the groups of the problem, in scaled columns."""
+    from herdcli.quadrature import grouping
+    from herdcli.quadrature.kernel_names import choose
+
+    if data is None or data.scores is None:
+        raise BadUsage("a Stein kernel needs rows")
+    groups, rows = grouping.of_scores(data.rows, data.scores, scale, request.count)
+    return choose(kernel, data.rows.X / scale, request.bandwidth, request.seed), groups, rows
+
+
 def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Target, given: Array | None, scale: Array) -> Kernel:
     """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
     from herdcli.quadrature.kernel_names import choose
@@ -212,8 +230,12 @@ def _input_rows(session: Session, request: Request) -> _Input:
         if group is None:
             X, names, group = _without(X, names, request.by, "--by", artifact.name)
         group, group_names = grouping.labels(group, known)
+    S: Array | None = None
+    if request.of_scores:
+        X, names, S = stein.scores(session, request.scores, X, names, artifact.name)
+        weights = None  # a sampler's rows are candidates, not a law
     try:
-        return _Input(grouping.weighted(X, weights, group, group_names), names, artifact)
+        return _Input(grouping.weighted(X, weights, group, group_names), names, artifact, S)
     except DataError as error:
         error.where = artifact.name
         raise
@@ -253,7 +275,12 @@ def _in_order_of(session: Session, data: _Input, earlier: Samples) -> _Input:
     """INPUT with its columns in the order of earlier samples'."""
     names, rows = earlier.feature_names, data.rows
     X = matrix_by_name(session, rows.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
-    return data if X is rows.X else replace(data, rows=replace(rows, X=X), feature_names=names)
+    if X is rows.X:
+        return data
+    S = data.scores
+    if S is not None:
+        S = matrix_by_name(session, S, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
+    return replace(data, rows=replace(rows, X=X), feature_names=names, scores=S)
 
 
 def _tell_repeats(session: Session, request: Request, groups: list[Group]) -> None:

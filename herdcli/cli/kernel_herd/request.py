@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_given
-from herdcli.cli.frame.targets import recorded_target
+from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed, where_given
+from herdcli.cli.frame.targets import recorded_scores, recorded_target
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 DRAWN = ("random", "sobol")  # rules that draw from the target
-SEQUENCES = ("herding", "line-search", "open-loop", "step")  # rules that add a candidate at a time and may repeat one
+SEQUENCES = ("herding", "greedy", "line-search", "open-loop", "step")  # rules that add a candidate at a time and may repeat one
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
 
 
@@ -56,12 +56,19 @@ class Request:
     no_state: bool
     seed: int
     simd: str | None = where_given()
+    scores: str | None = where_changed(None, recorded_scores)
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """With the instruction set, where its sums differ from all others' in their last bits."""
+        """With the rule of Stein's kernels, and with the instruction set where its sums differ from all others' in their last bits."""
         from herdcli import fast
 
-        return replace(self, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else self
+        ours = replace(self, rule="greedy") if self.of_scores and "rule" not in given else self
+        return replace(ours, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else ours
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether the kernel is one of Stein's, which takes the rows' scores."""
+        return self.kernel.strip().lower().startswith("stein")
 
     @property
     def made(self) -> str:
@@ -92,9 +99,10 @@ class Request:
         sequence = self.rule in SEQUENCES
         if self.rule == "step" and not self.rates:
             raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")
-        if self.refine and self.rule not in ("herding", *DRAWN):
-            raise BadUsage(f"--refine swaps atoms of equal weight, which --rule {self.rule} has not", hint="herding, random and sobol have")
-        if self.polish and (not sequence or self.unique):
+        if self.refine and self.rule not in ("herding", "greedy", *DRAWN):
+            hint = "herding, greedy, random and sobol have"
+            raise BadUsage(f"--refine swaps atoms of equal weight, which --rule {self.rule} has not", hint=hint)
+        if self.polish and (not sequence or self.unique or self.rule == "greedy"):
             raise BadUsage("--polish goes with herding, line-search, open-loop and step, without --unique")
         if self.unique and not sequence:
             raise BadUsage(f"--unique does not go with --rule {self.rule}", hint="rules with an active set take no candidate twice anyway")
@@ -103,14 +111,35 @@ class Request:
                 raise BadUsage(f"--block-rows does not go with --{option}")
         if self.block_rows and self.target != "rows":
             raise BadUsage("--block-rows goes with --target rows alone")
+        if self.of_scores:
+            self._refuse_with_scores()
+
+    def _refuse_with_scores(self) -> None:
+        """Raise BadUsage for what a law known by its scores has not."""
+        typed = (
+            ("target", self.target != "rows"),
+            ("candidates", self.candidates),
+            ("block-rows", self.block_rows),
+            ("row-weight", self.row_weight),
+            ("polish", self.polish),
+        )
+        for option, value in typed:
+            if value:
+                raise BadUsage(f"--{option} does not go with a Stein kernel, whose target is the law of the scores")
+        if self.rule in DRAWN:
+            raise BadUsage(
+                f"--rule {self.rule} draws from the target, of which a Stein kernel knows the scores alone", hint="--rule greedy"
+            )
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing here."""
         if self.rule != "step":
             session.ignored("rates", f"with --rule {self.rule}")
-        if self.rule not in SEQUENCES:
+        if self.rule not in SEQUENCES or self.rule == "greedy":
             session.ignored("init", f"with --rule {self.rule}")
         if self.target != "rows" or not self.candidates:
             session.ignored("norm", "without --candidates and rows")
+        if not self.of_scores:
+            session.ignored("scores", f"with --kernel {self.kernel}")
         if not self.block_rows:
             session.ignored("block_atoms", "without --block-rows")

@@ -98,6 +98,8 @@ def chain_backward(
         here = beta[chains]
         if t > 0:
             with np.errstate(over="ignore", invalid="ignore"):
+                # beta_t is p(rows after t | state) over p(rows after t | rows to t), so alpha_t beta_t is the
+                # posterior itself and needs no normalising; dividing by scale_t at each step keeps it so.
                 w, _ = _weigh(here * _inverse(scale[at])[:, None], b[at])
                 own[chains] += alpha[at - 1][:, :states, None] * w[:, None, :]
                 beta[chains] = _advance(w, backwards)

@@ -69,6 +69,8 @@ def hidden_pass(rows: Array, weights: Array, b: Array, c: Array, spin: bool, ene
         linear = x.astype(np.float64) @ b.astype(np.float64)
         if signs is not None:
             signs[start // 64 : start // 64 + -(-len(x) // 64), : len(c)] = _pack_columns(a >= 0)
+        # E(x, z) = −(b·x + Σ_k z_k a_k) is least where z_k = sign a_k, which takes
+        # |a_k| off it; of z_k in {0, 1}, max(a_k, 0).  Welling (2009), eq. 9.
         gain = (np.abs(a, out=a) if spin else np.maximum(a, 0, out=a)).sum(axis=1, dtype=np.float64)
         energy[start : start + BLOCK] = -(linear.astype(np.int64) + gain.astype(np.int64))
 
@@ -98,6 +100,8 @@ def herding_update(
     statistic = (_unpack(columns, n, spin, np.float32) @ values.T).astype(np.int32)
     hidden_sum[...] = values.sum(axis=1, dtype=np.float64)
     product = np.multiply.outer(x.astype(np.int32), z.astype(np.int32))
+    # Eq. 11 moves w by the mean of x_n z_n' over rows less that of the state,
+    # x z'; n times that is whole numbers, so that M = n w stays exact.
     weights += np.int32(step) * (statistic - np.int32(n) * product)
     sample += product
     size = np.abs(weights)
@@ -127,6 +131,7 @@ def ascend(weights: Array, b: Array, c: Array, x: Array, z: Array, spin: bool, f
         if sweeps == limit:
             return sweeps
         if stays:
+            # x'Mz is the same at (−x, −z), and b·x + c·z changes sign: turning over gains −2(b·x + c·z).
             if not flip or int(b @ x + c @ z) >= 0:
                 return sweeps
             np.negative(x, out=x)

@@ -29,6 +29,7 @@ def root(S: Array) -> Array:
     n = len(S)
     R: Array = np.triu(S)
     for j in range(n):
+        # What is left of the variance of direction j, given those before it, is rounding of S_jj: it has none of its own.
         if not R[j, j] > n * EPS * S[j, j]:
             R[j] = 0.0
             continue

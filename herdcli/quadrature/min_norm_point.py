@@ -1,6 +1,6 @@
 """The minimum-norm-point rule: after each new atom the exact minimum over the hull of all atoms in use.
 
-Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The steps within are `numerics.simplex`.
+Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The steps within are those of `simplex`.
 """
 
 from __future__ import annotations

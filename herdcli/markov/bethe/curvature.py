@@ -121,6 +121,8 @@ def _pair_blocks(graph: Pairwise, found: PairBeliefs, index: Array, live: Array,
 
 def _two_by_two(p: Array, states: Array, index: Array, live: Array) -> Blocks:
     """The same for two states each."""
+    # Of two states either may be the coordinate; b(0) = 1 − b(1), so a derivative in b(0) has
+    # the other sign, and a mixed one changes it where one of the two variables is turned.
     row, column = live[states[:, 1]].astype(np.int64), live[states[:, 3]].astype(np.int64)  # which state is the coordinate
     of_first, of_second, mixed = second_derivatives(p.reshape(-1, 4))
     made = np.empty((len(p), 2, 2))

@@ -134,6 +134,8 @@ class Batch(Stepwise[State]):
         rows = slice(state.step * self.rows, (state.step + 1) * self.rows)
         offset = np.concatenate(([0], np.cumsum(self.network.cardinality)))
         for scope, table in zip(found.tree.scopes[:-1], found.tables, strict=False):
+            # The last axis is the row variable, the first the one that is eliminated here.  Σ over all else is P(x_i, evidence of
+            # row r) for each r, whose sum over x_i is Z of the row; every clique gives the same, as each holds the row variable.
             logs = log_sum(table, tuple(range(1, table.ndim - 1)))
             top = logs.max(axis=0)
             if (top == -np.inf).any():

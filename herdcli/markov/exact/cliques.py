@@ -90,6 +90,8 @@ def junction(tree: Tree) -> tuple[CliqueGraph, list[int]]:
     for k, (scope, p) in enumerate(zip(tree.scopes, tree.parent, strict=True)):
         if p < 0:
             continue
+        # The separator, scope[1:], is inside the parent's scope; it is the whole of it where the child
+        # has one variable more, and then the parent is no maximal clique and gives way to the child.
         if merged[p] == p and len(scope) == len(tree.scopes[p]) + 1:
             merged[p] = k
         else:
@@ -124,6 +126,8 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
     parents = {i: {c: c for c in owners} for i, owners in holding.items()}
     joined: list[tuple[int, int, Scope]] = []
     for c, d in ranked:
+        # Kruskal's algorithm for each variable at once, heaviest intersections first.  A junction tree is a spanning tree of largest
+        # total weight Σ |c ∩ d|, and in one each separator is the whole intersection, so that it is found where there is one.
         agreed = tuple(sorted(i for i in members[c] & members[d] if _join(parents[i], c, d)))
         if agreed:
             joined.append((c, d, agreed))

@@ -130,6 +130,7 @@ def _run(graph: Graph, states: list[int], by_fill: bool, ties: list[float], limi
     def price(i: int) -> float:
         near = graph[i]
         if by_fill:
+            # A neighbour j lacks an edge to all other neighbours that are not its own; each missing edge is counted from both of its ends.
             return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
         return sum(weight[j] for j in near)
 
@@ -166,6 +167,8 @@ def _eliminate(graph: Graph, i: int, by_fill: bool) -> set[int]:
     for j, k in combinations(near, 2):
         if k not in graph[j]:
             if by_fill:
+                # A new edge (j, k) saves one fill to whatever has both as neighbours;
+                # the fill of j's and k's own changes with their neighbourhoods.
                 touched |= graph[j] & graph[k]
             graph[j].add(k)
             graph[k].add(j)

@@ -98,4 +98,5 @@ def results(network: Network, state: State) -> tuple[list[Array], list[Factor], 
     energy = log_joint(network)
     on = state.joint > 0
     q = state.joint[on]
+    # −KL(Q‖Π f) = Σ Q log Π f − Σ Q log Q, which is log Z at Q = Π f / Z; states with Q = 0 add 0.
     return nodes, cliques, float(q @ (energy[on] - np.log(q)))

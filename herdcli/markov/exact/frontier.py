@@ -166,6 +166,9 @@ class Frontier(Stepwise[State]):
             table, scale = made[-1]
             above, beside, level = self._matrices(r, c, state.logs)
             if state.logs:
+                # α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x): the cell above, u, is the first
+                # axis and is summed over; x comes last, beside its left neighbour, so that φ h multiplies the
+                # last two axes.  What is divided out of tables and factors is counted in the scale.
                 grown = _log_product(table.reshape(len(above), -1).T, above)
                 grown = (grown.reshape(-1, beside.size) + beside.ravel()).ravel()
                 top = float(grown.max())
@@ -203,6 +206,8 @@ class Frontier(Stepwise[State]):
             return False
         for c in range(self.columns - 1, -1, -1):
             above, beside, _ = self._matrices(r, c, state.logs)
+            # P(left, x) ∝ Σ_rest α_t β_t, P(u, x) ∝ Σ_rest α_{t−1}(u, rest) v(u, x) φ h β_t(rest, x), and β_{t−1}(u, rest) = Σ_x v(u, x)
+            # φ h β_t(rest, x): φ h is multiplied to β once for the last two.  α_t has φ h, so it is not multiplied again for the first.
             after, before = tables[c + 1][0], tables[c][0].reshape(len(above), -1)
             if state.logs:
                 pair = log_sum((after + state.beta).reshape(-1, *beside.shape), (0,))

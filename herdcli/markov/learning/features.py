@@ -66,6 +66,7 @@ class Exact:
     def __call__(self, log_tables: list[Array]) -> tuple[list[Array], float]:
         """The marginal of each cluster, flat, and log Z."""
         assert self.tree is not None
+        # Each factor is scaled to maximum 1, e^{−top}, and log Z gets the sum of the tops back: e^θ of large θ is no float64.
         tops = [float(logs.max()) for logs in log_tables]
         made = self.problem.network([np.exp(logs - top) for logs, top in zip(log_tables, tops, strict=True)])
         found = junction_tree.calibrate(made, self.tree)

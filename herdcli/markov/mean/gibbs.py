@@ -95,6 +95,8 @@ class Gibbs(Stepwise[State]):
         n, held = (self.steps - self.settings.burn_in) // 2, self.machine.held
         halves = np.concatenate(list(state.probability), axis=1) / n
         m = halves.mean(axis=1)
+        # Halves of independent chains are as good as independent where chains have
+        # mixed: the variance of the mean of 2·chains of them is theirs over 2·chains.
         error = halves.std(axis=1, ddof=1) / np.sqrt(halves.shape[1])
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         errors = [np.zeros(1) if held[i] else np.array([error[i], error[i]]) for i in range(len(m))]

@@ -134,6 +134,8 @@ class StructuredMeanField(ToTolerance[State, Settings]):
     def _at_ends(self, state: State) -> Pairwise:
         """Potentials with which the present messages give the present marginals."""
         with np.errstate(divide="ignore", invalid="ignore"):
+            # 5.5 turned round, ψ = b / Π M: fields of trees that were updated before
+            # others have moved on, while their messages and marginals belong together.
             logs = np.log(state.node) - np.bincount(bethe.places(self.graph), np.log(state.messages), len(state.node))
         return replace(self.graph, potential=np.exp(np.where(np.isnan(logs), -np.inf, logs)))
 

@@ -132,6 +132,7 @@ def pairs(rows: Rows, cardinality: Array, smoothing: float = 0.0) -> Pairs:
         hot[np.arange(len(x))[:, None], x + offset[:-1]] = 1.0
         table += (hot * rows.weight[start : start + step, None]).T @ hot
     share = smoothing / (len(rows.x) + smoothing)
+    # A uniform distribution has 1/(k_i k_j) in the blocks of pairs; block (i, i) is P(x_i = x, x_i = y), on the diagonal only.
     flat = np.outer(1 / np.repeat(cardinality, cardinality), 1 / np.repeat(cardinality, cardinality))
     for i, (first, last) in enumerate(pairwise(offset.tolist())):
         flat[first:last, first:last] = np.eye(last - first) / cardinality[i]

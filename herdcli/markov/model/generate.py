@@ -47,6 +47,8 @@ def boltzmann(nodes: int, edges: Array, sigma_w: float, sigma_b: float, random: 
     """Weights (E,) and biases (N,)."""
     W = sigma_w * random.standard_normal(len(edges))
     incoming = np.bincount(edges[:, 0], W, nodes) + np.bincount(edges[:, 1], W, nodes)
+    # With x = (1 + s)/2 the field on spin s_i is ½ b_i + ¼ Σ_j W_ij, which this makes ½ σ_b times a normal:
+    # at σ_b = 0 a state and its reverse are equally likely, and every mean is ½ (Teh 2003, sec. 5.7).
     b = -0.5 * incoming + sigma_b * random.standard_normal(nodes)
     return W, b
 

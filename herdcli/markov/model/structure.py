@@ -43,6 +43,8 @@ def chow_liu(information: Array) -> list[Pair]:
     i = 0
     for _ in range(n - 1):
         outside[i] = False
+        # Prim's algorithm.  A tree's best likelihood is Σ_(ij) I(i, j) − Σ_i H(i)
+        # a row, of which only the first sum depends on the tree (Chow & Liu 1968).
         better = outside & (information[i] > best)
         best[better], parent[better] = information[i][better], i
         i = int(np.argmax(np.where(outside, best, -np.inf)))
@@ -141,6 +143,8 @@ def grown_cliques(
             allowed = _allowed(member, whole, size)
             if not allowed.any():
                 break
+            # Row c of `member` times I sums the information of a variable with all that clique c holds: what
+            # joining it adds to the total of pairs in cliques, counted where the pair is new to all of them.
             gain = np.where(allowed, member @ np.where(fresh, information, 0.0), -1.0)
             inside = np.where(allowed & (gain >= gain.max() - 1e-15), member @ information, -1.0)
             c, i = np.unravel_index(int(np.argmax(inside)), inside.shape)

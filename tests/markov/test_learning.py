@@ -105,6 +105,16 @@ def test_features_that_say_as_much_as_marginals_give_the_same_model(algorithm):
     assert np.abs(cases.joint(given, learned.factors) - cases.fitted_by_hand(given, 300)).max() < 1e-8
 
 
+@pytest.mark.parametrize("algorithm", ["gis", "iis"])
+def test_a_feature_at_its_least_value_forbids_the_states_that_have_more(algorithm):
+    """x_0 x_1 is never 1 and P(x_0 = 1) = 0.3: the largest entropy has 0.35, 0.35, 0.3, 0."""
+    f = np.array([[[2.0, 2.0], [2.0, 3.0]], [[0.0, 0.0], [1.0, 1.0]]])
+    given = Problem(np.array([2, 2]), [Cluster((0, 1), np.array([2.0, 0.3]), f)])
+    _, learned = cases.fit(given, algorithm, tolerance=1e-9)
+    assert learned.converged
+    np.testing.assert_allclose(cases.joint(given, learned.factors), [[0.35, 0.35], [0.3, 0.0]], atol=1e-8)
+
+
 def test_improved_scaling_needs_fewer_iterations_than_generalised():
     given = boltzmann_features(cases.problem(cardinality=np.full(5, 2), scopes=[(0, 1), (1, 2), (2, 3), (3, 4)]))
     steps = {name: cases.fit(given, name, tolerance=2e-2)[1].iterations for name in ("gis", "iis")}

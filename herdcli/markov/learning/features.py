@@ -31,7 +31,7 @@ class Parameters:
 
     def log_tables(self, theta: Array) -> list[Array]:
         """log f_a, flat."""
-        return [part if f is None else part @ f for part, f in zip(np.split(theta, self.ends), self.features, strict=True)]
+        return [part if f is None else _weighted(part, f) for part, f in zip(np.split(theta, self.ends), self.features, strict=True)]
 
     def pull(self, tables: list[Array]) -> Array:
         """Marginals to expectations: the adjoint of `log_tables`."""
@@ -43,6 +43,15 @@ class Parameters:
         for cluster, logs in zip(self.problem.clusters, self.log_tables(theta), strict=True):
             made.append(np.exp(logs - logs.max()).reshape(self.problem.shape_of(cluster.scope)))
         return made
+
+
+def _weighted(theta: Array, f: Array) -> Array:
+    """(cells,) θ·f of features f (d, cells); a θ of −∞ leaves only the states at which its feature is least."""
+    # θ f and θ (f − min f) differ by a constant, which the normaliser takes; of the second −∞ · 0 is 0.
+    never = np.isneginf(theta)
+    logs: Array = np.where(never, 0.0, theta) @ f
+    logs[(f[never] > f[never].min(axis=1, keepdims=True)).any(axis=0)] = -np.inf
+    return logs
 
 
 class Exact:

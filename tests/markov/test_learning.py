@@ -115,6 +115,14 @@ def test_a_feature_at_its_least_value_forbids_the_states_that_have_more(algorith
     np.testing.assert_allclose(cases.joint(given, learned.factors), [[0.35, 0.35], [0.3, 0.0]], atol=1e-8)
 
 
+@pytest.mark.parametrize("algorithm", ["gis", "iis"])
+def test_a_feature_that_never_varies_says_nothing(algorithm):
+    given = Problem(np.array([2, 2]), [Cluster((0, 1), np.array([3.0]), np.full((1, 2, 2), 3.0))])
+    _, learned = cases.fit(given, algorithm)
+    assert learned.converged
+    np.testing.assert_array_equal(cases.joint(given, learned.factors), np.full((2, 2), 0.25))
+
+
 def test_improved_scaling_needs_fewer_iterations_than_generalised():
     given = boltzmann_features(cases.problem(cardinality=np.full(5, 2), scopes=[(0, 1), (1, 2), (2, 3), (3, 4)]))
     steps = {name: cases.fit(given, name, tolerance=2e-2)[1].iterations for name in ("gis", "iis")}

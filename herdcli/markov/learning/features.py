@@ -106,7 +106,7 @@ class FeatureScaling(Sized, ToTolerance[State, Settings]):
                                    for c, f in zip(problem.clusters, self.parameters.features, strict=True)])  # fmt: skip
         self.total = [np.ones(c.target.size) if f is None else (f - f.min(axis=1, keepdims=True)).sum(axis=0)
                       for c, f in zip(problem.clusters, self.parameters.features, strict=True)]  # fmt: skip
-        self.largest = float(sum(total.max() for total in self.total))
+        self.largest = float(sum(total.max() for total in self.total)) or 1.0  # where no feature varies no parameter moves
         self.constant = all(np.ptp(total) == 0 for total in self.total)
 
     def bytes_needed(self) -> tuple[int, str]:

@@ -45,6 +45,17 @@ def test_localisation_of_a_point_and_of_even_power():
     assert metrics.localisation(edges[None], (12,))[0] == pytest.approx(1 - 5.5 / np.sqrt((12**2 - 1) / 12))
 
 
+def test_figures_of_any_filters_are_those_of_their_powers_entry_by_entry():
+    filters = np.random.default_rng(5).standard_normal((4, 12))
+    for found, share, row in zip(metrics.localisation(filters, (3, 4)), metrics.participation(filters), filters, strict=True):
+        power = row**2 / (row @ row)
+        places = np.array([(k // 4, k % 4) for k in range(12)])
+        spread = np.sqrt(sum(p * np.square(place - power @ places).sum() for p, place in zip(power, places, strict=True)))
+        even = np.sqrt(np.square(places - places.mean(axis=0)).sum(axis=1).mean())
+        assert found == pytest.approx(1 - spread / even)
+        assert share == pytest.approx((row @ row) ** 2 / (12 * (row**4).sum()))
+
+
 def test_score_matching_of_gaussians_is_its_closed_form_and_least_at_the_truth():
     """E = ½ z'Pz: the objective is ½ tr(P C P) − tr P with C = E zz', least at P = C⁻¹."""
     random = np.random.default_rng(0)

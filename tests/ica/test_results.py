@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from herdcli.errors import BadUsage, DataError
 from herdcli.ica import convention, learning, libraries, results, sobi, sparse_coding, whitening
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica.energy import energy_of, student_floor
@@ -298,6 +299,28 @@ def test_a_trace_has_at_most_250_entries_and_the_last_update_one(updates, entrie
     assert run.result(half).trace.iteration.tolist() == ([every, half.step] if every > 1 else [1])
 
 
+def test_the_log_likelihood_of_a_trace_has_each_experts_own_normaliser():
+    for settings in ({"density": "student", "gamma": 1.25}, {"algorithm": "equil", "expert": "laplace-smooth", "gamma": 2.0}):
+        run = stochastic(rates=((0.001, 1),), **settings)
+        state = walked(run, 1)
+        name = settings.get("density", settings.get("expert"))
+        problem, gamma = run.problem, settings["gamma"]
+        density = -gamma * EXPERTS[name].energy(problem.Z @ state.J.T) - EXPERTS[name].log_z(np.array([gamma]))
+        assert state.objective[0] == pytest.approx(np.linalg.slogdet(state.J)[1] + density.sum(axis=1).mean(), rel=1e-9)
+
+
+def test_two_rows_are_enough_and_one_is_not():
+    rows = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]])
+    assert learning.Problem(rows[:2], learning.Settings()).every == 40
+    assert ml.Problem(rows[:2], "logistic").density == "logistic"
+    for make in (lambda Z: learning.Problem(Z, learning.Settings()), lambda Z: ml.Problem(Z, "logistic")):
+        with pytest.raises(DataError, match="there must be at least two rows"):
+            make(rows[:1])
+    single, _ = model(["student"], [0.0], M=1)
+    assert single.expert == "student"
+    assert model(["student", "logistic", "student"], [0.0] * 3)[0].expert == "mixed"
+
+
 def test_parameters_are_averaged_over_the_last_updates():
     run = stochastic(rates=((0.01, 9),), average=4)
     state, kept = run.init(), []
@@ -422,7 +445,7 @@ def test_the_fit_of_stochastic_gradients_has_the_density_and_the_map_it_was_made
 def test_a_pooling_square_fits_the_smaller_side_of_the_grid():
     assert learning.pooling((3, 5), 3).sum() == pytest.approx(15)
     for side in (2, 5):
-        with pytest.raises(learning.BadUsage, match=f"a neighbourhood of {side} does not fit a grid of 3×5: an odd side, at most 3"):
+        with pytest.raises(BadUsage, match=f"a neighbourhood of {side} does not fit a grid of 3×5: an odd side, at most 3"):
             learning.pooling((3, 5), side)
 
 
@@ -450,7 +473,7 @@ def test_a_dictionary_moves_along_its_pull_and_keeps_its_length():
     assert (fit.gamma.tolist(), fit.iterations, fit.objective, fit.trace.iteration.tolist()) == ([1.5] * 4, 2, "bound", [1, 2])
     assert (fit.more["noise"], fit.more["posterior"], fit.more["experts"]) == (0.3, "variational", ["student"] * 4)
     assert replace(run, task=replace(task, posterior="laplace")).objective == "log_joint"
-    with pytest.raises(sparse_coding.DataError, match="the noise's standard deviation is below 0"):
+    with pytest.raises(DataError, match="the noise's standard deviation is below 0"):
         replace(task, noise=-0.1)
 
 
@@ -499,7 +522,7 @@ def test_a_library_is_one_step(monkeypatch):
         run = libraries.Library(name, Z, 1e-6)
         state = run.init()
         np.testing.assert_allclose(state.J @ state.J.T, np.eye(3), atol=1e-12)
-        assert (state.step, run.done(state), run.progress(state).bound) == (0, False, 1)
+        assert (state.step, state.iterations, run.done(state), run.progress(state).bound) == (0, 0, False, 1)
         state = run.step(state)
         assert run.done(state)
         fit = run.result(state)

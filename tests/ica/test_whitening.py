@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,58 @@ def test_components_are_the_largest_and_undoing_projects_on_them():
     assert np.allclose(fitted.undo(fitted.apply(X)), X.mean(axis=0) + (X - X.mean(axis=0)) @ projector)
     assert fitted.kept == pytest.approx(values[-2:].sum() / values.sum())
     assert fitted.dropped == 0
+
+
+def test_as_few_components_are_kept_as_have_a_share_of_the_variance():
+    X = correlated(300, 5)
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1]
+    for count in range(1, 6):
+        share = values[:count].sum() / values.sum()
+        for asked, kept in ((share, count), (share - 1e-6, count), (min(1.0, share + 1e-6), min(5, count + 1))):
+            fitted = whitening.fit(X, share=asked)
+            assert len(fitted.forward) == len(fitted.variance) == kept
+            assert fitted.kept >= asked - 1e-9
+    with pytest.raises(BadUsage, match="zca keeps all 5 components, not a share"):
+        whitening.fit(X, method="zca", share=0.5)
+    for components in (1, 5):
+        assert len(whitening.fit(X, components=components).forward) == components
+    with pytest.raises(BadUsage, match="0 components of 5 columns cannot be kept"):
+        whitening.fit(X, components=0)
+
+
+def test_whitening_by_factors_is_that_of_rows_over_their_noise():
+    """z = Θ^−½ U'Ψ^−½ (x − m): uncorrelated, by descending power, and back to what the factors have of a row."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((400, 2)) @ random.standard_normal((2, 6)) + random.standard_normal((400, 6)) * np.arange(1, 7) / 4 + 2.0
+    fitted = whitening.fit(X, method="fa", components=2)
+    Z = fitted.apply(X)
+    np.testing.assert_allclose(Z.T @ Z / 400, np.eye(2), atol=1e-6)
+    np.testing.assert_allclose(fitted.forward @ fitted.backward, np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(fitted.variance, np.square(fitted.backward).sum(axis=0))
+    assert fitted.variance[0] > fitted.variance[1]
+    assert (fitted.dropped, fitted.method, fitted.total) == (0, "fa", pytest.approx(X.var(axis=0).sum()))
+    with pytest.raises(BadUsage, match="fa needs a number of components"):
+        whitening.fit(X, method="fa")
+    left, _, right = np.linalg.svd(fitted.forward, full_matrices=False)
+    np.testing.assert_allclose(fitted.rotated(np.eye(2)), left @ right)
+    doubled = np.column_stack([X, X[:, 0]])
+    assert whitening.fit(doubled, method="fa", components=2).dropped == 1
+
+
+def test_rows_are_whitened_block_by_block_and_the_bad_one_is_named(monkeypatch):
+    X = np.abs(correlated(20, 4))
+    fitted = whitening.fit(X, log=True)
+    whole = fitted.apply(X)
+    np.testing.assert_allclose(whole, (np.log1p(X) - fitted.mean) @ fitted.forward.T)
+    monkeypatch.setattr(whitening, "BLOCK_ELEMENTS", 12)
+    np.testing.assert_allclose(fitted.apply(X), whole)
+    X[13, 2] = -0.1
+    with pytest.raises(DataError, match="first in row 13"):
+        fitted.apply(X)
+    assert whitening.constant_columns(np.array([[1.0, 2, 3], [1, 5, 3]])).tolist() == [0, 2]
+    for changes in ({"mean": np.zeros(0)}, {"forward": np.zeros((0, 4))}):
+        with pytest.raises(DataError, match="the whitening keeps nothing"):
+            replace(fitted, **changes).validate()
 
 
 def test_covariance_and_gram_matrix_give_the_same_components():

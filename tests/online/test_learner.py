@@ -322,6 +322,23 @@ def test_kernels_are_their_formulas_and_room_grows_by_half():
         assert machine.place(x, values, float(x @ x)) == (2 if x is A[2] or (x == A[2]).all() else None)
 
 
+@pytest.mark.parametrize(
+    ("settings", "classes", "wide"),
+    [
+        (Settings(covariance="full"), 2, 8),
+        (Settings(covariance="full"), 3, 24),
+        (Settings(covariance="full", multiclass="one-vs-rest"), 3, 8),
+        (Settings(covariance="full", kernel="linear"), 3, 0),
+        (Settings(), 3, 0),
+    ],
+)
+def test_how_many_weights_one_full_covariance_is_of(settings, classes, wide):
+    made = learner.Learner(settings, Memory(np.zeros((2, 8)), np.zeros(2)), classes, 9)
+    assert (made.wide, made.features, made.count) == (wide, 8, 1 if classes == 2 else 3)
+    assert made.top == (classes == 3 and settings.multiclass == "top-1")
+    assert replace(made, columns=1).features == 1
+
+
 def test_one_class_is_refused():
     X, y = blobs()
     run = learner.Learner(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2, labels=SimpleNamespace(names=["no", "yes"]))

@@ -82,6 +82,25 @@ def test_full_covariance_repeats_the_closed_form(algorithm):
     assert np.allclose(model.covariance[0], sigma, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+@pytest.mark.parametrize("scaling", ["none", "online"])
+def test_a_bias_is_a_feature_that_is_always_one(kernels, covariance, scaling):
+    """Of examples of length 1 besides; over mean sizes so far a feature that is always 1 stays 1."""
+    X, y = blobs()
+    seen = np.column_stack([np.ones(len(X)), X / np.linalg.norm(X, axis=1, keepdims=True)])
+    if scaling == "online":
+        seen *= np.arange(1, len(X) + 1)[:, None] / np.cumsum(np.abs(seen), axis=0)
+    settings = Settings(C=0.5, covariance=covariance, bias=True, normalize=True, scaling=scaling)
+    update, s = (diagonal_update, np.ones(9)) if covariance == "diagonal" else (full_update, np.eye(9))
+    mu = np.zeros(9)
+    for x, label in zip(seen, np.where(y > 0, 1.0, -1.0), strict=True):
+        mu, s = update(mu, s, x, label, settings)
+    for columns in (1, 9):
+        model = algorithm.solve(learner.Learner(settings, Memory(X, y, rows=64), 2, columns))
+        assert np.allclose(model.mean[0], mu, rtol=1e-7, atol=1e-10)
+        assert np.allclose((model.variance if covariance == "diagonal" else model.covariance)[0], s, rtol=1e-7, atol=1e-10)
+
+
 def test_auto_C_is_a_quarter_of_the_running_mean_of_squares(kernels):
     X, y = blobs()
     mu, s, total = np.zeros(8), np.ones(8), 0.0

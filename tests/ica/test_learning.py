@@ -12,9 +12,10 @@ import pytest
 from herdcli.errors import BadUsage, Diverged
 from herdcli.ica import gradients, learning, maximum_likelihood, whitening
 from herdcli.ica.amari import amari_distance
-from herdcli.ica.energy import Linear
+from herdcli.ica.energy import Linear, leapfrog
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.learning import Collapsed, Problem, Settings
+from herdcli.rng import Stream, generator
 
 
 def mixed(n=4000, D=4, seed=0, sources="laplace"):
@@ -135,6 +136,34 @@ def test_contrastive_divergence_vanishes_at_the_model():
 
     assert (errors(J) < 4.5).all()
     assert (errors(J * np.float32(0.3)) > 10).any()
+
+
+@pytest.mark.parametrize("filters", [3, 2000])
+def test_contrastive_divergence_written_out_proposal_by_proposal(filters):
+    """By parts of 50 chains in wide models and at once in narrow ones; the step size moves by the share of all proposals."""
+    Z = np.random.default_rng(0).standard_normal((70, 3)).astype(np.float32)
+    given = {"algorithm": "ebm", "expert": "student", "filters": filters, "proposals": 3, "leapfrog": 2, "step_size": 0.3}
+    problem = Problem(Z, Settings(**given, batch_size=70, rates=((0.01, 5),), gamma_rate=0.5, gamma=1.5, seed=4))
+    state = learning.StochasticGradient(problem).init()
+    state.step = 2
+    energy = learning.energy_at(problem, state)
+    by_J, by_gamma, acceptance = gradients.contrast(problem, energy, Z, state, map)
+    random = generator(4, Stream.MOMENTA, step=2)
+    momenta = random.standard_normal((3, 70, 3), dtype=np.float32)
+    uniforms = random.random((3, 70))
+    z, moved = Z.astype(np.float64), 0
+    plain = Linear(energy.J.astype(np.float64), energy.gamma.astype(np.float64), EXPERTS["student"])
+    for momentum, uniform in zip(momenta, uniforms, strict=True):
+        there, last = leapfrog(plain, z, momentum.astype(np.float64), 0.3, 2)
+        rise = plain.energy(there) - plain.energy(z) + 0.5 * (np.square(last).sum(axis=1) - np.square(momentum).sum(axis=1))
+        accepted = np.log1p(-uniform) < -rise
+        z = np.where(accepted[:, None], there, z)
+        moved += accepted.sum()
+    after, before = plain.parameters(z), plain.parameters(Z.astype(np.float64))
+    np.testing.assert_allclose(by_J, (after[0] - before[0]) / 70, atol=2e-3)
+    np.testing.assert_allclose(by_gamma, (after[1] - before[1]) / 70, atol=2e-3)
+    assert acceptance == pytest.approx(moved / 210, abs=0.01)
+    assert state.epsilon == pytest.approx(0.3 - 0.005 * (0.9 - acceptance))
 
 
 WIDE = {"algorithm": "ebm", "expert": "student", "filters": 80, "gamma_rate": 0.1, "rates": ((0.01, 6),), "leapfrog": 3, "proposals": 2}

@@ -100,4 +100,4 @@ class Interrupted(HerdError):
     def can_resume(self, *, begun: bool = True) -> None:
         """Say that a checkpoint of the run is there, or that nothing was done before the signal."""
         self.exit_code = 75
-        self.hint = "the checkpoint is saved: go on with --resume" if begun else "no step was done yet: run it again"
+        self.hint = "the checkpoint is saved: continue with --resume" if begun else "no step was done yet: run it again"

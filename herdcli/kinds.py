@@ -21,6 +21,8 @@ class Kind:
 
     versions  dataclass of each version; the last one is written.
     metrics   (value, settings, *, map, progress) -> dict from column to text, number or None, or a list of such: its rows in `herd eval`.
+    baseline  the column of those that shows what a model is worth less than, which its verdict is held against; None: nothing is judged.
+    quick     (value, *, map) -> the columns that the verdict needs, at the end of training; None: `metrics` are quick enough.
     judge     (session, artifact, request) -> the artifact as `metrics` and `plots` are to see it, with what the options of `eval` named
               in `judged_by` say: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
     plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
@@ -34,6 +36,8 @@ class Kind:
     name: str
     versions: tuple[str, ...]
     metrics: str | None = None
+    baseline: str | None = None
+    quick: str | None = None
     judge: str | None = None
     judged_by: tuple[str, ...] = ()
     plots: Mapping[str, str] = field(default_factory=dict)
@@ -92,6 +96,8 @@ KINDS: dict[str, Kind] = {
             name="rbm",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
             metrics="herdcli.evaluation.rbm.metrics",
+            baseline="independent",
+            quick="herdcli.evaluation.quick.of_rbm",
             judged_by=("data",),
             **HARMONIUMS,
             plots=_plots("rbm_plots", "filters", "reconstructions", "samples", "trace", "validation"),
@@ -100,6 +106,7 @@ KINDS: dict[str, Kind] = {
             name="rbm-pairs",
             versions=("herdcli.rbm.pairs.PairRBM",),
             metrics="herdcli.evaluation.gallery.metrics",
+            baseline="reconstruction_mean",
             judge="herdcli.cli.eval.gallery.judged",
             judged_by=GALLERY,
             plots=_plots("gallery_plots", "filters", "trace", "errors") | {"nearest": "herdcli.evaluation.gallery_plots.closest"},
@@ -108,6 +115,8 @@ KINDS: dict[str, Kind] = {
             name="dbn",
             versions=("herdcli.rbm.layers.DBN",),
             metrics="herdcli.evaluation.dbn.metrics",
+            baseline="independent",
+            quick="herdcli.evaluation.quick.of_dbn",
             judged_by=("data",),
             **HARMONIUMS,
             plots=_plots("dbn", "filters", "reconstructions", "samples", "trace"),
@@ -116,12 +125,14 @@ KINDS: dict[str, Kind] = {
             name="herding",
             versions=("herdcli.herding.model.Herding",),
             metrics="herdcli.evaluation.herding.metrics",
+            baseline="moment_gap_random",
             plain="its weights never settle, and its moments are figures",
         ),
         Kind(
             name="classifier",
             versions=("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier"),
             metrics="herdcli.evaluation.classifier.metrics",
+            baseline="error_majority",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
             plain="--confusion is its picture",
@@ -131,6 +142,7 @@ KINDS: dict[str, Kind] = {
             name="samples",
             versions=("herdcli.quadrature.samples.Samples",),
             metrics="herdcli.evaluation.samples.metrics",
+            baseline="mmd_random",
             judge="herdcli.cli.eval.samples.judged",
             judged_by=TARGETS,
             plain="--trace is its picture",
@@ -139,6 +151,8 @@ KINDS: dict[str, Kind] = {
             name="network",
             versions=("herdcli.markov.model.network.Network",),
             metrics="herdcli.evaluation.network.metrics",
+            baseline="independent",
+            quick="herdcli.evaluation.network.quick",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference",),
             plain="tables of factors have no picture of one size",
@@ -147,6 +161,7 @@ KINDS: dict[str, Kind] = {
             name="beliefs",
             versions=("herdcli.markov.model.beliefs.Beliefs",),
             metrics="herdcli.evaluation.beliefs.metrics",
+            baseline="log_z_mean_field",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference",),
             plain="marginals are numbers to be read",
@@ -155,6 +170,8 @@ KINDS: dict[str, Kind] = {
             name="ica",
             versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
             metrics="herdcli.evaluation.ica.metrics",
+            baseline="log_likelihood_whitening",
+            quick="herdcli.evaluation.ica.quick",
             judge="herdcli.cli.eval.filters.judged",
             judged_by=("data", "mixing", "true_sources"),
             apply="herdcli.cli.apply.filters.applied",
@@ -164,6 +181,7 @@ KINDS: dict[str, Kind] = {
             name="mixture",
             versions=("herdcli.em.artifacts.Mixture",),
             metrics="herdcli.evaluation.em.metrics",
+            baseline="log_likelihood_baseline",
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
@@ -173,6 +191,7 @@ KINDS: dict[str, Kind] = {
             name="kmeans",
             versions=("herdcli.em.artifacts.Clusters",),
             metrics="herdcli.evaluation.em.metrics",
+            baseline="squared_error_baseline",
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
@@ -182,6 +201,7 @@ KINDS: dict[str, Kind] = {
             name="factors",
             versions=("herdcli.em.artifacts.FactorModel",),
             metrics="herdcli.evaluation.em.metrics",
+            baseline="log_likelihood_baseline",
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
@@ -191,6 +211,7 @@ KINDS: dict[str, Kind] = {
             name="hmm",
             versions=("herdcli.em.hmm_artifacts.MarkovChain",),
             metrics="herdcli.evaluation.hmm.metrics",
+            baseline="log_likelihood_baseline",
             judge="herdcli.cli.em.judged_in_time.of_chains",
             judged_by=("data",),
             apply="herdcli.cli.em.chain_rows.applied",
@@ -201,6 +222,7 @@ KINDS: dict[str, Kind] = {
             name="lds",
             versions=("herdcli.em.lds_artifacts.LinearDynamics",),
             metrics="herdcli.evaluation.lds.metrics",
+            baseline="log_likelihood_baseline",
             judge="herdcli.cli.em.judged_in_time.of_dynamics",
             judged_by=("data",),
             apply="herdcli.cli.em.dynamics_rows.applied",
@@ -211,6 +233,7 @@ KINDS: dict[str, Kind] = {
             name="regression",
             versions=("herdcli.regression.model.GeneralisedLinear",),
             metrics="herdcli.evaluation.regression.metrics",
+            baseline="independent",
             judge="herdcli.cli.regress.judged.judged",
             judged_by=("data",),
             plots=_plots("regression_plots", "coefficients", "calibration", "residuals", "trace"),

@@ -118,7 +118,7 @@ def _column(frame: Any, name: str | None, where: str) -> Array | None:
 
 def _decoded(codes: Array, categories: Array, name: str, where: str) -> Array:
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < len(categories)):
-        raise DataError(f"the codes of {name} are no places in its categories", where=where, hint="write the file again")
+        raise DataError(f"the codes of {name} point outside its categories", where=where, hint="write the file again")
     texts = np.array([str(text) for text in categories.tolist()] + [""], dtype=object)
     return np.asarray(texts[codes])
 

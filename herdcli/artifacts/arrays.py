@@ -55,7 +55,7 @@ def joined(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str, str | Non
     if len({part.shape[1:] for part in rows}) > 1 or min(part.ndim for part in rows) == 0:
         sizes = ", ".join("×".join(map(str, part.shape)) for part in rows)
         raise DataError(
-            f"the parts have rows of different sizes ({sizes})", where=where, hint="parts of one data set have the same columns"
+            f"the parts have rows of different sizes ({sizes})", where=where, hint="all parts of a data set need the same columns"
         )
     found = {"X": np.concatenate(rows), "split": np.repeat(np.array(list(parts), dtype=np.uint8), [len(part) for part in rows])}
     labels = [None if name is None else np.asarray(arrays[name]) for _, name in parts.values()]

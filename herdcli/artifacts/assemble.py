@@ -85,7 +85,7 @@ def split_of(split: Array, where: str, note: Callable[[str], None]) -> Array:
     if split.dtype.kind in "UTO":
         unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
         if unknown:
-            raise DataError(f"/split has '{unknown[0]}'; known are {', '.join(SPLIT_NAMES)}", where=where)
+            raise DataError(f"/split has '{unknown[0]}'; expected {', '.join(SPLIT_NAMES)}", where=where)
         return np.array([SPLIT_NAMES[str(text)] for text in split], dtype=np.uint8)
     if split.dtype.kind == "f" and (split != np.round(split)).any():
         row = int(np.argmax(split != np.round(split)))

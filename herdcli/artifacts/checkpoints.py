@@ -20,7 +20,7 @@ VERSION = 1
 def check_checkpoint(path: str) -> None:
     """Raise now what `save_checkpoint` would raise later: for use before the work.  CannotCreate (73)."""
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-        raise CannotCreate("is no regular file, so no checkpoint can be kept there", where=path, hint="--checkpoint FILE")
+        raise CannotCreate("is not a regular file, so it cannot hold a checkpoint", where=path, hint="--checkpoint FILE")
     check_destination(path)
     _refuse_foreign(path)
 
@@ -45,14 +45,18 @@ def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: Ca
     with open_source(path, limit=0) as source:
         stated = header.parse(source.head, where=path)
         if stated is None or stated.kind != CHECKPOINT:
-            what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, no checkpoint"
+            what = "no checkpoint" if stated is None else f"a {stated.kind} artifact, not a checkpoint"
             raise DataError(f"is {what}", where=path, hint="name the file given to --checkpoint")
         with source.file() as name:
             header.verify(stated, source.size, source.sha256, where=path)
             with guard.opened(name, where=path) as file:
                 attributes = hdf5.root_attributes(file, CHECKPOINT, where=path)
                 if int(attributes["kind-version"]) > VERSION:
-                    raise DataError("the checkpoint was saved by a newer herd", where=path, hint="go on with the herd that began the run")
+                    raise DataError(
+                        "the checkpoint was saved by a newer herd",
+                        where=path,
+                        hint="continue with the version of herd that started the run",
+                    )
                 _refuse_other(str(attributes.get("configuration")), digest, path)
                 guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
                 state: State = codec.read(file, state_type, where=path)
@@ -67,11 +71,11 @@ def _refuse_other(saved: str, wanted: str, path: str) -> None:
     run, _, shard = saved.partition(" ")
     wanted_run, _, wanted_shard = wanted.partition(" ")
     if run != wanted_run:
-        hint = "repeat the options and inputs it began with, or start afresh without --resume"
+        hint = "use the options and inputs of the original run, or start afresh without --resume"
         raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
     if shard != wanted_shard:
         is_of, this_is = (f"--shard {name}" if name else "a run without --shard" for name in (shard, wanted_shard))
-        hint = "each shard has a checkpoint of its own, as --checkpoint run-2.state of --shard 2/4"
+        hint = "give each shard its own checkpoint, for example --checkpoint run-2.state with --shard 2/4"
         raise BadUsage(f"the checkpoint belongs to {is_of}, this is {this_is}", where=path, hint=hint)
 
 
@@ -94,4 +98,4 @@ def _refuse_foreign(path: str) -> None:
     except OSError as error:
         raise CannotCreate(f"cannot be used for checkpoints ({error.strerror})", where=path) from error
     if head and not head.startswith(f"herd-artifact 1 kind={CHECKPOINT} ".encode()):
-        raise CannotCreate("exists and is no checkpoint", where=path, hint="name another file with --checkpoint")
+        raise CannotCreate("exists and is not a checkpoint", where=path, hint="name another file with --checkpoint")

@@ -112,7 +112,7 @@ def _without_index(table: Any, label: str | None, keep: Collection[str], where: 
     first = next((name for name in names if name in INDEX_NAMES and (name == "__index_level_0__" or name == names[0])), None)
     if first is None or first == label or first in keep or len(names) == 1:
         return table
-    note(f"{where}: left out column '{first}', which holds the names of the rows (pandas: to_csv(index=False) writes none)")
+    note(f"{where}: left out column '{first}', which holds the names of the rows (pandas: to_csv(index=False) omits it)")
     return table.drop_columns([first])
 
 
@@ -170,7 +170,7 @@ def _refuse_dates(kind: Any, name: str, where: str) -> None:
     import pyarrow as pa
 
     if pa.types.is_temporal(kind):
-        hint = "make numbers of them (days since a start, the month, the hour), or remove the column"
+        hint = "turn them into numbers (days since a start, the month, the hour), or remove the column"
         raise DataError(f"column '{name}' holds dates or times", where=where, hint=hint)
 
 
@@ -195,8 +195,8 @@ def _parsed(table: Any, name: str, where: str, asked: Asked) -> Any:
     faulty = [row for row in wrong if texts[row].strip() not in MARKS]
     if faulty or (wrong and not asked.missing):
         row = faulty[0] if faulty else wrong[0]
-        hint = MISTYPED_HINT if faulty else "it stands for a missing value? " + GAPS_HINT
-        raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is no number", where=where, hint=hint)
+        hint = MISTYPED_HINT if faulty else "if it stands for a missing value, " + GAPS_HINT
+        raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is not a number", where=where, hint=hint)
     import pyarrow as pa
 
     absent = set(wrong)

@@ -125,7 +125,7 @@ def reckonable(data: Dataset, *, where: str | None = None) -> Dataset:
         block = entries[start : start + step]
         if block.max() > LARGEST or block.min() < -LARGEST:
             worst = float(block.ravel()[np.nanargmax(np.abs(block))])
-            hint = "divide the columns by something of their size, or remove the rows"
+            hint = "rescale the columns, or remove those rows"
             raise DataError(
                 f"/X has the value {worst:g}; values above {LARGEST:g} in size cannot be squared and added up", where=where, hint=hint
             )
@@ -183,5 +183,5 @@ def _check_attributes(data: Dataset, where: str | None) -> None:
         low, high = (float(end) for end in data.value_range)
         if not (np.isfinite([low, high]).all() and low < high):
             raise DataError(
-                f"value_range {low:g}, {high:g} is no range", where=where, hint="it is the lowest and the highest value, in this order"
+                f"value_range {low:g}, {high:g} is not a range", where=where, hint="give the lowest and the highest value, in that order"
             )

@@ -52,7 +52,7 @@ def read(
     except pa.ArrowInvalid as error:
         raise DataError(_plain(str(error)), where=where, hint="each line needs as many values as the first") from error
     if not table.num_rows:
-        raise DataError("has a header and no rows", where=where)
+        raise DataError("has a header but no rows", where=where)
     try:
         table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
     except UnicodeDecodeError as error:

@@ -157,7 +157,7 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
             return Artifact("dataset", value, [], source.sha256, name, source.size, False)
         header.verify(stated, source.size, source.sha256, where=name)
         if stated.kind == CHECKPOINT:
-            hint = "go on from it with --checkpoint FILE --resume of the command that wrote it"
+            hint = "resume it with --checkpoint FILE --resume and the command that wrote it"
             raise DataError("is a checkpoint", where=name, hint=hint)
         _label_ignored(name, options)
         with guard.opened(path, where=name) as file:
@@ -271,7 +271,7 @@ def _read_export(source: Source, form: str, options: Asked) -> Dataset:
 def output_format(path: str, format: str | None, kind: str) -> str:
     """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
     if kind.endswith(SHARD) and (format or sniff.to_write(path) or "hdf5") != "hdf5":
-        raise BadUsage("a shard is written as HDF5 alone", where=path, hint="herd merge writes the formats of the whole")
+        raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge can write the other formats")
     form = sniff.checked(format) if format else sniff.to_write(path) or "hdf5"
     if form not in ("hdf5", "parquet") and kind != "dataset":
         raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")

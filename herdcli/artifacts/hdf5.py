@@ -55,9 +55,7 @@ def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any
     """The reserved attributes, checked against the seal; `history` is the provenance, parsed."""
     attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED) if name in file.attrs}
     if attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
-        raise DataError(
-            "the root attributes do not say what the seal says", where=where, hint="was it edited? herd seal FILE writes a new seal"
-        )
+        raise DataError("the root attributes do not match the seal", where=where, hint="was it edited? herd seal FILE writes a new seal")
     require_format(attributes.get("format-version", 1), where=where)
     attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)
     return attributes

@@ -93,7 +93,7 @@ def _dealt(data: Dataset, hold_outs: list[HoldOut], seed: int) -> list[tuple[Arr
         dealt.append((rows, choices.get(name, rows[:0]), name))
     for one in hold_outs:
         if one.name not in fitted:
-            raise DataError(f"nobody has rows inside and {LEFT} outside of the hold-out '{one.name}'")
+            raise DataError(f"no label has rows inside and {LEFT} outside the hold-out '{one.name}'")
     return dealt
 
 

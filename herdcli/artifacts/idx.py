@@ -76,6 +76,6 @@ def array(stream: BinaryIO, where: str, limit: int) -> Array:
     if len(shape) < count or len(values) < size:
         raise DataError("the IDX file is cut short", where=where, hint="fetch it again")
     if stream.read(1):
-        raise DataError(f"the IDX file goes on after its {'×'.join(map(str, shape))} values", where=where, hint="fetch it again")
+        raise DataError(f"the IDX file continues after its {'×'.join(map(str, shape))} values", where=where, hint="fetch it again")
     found = np.frombuffer(values, dtype=TYPES[kind]).reshape(shape)
     return found.astype(found.dtype.newbyteorder("="))

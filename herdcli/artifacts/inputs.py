@@ -92,7 +92,7 @@ class Source:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                     raise
                 hint = "set TMPDIR to a folder with room"
-                raise WriteFailed(f"no room for the bytes of {self.name} ({error.strerror})", where=str(path), hint=hint) from error
+                raise WriteFailed(f"no room to store {self.name} ({error.strerror})", where=str(path), hint=hint) from error
             self._drained = path
             yield str(path)
 

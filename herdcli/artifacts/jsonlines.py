@@ -22,7 +22,7 @@ def read(stream: BinaryIO, *, where: str, asked: Asked) -> Dataset:
     try:
         text = raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise DataError("is no UTF-8", where=where, hint="JSON is written in UTF-8") from error
+        raise DataError("is not UTF-8", where=where, hint="JSON is written in UTF-8") from error
     records = _records(text, where)
     names = list(dict.fromkeys(name for record in records for name in record))
     if not names:
@@ -35,7 +35,7 @@ def _records(text: str, where: str) -> list[dict[str, Any]]:
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is no JSON lines ({' '.join(str(error).split())})", where=where, hint=HINT) from error
+        raise DataError(f"is not valid JSON lines ({' '.join(str(error).split())})", where=where, hint=HINT) from error
     if rows and all(isinstance(row, list) for row in rows):
         rows = [{f"x{place}": cell for place, cell in enumerate(row)} for row in rows]
     if not rows or not all(isinstance(row, dict) for row in rows):
@@ -45,7 +45,9 @@ def _records(text: str, where: str) -> list[dict[str, Any]]:
     for number, row in enumerate(rows):
         nested = next((name for name, cell in row.items() if isinstance(cell, (dict, list))), None)
         if nested is not None:
-            raise DataError(f"'{nested}' of row {number} holds a list or an object", where=where, hint="a value a column: numbers or text")
+            raise DataError(
+                f"'{nested}' of row {number} holds a list or an object", where=where, hint="each column needs a single number or text"
+            )
     return rows
 
 

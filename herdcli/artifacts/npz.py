@@ -52,7 +52,7 @@ def read_array(path: str, *, where: str, asked: Asked) -> Dataset:
     with open(path, "rb") as file:
         shape, _, dtype = _header(file, "X", where)
         if dtype.hasobject:
-            raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never read: save numbers")
+            raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never loaded: save numbers")
         if dtype.names:
             hint = "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"
             raise DataError("holds records (a structured array)", where=where, hint=hint)
@@ -87,7 +87,7 @@ def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array
         with archive.open(entry) as member:
             shape, _, dtype = _header(member, name, where)
             if dtype.hasobject:
-                hint = "pickles can run code and are never read: save numbers or str arrays"
+                hint = "pickles can run code and are never loaded: save numbers or str arrays"
                 raise DataError(f"array {name} holds Python objects (a pickle)", where=where, hint=hint)
             declared = int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize
             if declared > entry.file_size:

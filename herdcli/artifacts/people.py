@@ -24,7 +24,7 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     Of columns that are kept, indices into a dataset NAME_names are replaced by those names.
     """
     if asked.layer is not None:
-        raise BadUsage("is no AnnData file, which --layer is for", where=name, hint="leave --layer out")
+        raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
     limit, note, label, keep = asked.limit, asked.note, asked.label, asked.keep
     datasets = guard.walk(file, where=name)
     matlab = "MATLAB_class" in (file["X"].attrs if "X" in file else {})

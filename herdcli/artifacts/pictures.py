@@ -63,7 +63,7 @@ def read(folder: str, paths: list[Path], asked: Asked) -> tuple[Dataset, str, in
     if mode == GREY:
         declared["image_shape"] = X.shape[1:]
     else:
-        asked.note(f"{folder}: pictures in colour: three columns a pixel")
+        asked.note(f"{folder}: colour pictures: three columns per pixel")
     rows = np.ascontiguousarray(X.reshape(len(X), -1))
     found: dict[str, Array] = {} if labels is None else {"y": np.array(labels)}
     if parts is not None:
@@ -76,7 +76,7 @@ def _opened(image: Any, path: Path) -> Any:
         return image.open(path)
     except Exception as error:  # pillow raises whatever its readers do
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"is no picture that can be read ({reason})", where=str(path), hint="remove it or mend it") from error
+        raise DataError(f"is not a readable picture ({reason})", where=str(path), hint="remove or repair it") from error
 
 
 def _pixels(picture: Any, mode: str, path: Path) -> Array:
@@ -87,7 +87,7 @@ def _pixels(picture: Any, mode: str, path: Path) -> Array:
             return np.asarray(np.round(deep / max(255.0, 65535.0 if deep.max() > 255 else 255.0) * 255.0), dtype=np.uint8)
         return np.asarray(picture.convert(mode))
     except Exception as error:
-        raise DataError("the picture is cut short or damaged", where=str(path), hint="remove it or mend it") from error
+        raise DataError("the picture is cut short or damaged", where=str(path), hint="remove or repair it") from error
     finally:
         picture.close()
 

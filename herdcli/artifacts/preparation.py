@@ -53,9 +53,9 @@ def _parse(spec: str) -> tuple[float, ...]:
     try:
         parts = tuple(float(part) for part in spec.split(","))
     except ValueError:
-        raise BadUsage(f"'{spec}' is no split", where="--split", hint=hint) from None
+        raise BadUsage(f"'{spec}' is not a split", where="--split", hint=hint) from None
     if len(parts) != 3 or not all(math.isfinite(part) and part >= 0 for part in parts) or not parts[0]:
-        raise BadUsage(f"'{spec}' is no split", where="--split", hint=hint)
+        raise BadUsage(f"'{spec}' is not a split", where="--split", hint=hint)
     if not _are_fractions(parts) and any(part != int(part) for part in parts):
         raise BadUsage(f"'{spec}' is neither fractions that sum to at most 1 nor whole numbers", where="--split", hint=hint)
     return parts
@@ -102,7 +102,7 @@ def binarise(
     Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
     """
     if threshold is not None and not 0 <= threshold <= 1:
-        raise BadUsage(f"{threshold:g} is no fraction of the value range", where="--threshold", hint="a number from 0 to 1")
+        raise BadUsage(f"{threshold:g} is not a fraction of the value range", where="--threshold", hint="a number from 0 to 1")
     levels = _two_levels(data)
     declared = value_range if value_range is not None else data.value_range
     if threshold is None and levels:
@@ -116,14 +116,14 @@ def binarise(
     return _at_least(data.X, low + used * (high - low), in_place, sparse), used
 
 
-def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are no proportions") -> tuple[float, float]:
+def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are not proportions") -> tuple[float, float]:
     """The declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
     if declared is None:
         seen = ",".join(f"{end:g}" for end in _extremes(data))
         raise BadUsage(f"/X has {lacking}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
     low, high = (float(end) for end in declared)
     if not low < high:
-        raise BadUsage(f"{low:g},{high:g} is no range", where="--range", hint="the lowest and the highest value")
+        raise BadUsage(f"{low:g},{high:g} is not a range", where="--range", hint="the lowest and the highest value")
     lowest, highest = _extremes(data)
     if lowest < low or highest > high:
         message = f"/X has values from {lowest:g} to {highest:g}, outside the value range {low:g} to {high:g}"

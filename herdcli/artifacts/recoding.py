@@ -113,7 +113,7 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
         _refuse_empty(data, [name for name in texts if name in known.levels], where)
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
-    parts = [_one_hot(found[name], name, known, where, warn) for name in known.levels if name in found]
+    parts = [_one_hot(found[name], name, known, where, note, warn) for name in known.levels if name in found]
     if not parts:
         _require_numbers(data, where)
         return replace(data, columns=columns or None)
@@ -127,7 +127,7 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
 
 def _require_numbers(data: Dataset, where: str) -> None:
     if not data.X.shape[1]:
-        hint = f"text is read where a column has at most {MOST_LEVELS} different values, each twice on average"
+        hint = f"text columns are used if they have at most {MOST_LEVELS} different values, each occurring twice on average"
         raise DataError("has no column of numbers", where=where, hint=hint)
 
 
@@ -164,19 +164,25 @@ def _beside(X: Any, hot: Array) -> Any:
     return np.column_stack([X.astype(kind, copy=False), hot.astype(kind)])
 
 
-def _one_hot(values: Array, name: str, known: Recoding, where: str, warn: Tell) -> Array:
+def _one_hot(values: Array, name: str, known: Recoding, where: str, note: Tell, warn: Tell) -> Array:
     """(n, columns) 0 and 1; zeros for the base, for an empty cell and for a value that the training rows do not have, which is told."""
     levels, base = known.levels[name], known.bases.get(name)
     place = {level: index for index, level in enumerate(levels)}
     index = np.array([place.get(text, -1) for text in values.tolist()])
     hot = np.zeros((len(values), len(levels)), dtype=np.uint8)
     hot[index >= 0, index[index >= 0]] = 1
+    alike = "" if base is None else f", as those of '{base}'"
+    empty = int(np.isin(values, sorted(MARKS)).sum())
+    if empty:
+        noun = "value" if empty == 1 else "values"
+        note(
+            f"{where}: {grouped(empty)} missing {noun} of column '{name}': {'its' if empty == 1 else 'their'} one-hot columns are 0{alike}"
+        )
     unseen = sorted({text for text, found in zip(values.tolist(), index.tolist(), strict=True) if found < 0} - MARKS)
     if unseen:
         rows = int(np.isin(values, unseen).sum())
         listed = ", ".join(repr(text) for text in unseen[:5]) + (" …" if len(unseen) > 5 else "")
         noun = "row" if rows == 1 else "rows"
-        alike = "" if base is None else f", as those of '{base}'"
         warn(f"{where}: {listed} of column '{name}' ({grouped(rows)} {noun}) occurs in no training row: its one-hot columns are 0{alike}")
     return hot if base is None else np.delete(hot, place[base], axis=1)
 
@@ -193,7 +199,7 @@ def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -
             X[gaps, index] = means[name]
             filled += int(gaps.sum())
         elif gaps.any() and means:
-            raise BadUsage(f"column '{name}' has missing values and the model knows no mean of it", where=where, hint="--missing drop")
+            raise BadUsage(f"column '{name}' has missing values and the model stores no mean for it", where=where, hint="--missing drop")
     note(f"{where}: {grouped(filled)} missing {'value' if filled == 1 else 'values'} filled with column means")
     return replace(data, X=X)
 
@@ -222,8 +228,7 @@ def without_gaps(data: Dataset, texts: list[str], *, where: str, note: Tell) -> 
 def _told(data: Dataset, gaps: Array, where: str, note: Tell) -> Dataset:
     if gaps.all():
         raise DataError("every row has a missing value", where=where, hint="--missing mean fills them with the means of their columns")
-    noun = "row" if gaps.sum() == 1 else "rows"
-    note(f"{where}: dropped {grouped(int(gaps.sum()))} of {grouped(len(gaps))} {noun}, which have missing values")
+    note(f"{where}: dropped {grouped(int(gaps.sum()))} of {grouped(len(gaps))} rows, because of missing values")
     return data
 
 

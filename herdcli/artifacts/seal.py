@@ -100,8 +100,8 @@ def _kind_of(path: str) -> str:
     with open(path, "rb") as file:
         offset = sniff.hdf5_offset(file.read(2 * header.BLOCK))
     if offset != header.BLOCK:
-        hint = "herd convert FILE -o SEALED.h5 makes an artifact of a data set"
-        raise DataError("is no herd artifact: HDF5 does not begin after 512 bytes", where=path, hint=hint)
+        hint = "herd convert FILE -o SEALED.h5 turns a data set into an artifact"
+        raise DataError("is not a herd artifact: HDF5 does not begin at byte 512", where=path, hint=hint)
     with guard.opened(path, where=path) as file:
         kind = file.attrs.get("kind")
         if file.attrs.get("format") != "herd" or not isinstance(kind, str) or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:

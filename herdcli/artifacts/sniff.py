@@ -29,10 +29,10 @@ SUFFIXES = {
     ".libsvm": "svmlight",
 }
 UNREAD = {
-    b"\x80\x04": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
-    b"\x80\x05": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
-    b"\x80\x02": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
-    b"\x80\x03": ("a Python pickle", "pickles can run code and are never read: write HDF5, NPZ or CSV"),
+    b"\x80\x04": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x05": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x02": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
+    b"\x80\x03": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
     b"\xd0\xcf\x11\xe0": ("an old Excel or SPSS file", "save it as .xlsx or CSV"),
     b"\x89PNG": ("a picture", "name the folder that it lies in: each picture is a row"),
     b"\xff\xd8\xff": ("a picture", "name the folder that it lies in: each picture is a row"),
@@ -96,9 +96,9 @@ def refuse_lost_seal(head: bytes, name: str) -> None:
     """Raise DataError for HDF5 behind a block that is no valid seal, so that damage never passes for "no seal"."""
     offset = hdf5_offset(head)
     if offset is None:
-        raise DataError("is no HDF5 file", where=name)
+        raise DataError("is not an HDF5 file", where=name)
     if offset and not head.startswith(MATLAB):
-        raise DataError(f"HDF5 begins at byte {offset}, behind a block that is no seal", where=name, hint=header.RESEAL_HINT)
+        raise DataError(f"HDF5 begins at byte {offset}, after a block that is not a seal", where=name, hint=header.RESEAL_HINT)
 
 
 def network_text(head: bytes, name: str) -> str | None:
@@ -126,10 +126,10 @@ def to_write(path: str) -> str | None:
     found = by_suffix(suffix.join(("name", "")))
     if packed.lower() in PACKED and found != "csv":
         raise BadUsage(
-            f"'{packed}' is written of CSV alone", where=path, hint="write .csv.gz, .csv.zst or .h5, which is read without unpacking"
+            f"only CSV can be written as '{packed}'", where=path, hint="write .csv.gz, .csv.zst or .h5, which is read without unpacking"
         )
     if (found is None and _SUFFIX.fullmatch(suffix)) or suffix.lower() == ".mat":
-        raise BadUsage(f"'{suffix}' is no format that herd writes", where=path, hint=f"known are {', '.join(WRITTEN)}")
+        raise BadUsage(f"'{suffix}' is not a format that herd writes", where=path, hint=f"known formats: {', '.join(WRITTEN)}")
     return found
 
 
@@ -149,7 +149,7 @@ def _decoded(head: bytes, name: str) -> str:
     text = head.decode("utf-8", "replace")
     strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text[:4096])
     if strange > 1 + min(len(text), 4096) // 100:
-        hint = f"known are {', '.join(READ)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
+        hint = f"known formats: {', '.join(READ)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
         raise DataError("the format is not recognised", where=name, hint=hint)
     return text.removeprefix("\ufeff")
 
@@ -158,11 +158,11 @@ def _tell_text(text: str, name: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines:
-        raise DataError("there is no line of data", where=name)
+        raise DataError("there are no lines of data", where=name)
     first = lines[0]
     foreign = "uai" if first in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
     if foreign:
-        raise DataError(f"is {FOREIGN_TEXT[foreign]}, no data set", where=name)
+        raise DataError(f"is {FOREIGN_TEXT[foreign]}, not a data set", where=name)
     if any(_is_svmlight(line) for line in lines[:2]) or (_is_number(first) and any(_is_svmlight(line) for line in lines)):
         return "svmlight"
     if first.startswith(("{", "[")):

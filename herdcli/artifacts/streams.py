@@ -159,7 +159,7 @@ def _is_stream(target: str) -> bool:
 def _check_target(target: str, path: str, clobber: bool) -> None:
     folder = os.path.dirname(target) or "."
     if "\0" in path or not path:
-        raise CannotCreate("is no file name", where=repr(path))
+        raise CannotCreate("is not a file name", where=repr(path))
     if os.path.isdir(target):
         raise CannotCreate("is a directory", where=path, hint="name a file in it")
     if not os.path.isdir(folder):

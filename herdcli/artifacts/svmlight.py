@@ -54,7 +54,7 @@ def read(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any
         entries = int(pointer[rows])
         found.append((label[:rows].copy(), np.diff(pointer[: rows + 1]), index[:entries].copy(), value[:entries].copy()))
     if not sum(len(part[0]) for part in found):
-        raise DataError("there is no line of data", where=where)
+        raise DataError("there are no lines of data", where=where)
     labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return _matrix(columns, values, lengths, where), labels
 
@@ -83,7 +83,7 @@ def _complaint(token: bytes, code: int, line: int, where: str) -> DataError:
     """The error for the token that the parser stopped at."""
     shown, expected = token.decode("utf-8", "replace")[:40], "a label" if code == BAD_LABEL else "index:value"
     hint = "other text is read with --input-format csv"
-    return DataError(f"line {line} has {shown!r} where {expected} should stand", where=where, hint=hint)
+    return DataError(f"line {line} has {shown!r} where {expected} was expected", where=where, hint=hint)
 
 
 def _matrix(columns: Array, values: Array, lengths: Array, where: str) -> Any:

@@ -58,7 +58,7 @@ def seal_file(path: str | os.PathLike[str]) -> None:
     try:
         place = digest_place(descriptor)
         if place is None:
-            raise DataError("has no place for a seal", where=str(path), hint="herd convert makes a sealed artifact of a data set")
+            raise DataError("has no place for a seal", where=str(path), hint="herd convert turns a data set into a sealed artifact")
         os.pwrite(descriptor, digest_of(descriptor, place).encode(), place)
     finally:
         os.close(descriptor)

@@ -85,7 +85,7 @@ def _features(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
 
 
 def _no_table(value: Any) -> BadUsage:
-    return BadUsage(f"a {type(value).__name__} is no table, so it cannot be written as Parquet", hint="write HDF5: --format hdf5")
+    return BadUsage(f"a {type(value).__name__} is not a table, so it cannot be written as Parquet", hint="write HDF5: --format hdf5")
 
 
 def _columns(name: str, item: Any) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str
                 values[declared.name] = item
         return cls(**values)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise DataError(f"the table is no {cls.__name__} ({error})", where=where) from error
+        raise DataError(f"the table is not a {cls.__name__} ({error})", where=where) from error
 
 
 def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:

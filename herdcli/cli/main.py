@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "herd": ("herdcli.cli.herd.command", "Herd: deterministic weights and pseudo-samples that match the data's moments."),
     "nherd-train": ("herdcli.cli.nherd_train.command", "Learn a linear or kernel classifier from a stream: NHERD, AROW, CW, PA and kin."),
     "merge": ("herdcli.cli.small.merge", "Join the shards of a run, or make one classifier of several."),
-    "kernel-herd": ("herdcli.cli.kernel_herd.command", "Choose few weighted points that stand for a data set or a density."),
+    "kernel-herd": ("herdcli.cli.kernel_herd.command", "Choose a few weighted points that represent a data set or a density."),
     "network": ("herdcli.cli.network.command", "Make Markov networks: lattices, trees, random graphs; change their format."),
     "ups-infer": ("herdcli.cli.ups_infer.command", "Infer marginals and log Z of a Markov network, exactly or by Bethe free energies."),
     "fit-mrf": ("herdcli.cli.fit_mrf.command", "Learn a Markov network from data or marginals, exactly or by Bethe free energies."),
@@ -104,6 +104,15 @@ def _meant(error: click.NoSuchOption) -> str:
     ours = {option for param in (error.ctx.command.params if error.ctx else ()) for option in param.opts}
     known = [option for option in OTHER_NAMES.get(error.option_name, ()) if option in ours]
     return f"{error.message} Did you mean {' or '.join(repr(option) for option in known)}?" if known else error.format_message()
+
+
+def _needed(error: click.MissingParameter) -> str | None:
+    """How the option that is missing is given, and what it is for."""
+    param = error.param
+    if not isinstance(param, click.Option) or not param.help:
+        return None
+    metavar = "N" if isinstance(param.type, click.IntRange) else (param.metavar or param.type.name.upper())
+    return f"{param.opts[0]} {metavar}: {param.help[0].lower()}{param.help[1:].rstrip('.')}"
 
 
 def _completed(command: click.Command) -> click.Command:
@@ -183,7 +192,8 @@ def _exit_code(label: str, error: BaseException) -> int:
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else label
         message = _meant(error) if isinstance(error, click.NoSuchOption) else error.format_message()
-        return _fail(command, message, None if "--help" in message else f"try '{command} --help'", 2)
+        hint = _needed(error) if isinstance(error, click.MissingParameter) else None
+        return _fail(command, message, hint or (None if "--help" in message else f"try '{command} --help'"), 2)
     if isinstance(error, click.ClickException):
         return _fail(label, error.format_message(), None, 2)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

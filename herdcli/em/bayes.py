@@ -1,4 +1,4 @@
-"""Variational Bayes for mixtures of Gaussians: a distribution over the parameters in the place of their likeliest values.
+"""Variational Bayes for mixtures of Gaussians: a distribution over the parameters instead of their likeliest values.
 
     p(θ) = Dir(π; α₀) Π_k N(μ_k; m₀, (β₀ Λ_k)⁻¹) W(Λ_k; W₀, ν₀),     q(θ) of the same form with α_k, β_k, m_k, W_k, ν_k.
 
@@ -146,7 +146,7 @@ def variational(model: GMM, *, concentration: float | None = None, prior: Prior 
     and for covariances that are not full.
     """
     if model.covariance != "full":
-        raise BadUsage(f"--bayes has full covariances, not {model.covariance}", hint="leave out --covariance")
+        raise BadUsage(f"--bayes uses full covariances, not {model.covariance}", hint="leave out --covariance")
     if model.found.missing:
         raise BadUsage(f"{model.found.missing} values are missing, which --bayes cannot use", hint="leave out --bayes")
     D = len(model.found.mean)

@@ -151,7 +151,7 @@ def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: 
     if len(asked.sizes) > 1 and asked.model == "pca":
         raise BadUsage("pca has no likelihood to choose a number of factors by", hint="--components N, or --model ppca")
     if asked.criterion == "icl":
-        raise BadUsage("--criterion icl is of mixtures", hint="--criterion bic, aic or valid")
+        raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
     wide = _axes(rows, asked, source, map) if asked.model == "pca" and asked.given is None and asked.init in (None, "pca") else None
     if wide is not None:
         return wide
@@ -189,7 +189,7 @@ def _axes(rows: Rows, asked: Asked, source: Blocks, map: Map) -> Fitting | None:
 
 def _enough(found: Moments, sizes: tuple[int, ...], what: str) -> None:
     if found.rows < max(sizes):
-        raise DataError(f"{found.rows} rows cannot hold {max(sizes)} {what}", hint=f"--components {found.rows} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {found.rows} or fewer")
 
 
 def _scored(made: Fitting, map: Map) -> Fitting:
@@ -197,7 +197,7 @@ def _scored(made: Fitting, map: Map) -> Fitting:
     if len(made.search.sizes) == 1:
         return made
     if made.asked.criterion == "valid" and made.rows.valid is None:
-        raise DataError("has no rows of split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+        raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: Fit) -> float:
         if made.asked.bayes and made.asked.criterion != "valid":

@@ -346,7 +346,7 @@ def gmm(
         raise BadUsage("components are at least 1, and a floor is not negative")
     found = moments(source, map)
     if found.rows < components:
-        raise DataError(f"{found.rows} rows cannot hold {components} components", hint=f"--components {found.rows} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
     if given is not None and given["mean"].shape != (components, len(found.mean)):
         raise DataError(f"the start has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
     least = FLOOR * float(found.variance.mean()) or LEAST * (1.0 + float(np.square(found.mean).max()))

@@ -61,7 +61,7 @@ def structure(name: str, states: int, mask: Array | None = None) -> Structure:
         return Structure(np.ones(states, dtype=bool), np.abs(ahead) <= reach)
     if name != "full":
         raise BadUsage(
-            f"'{name}' is no structure of transitions", hint="full, left-to-right, left-to-right:1, banded:2, or a file with a mask"
+            f"'{name}' is not a transition structure", hint="full, left-to-right, left-to-right:1, banded:2, or a file with a mask"
         )
     return Structure(np.ones(states, dtype=bool), np.ones((states, states), dtype=bool))
 
@@ -253,7 +253,7 @@ def hmm(
 ) -> HMM:
     """A hidden Markov model of so many states.  Raises DataError for fewer rows than states or labels beyond them."""
     if sequences.rows < states:
-        raise DataError(f"{sequences.rows} rows cannot hold {states} states", hint=f"--components {sequences.rows} or fewer")
+        raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
     if labels is not None and labels.max(initial=-1) >= states:
         raise DataError(f"label {labels.max()} has no state, there are {states}", hint=f"--components {labels.max() + 1}")
     made = HMM(transitions or structure("full", states), family, sequences, found, init, seed, given, labels)

@@ -115,7 +115,7 @@ class MarkovChain:
         if self.emissions.covariance is not None and self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
-            raise DataError("/emissions are of another number of states")
+            raise DataError("/emissions have a different number of states")
         if self.emissions.table is not None and self.emissions.symbols is None:
             raise DataError("/emissions/symbols is missing")
 

@@ -113,7 +113,7 @@ class ChainFitting:
 def fitting(rows: ChainRows, asked: AskedChain, settings: Settings, map: Map = map) -> ChainFitting:
     """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
     if asked.criterion == "icl":
-        raise BadUsage("--criterion icl is of mixtures", hint="--criterion bic, aic or valid")
+        raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
     family, found = _family(rows, asked, map)
     labels = rows.y if asked.supervised else None
     given, init = _given(asked, family), asked.init or "kmeans++"
@@ -181,7 +181,7 @@ def _scored(made: ChainFitting, map: Map) -> ChainFitting:
         return made
     valid = made.rows.valid
     if made.asked.criterion == "valid" and valid is None:
-        raise DataError("has no sequences of split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+        raise DataError("has no sequences in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: Fit) -> float:
         value = made.made(size, fit)

@@ -210,7 +210,7 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
     if not np.isfinite(likelihood).all():
         row = int(np.argmin(np.isfinite(likelihood)))
         raise Diverged(
-            f"the states overflow at row {row}: the model is unstable, and nothing is seen for too long", hint="fewer --components"
+            f"the states overflow at row {row}: the model is unstable, and too many values in a row are missing", hint="fewer --components"
         )
     return Filtered(predicted, mean, likelihood, edge, node[:nodes], places[0][:edges], places[2][:edges], covariance, factor, edges, drift)
 

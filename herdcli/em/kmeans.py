@@ -187,7 +187,7 @@ def kmeans(
         message = f"{found.missing} values are missing, which k-means cannot use"
         raise DataError(message, hint="--model gmm --covariance spherical can")
     if found.rows < clusters:
-        raise DataError(f"{found.rows} rows cannot make {clusters} clusters", hint=f"--components {found.rows} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"--components {found.rows} or fewer")
     if given is not None and given.shape != (clusters, len(found.mean)):
         raise DataError(f"the start has centres of shape {given.shape}, expected {(clusters, len(found.mean))}")
     return KMeans(clusters, found, source, init, seed, given, bounded)
@@ -202,6 +202,7 @@ class BatchState:
     taken: Array = array("K", "weight of the rows behind each", kind="f")
     sizes: list[int] = field(default_factory=list)
     sums: list[dict[str, Array]] = field(default_factory=list)
+    error: float = 0.0  # mean squared distance of the last batch from its nearest centres, before they moved
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,8 @@ class MiniBatch:
         blocks = [self.rows.read(int(at), min(int(at) + RUN, self.rows.count)) for at in starts_at]
         X = np.concatenate([block.X for block in blocks])
         w = np.concatenate([np.ones(len(block.X)) if block.weight is None else block.weight for block in blocks])
-        nearest, _, _ = closest(X, state.centre)
+        nearest, upper, _ = closest(X, state.centre)
+        state.error = float(w @ np.square(upper) / max(float(w.sum()), np.finfo(float).tiny))
         mass = np.bincount(nearest, w, minlength=len(state.centre))
         sums = np.asarray(csr_array((w, nearest, np.arange(len(X) + 1)), shape=(len(X), len(mass))).T @ X)
         used = mass > 0
@@ -267,8 +269,9 @@ class MiniBatch:
         return batch + self.model.memory() * (PASS_BLOCKS + self.model.source.count.bit_length())
 
     def progress(self, state: BatchState) -> Progress:
-        """Batches, then parts of the pass."""
-        return Progress(state.step, self.batches + -(-self.model.source.count // PASS_BLOCKS))
+        """Batches, then parts of the pass, with the squared error of the last batch."""
+        figure = f"squared error {state.error:.5g}" if state.step else ""
+        return Progress(state.step, self.batches + -(-self.model.source.count // PASS_BLOCKS), figure)
 
     def result(self, state: BatchState) -> Fit:
         """The centres with their squared error, as a run without an M step."""

@@ -159,14 +159,14 @@ def _before(whole: Sequences, place: int) -> Array:
 def fitting(rows: DynamicRows, asked: AskedDynamics, settings: Settings, map: Map = map) -> DynamicFitting:
     """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
     if asked.criterion not in CRITERIA:
-        raise BadUsage(f"--criterion {asked.criterion} is of mixtures", hint="--criterion bic, aic or valid")
+        raise BadUsage(f"--criterion {asked.criterion} is for mixtures", hint="--criterion bic, aic or valid")
     if asked.init == "kmeans++":
         raise BadUsage("--init kmeans++ is of clusters", hint="--init pca or random")
     U, shift, scale = _scaled(rows)
     source = SequenceBlocks(rows.training)
     found = opening(source, max(asked.sizes), U, map)
     if max(asked.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
-        raise DataError(f"{found.rows} rows cannot hold {max(asked.sizes)} states", hint=f"--components {most} or fewer")
+        raise DataError(f"{found.rows} rows are too few for {max(asked.sizes)} states", hint=f"--components {most} or fewer")
     least, relative = free_floor(found.variance, asked.floor)
     given = None if asked.given is None else _given(asked.given, shift, scale)
     several = rows.training.count > 1
@@ -201,7 +201,7 @@ def _scored(made: DynamicFitting, map: Map) -> DynamicFitting:
         return made
     valid = made.rows.valid
     if made.asked.criterion == "valid" and valid is None:
-        raise DataError("has no rows of split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
+        raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: Fit) -> float:
         value = made.made(fit)

@@ -195,7 +195,7 @@ def _weights(sequences: Sequences, weight: Array) -> Array:
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
     if len(differs):
         message = f"row {sequences.chosen[differs[0]]} has another weight than the first row of its sequence"
-        raise DataError(message, hint="weights are of whole sequences: leave the column out, or make it constant in each")
+        raise DataError(message, hint="weights belong to whole sequences: leave the column out, or make it constant in each")
     return np.asarray(first, dtype=np.float64)
 
 
@@ -237,7 +237,7 @@ def _by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
     if len(differs) and sequences.names is None:  # one sequence: its parts are pieces of it, one after the other
         if (np.diff(own.astype(np.int64)) < 0).any():
-            raise DataError("the splits of one sequence must follow each other in time", hint="--split .6,.2,.2 cuts it anew")
+            raise DataError("the splits of one sequence must follow each other in time", hint="--split .6,.2,.2 makes a new split")
         return {part: _piece(sequences, own == part) for part in PARTS if (own == part).any()}
     if len(differs):
         at = int(np.searchsorted(sequences.offsets, differs[0], side="right")) - 1
@@ -285,9 +285,9 @@ def parse_parts(text: str | None) -> tuple[float, ...] | None:
     try:
         parts = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise BadUsage(f"'{text}' is no split", where="--split", hint=hint) from None
+        raise BadUsage(f"'{text}' is not a split", where="--split", hint=hint) from None
     fractions = all(part <= 1 for part in parts) and sum(parts) <= 1 + 1e-9
     whole = fractions or all(part == round(part) for part in parts)
     if len(parts) != 3 or not all(0 <= part < np.inf for part in parts) or not parts[0] or not whole:
-        raise BadUsage(f"'{text}' is no split", where="--split", hint=hint)
+        raise BadUsage(f"'{text}' is not a split", where="--split", hint=hint)
     return parts

@@ -13,8 +13,8 @@ from herdcli.markov.model.beliefs import Beliefs
 from herdcli.schema import Array
 
 COLUMNS = (
-    "variables", "log_z", "converged", "residual", "iterations", "consistency_gap", "scaling_updates", "propagation_updates",
-    "free_energy_rise", "fixed_points", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
+    "variables", "log_z", "log_z_mean_field", "converged", "residual", "iterations", "consistency_gap", "scaling_updates",
+    "propagation_updates", "free_energy_rise", "fixed_points", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
 )  # fmt: skip
 
 
@@ -32,6 +32,7 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
 
     marginal_error      mean over all states of |b_i(x_i) − reference|; marginal_error_max the largest.
     marginal_l1         mean over variables of Σ_x |b_i(x) − reference|.
+    log_z_mean_field    lower bound of log Z by naive mean field, which no sound answer is below.
     free_energy_rise    largest rise of the free energy from one iteration to the next, 0 if it never rose.
     fixed_points        how many distinct ones --restarts found.
     log_z_error         |log Z − reference|, natural logarithms.
@@ -42,7 +43,8 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
     result |= {
         "variables": len(found.node_offset) - 1,
         "log_z": found.log_z,
-        "converged": float(found.converged),
+        "log_z_mean_field": found.log_z_mean_field,
+        "converged": int(found.converged),
         "residual": found.residual,
         "iterations": found.iterations,
         "consistency_gap": found.consistency_gap,

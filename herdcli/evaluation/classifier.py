@@ -18,7 +18,18 @@ from herdcli.schema import Array
 
 CALIBRATION, TEST = 1, 2
 BINS = 15
-COLUMNS = ("rows", "judged_on", "error", "auc", "log_loss", "brier", "calibration_error", "progressive_error", "progressive_loss")
+COLUMNS = (
+    "rows",
+    "judged_on",
+    "error",
+    "error_majority",
+    "auc",
+    "log_loss",
+    "brier",
+    "calibration_error",
+    "progressive_error",
+    "progressive_loss",
+)
 
 Row = dict[str, Any]
 
@@ -26,6 +37,7 @@ Row = dict[str, Any]
 def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
+    error_majority     of the commonest class of these rows for all of them.
     auc                area under the ROC curve, of more than two classes the mean of each against the rest.
     calibration_error  expected calibration error of the likeliest class, 15 bins of equal width.
     """
@@ -40,6 +52,7 @@ def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any =
     right, own, top = predicted == y, p[np.arange(len(y)), y], p.max(axis=1)
     truth = np.eye(p.shape[1])[y]
     result["error"] = float(np.mean(~right))
+    result["error_majority"] = 1.0 - float(np.bincount(y).max()) / len(y)
     result["auc"] = auc(p, y)
     result["log_loss"] = float(-np.mean(np.log(np.maximum(own, 1e-15))))
     result["brier"] = float(np.mean(((p - truth) ** 2).sum(axis=1)) / (2 if p.shape[1] == 2 else 1))

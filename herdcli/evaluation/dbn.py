@@ -9,6 +9,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation import plots, rbm_plots
 from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.plots import Figure
+from herdcli.evaluation.rbm import independent
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.rows import dense
 from herdcli.rbm.annealing import Estimate
@@ -28,9 +29,17 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.
     log_likelihood_bound_reverse  the same with that log Z from annealing back, if asked for.
     log_likelihood_first     of the first layer alone, with the standard error of its log Z.
+    independent              of independent columns with the means of the training rows.
     reconstruction           up to the last layer and down again by means.
     """
-    columns = ("log_likelihood_bound", "log_likelihood_bound_se", "log_likelihood_first", "log_likelihood_first_se", "reconstruction")
+    columns = (
+        "log_likelihood_bound",
+        "log_likelihood_bound_se",
+        "log_likelihood_first",
+        "log_likelihood_first_se",
+        "independent",
+        "reconstruction",
+    )
     result: dict[str, float | None] = dict.fromkeys(columns)
     first, models = value.layers[0], value.harmoniums()
     if first.holdout is None or not (first.holdout.split == TEST).any():
@@ -53,6 +62,7 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
         result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
     result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())
     result["log_likelihood_first_se"] = lowest.standard_error
+    result["independent"] = independent(first, {0: rows}, standardised=True)
     limits = models[0].visible.range or (0.0, 1.0)
     result["reconstruction"] = float(np.square((rows - reconstructed(models, rows, map)) / (limits[1] - limits[0])).mean())
     return result

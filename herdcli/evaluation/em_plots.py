@@ -52,7 +52,7 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
 
 def _rows(value: Made) -> Array:
     if value.holdout is None or not len(value.holdout):
-        raise DataError("there are no rows of split 2 to draw", hint="herd em with rows of split 2: --split .6,.2,.2")
+        raise DataError("there are no rows in split 2 to draw", hint="herd em with rows in split 2: --split .6,.2,.2")
     return np.asarray(value.holdout[:MOST_ROWS])
 
 

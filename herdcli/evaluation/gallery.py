@@ -58,12 +58,20 @@ class Recognition:
 def metrics(
     value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
 ) -> Row | list[Row]:
-    """What the artifact says of itself: the ordered pairs it was learned from, the last reconstruction error, the largest weight;
-    with images the rank-n error rates of `rows`."""
+    """What the artifact says of itself; with images the rank-n error rates of `rows`.
+
+    pairs           ordered pairs it was learned from.      largest_weight  of both blocks.
+    reconstruction  mean squared error of the last epoch; reconstruction_mean that of the mean image, whatever the pair.
+    """
     if isinstance(value, Recognition):
         return rows(value, map)
     largest = max(float(np.abs(W).max()) for W in (value.W1, value.W2))
-    return {"pairs": value.pairs, "reconstruction": float(value.trace[-1]) if len(value.trace) else None, "largest_weight": largest}
+    return {
+        "pairs": value.pairs,
+        "reconstruction": float(value.trace[-1]) if len(value.trace) else None,
+        "reconstruction_mean": value.spread,
+        "largest_weight": largest,
+    }
 
 
 def own_similarity(value: Recognition, map: Map = map) -> Array:
@@ -97,6 +105,14 @@ def rows(value: Recognition, map: Map = map) -> list[Row]:
     return [
         {"set": name, "method": method, "probes": int(inside.sum()), "gallery": len(gallery)}
         | {f"rank_{rank}": error for rank, error in rank_errors(found[inside]).items()}
+        | {"verdict": beside_correlation(ahead, inside) if method == "rbm-pairs" else None}
         for name, inside in chosen.items()
         for method, found in ahead.items()
     ]
+
+
+def beside_correlation(ahead: dict[str, Array], inside: Array) -> str:
+    """`ok`, or `worse than correlation`: more first matches of other persons than by plain correlation, by two standard errors."""
+    own, plain = (rank_errors(ahead[name][inside])[1] for name in ("rbm-pairs", "correlation"))
+    spread = float(np.sqrt(max(plain * (1.0 - plain), 0.25 / len(inside)) / max(1, int(inside.sum()))))
+    return "worse than correlation" if own > plain + 2.0 * spread else "ok"

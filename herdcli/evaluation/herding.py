@@ -5,6 +5,7 @@ Test rows are never fitted: class energies are calibrated on validation rows alo
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from herdcli.splits import TRAIN
 
 COLUMNS = (
     "moment_gap",
+    "moment_gap_random",
     "moment_gap_times_t",
     "weight_norm",
     "weight_growth",
@@ -38,6 +40,7 @@ def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, pro
 
     moment_gap            largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over features and runs (Prop. 1); times T it is largest |w_T − w_0|,
                           which stays bounded where herding works: the gap falls as 1/T.
+    moment_gap_random     about what the largest gap of T independent draws would be, which herding is to be below.
     weight_growth         ‖w‖ at T over ‖w‖ at T/2, the largest over runs; 1 when bounded.
     hidden_entropy        mean bits of a hidden unit over the pseudo-samples, 1 when on half the time.
     effective_states      exp entropy of the kept pseudo-samples.
@@ -50,6 +53,7 @@ def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, pro
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {
         "moment_gap": float(max(gaps)),
+        "moment_gap_random": random_gap(value),
         "moment_gap_times_t": float(max(gaps)) * value.iterations,
         "weight_norm": float(value.weight_norm[-1].mean()),
         "weight_growth": value.growth,
@@ -62,6 +66,20 @@ def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, pro
     if value.scores is not None:
         result |= _classification(value.scores, settings)
     return result
+
+
+def random_gap(value: Herding) -> float | None:
+    """What the largest gap of as many random draws would be, about: σ √(2 ln F / T) of F features and T draws.
+
+    σ² is the variance of the visible unit that varies most; the largest of F normal errors is about √(2 ln F) times one of them.
+    None for features of real rows, and for runs that are driven by rates alone.
+    """
+    if value.representation == "real" or value.decoupled:
+        return None
+    mean = value.rates.visible / value.rates.scale[:, np.newaxis]
+    variance = 1.0 - np.square(mean) if value.representation == "spin" else mean * (1.0 - mean)
+    sizes = [part[0].size for part in (value.rates.visible, value.rates.pair, value.rates.visible_pair) if part is not None]
+    return float(math.sqrt(max(0.0, float(variance.max())) * 2.0 * math.log(max(2, sum(sizes))) / value.iterations))
 
 
 def _max_entropy_distance(value: Herding) -> float | None:

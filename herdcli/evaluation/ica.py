@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,12 +27,14 @@ COLUMNS = (
     "sir_least",
     "kurtosis",
     "kurtosis_heldout",
+    "kurtosis_whitening",
     "participation",
     "localisation",
     "gabor_r2",
     "gabor_share",
     "score_matching",
     "log_likelihood",
+    "log_likelihood_whitening",
     "objective",
     "acceptance",
 )
@@ -48,6 +51,8 @@ def metrics(
                           whose mixing is known.
     sir, sir_least        decibels of a source over the others in its output, mean and worst.
     kurtosis              median excess kurtosis of the outputs, over training and over held-out rows.
+    kurtosis_whitening    median of its absolute value over the columns of whitened held-out rows, without any filter.
+    log_likelihood_whitening  of a Gaussian of unit variance, of the same rows.
     participation         median share of pixels that a filter uses; filters turned to the rows' own axes, lengths kept.
     localisation          median of 1 − radius of a filter's power over that of even power; of rows in order, no pictures: in time.
     gabor_r2, gabor_share median r² of fitted Gabor functions, and the share of filters with r² ≥ 0.7; pictures alone.
@@ -67,9 +72,17 @@ def metrics(
         result |= _locality(value, map)
     if value.holdout is not None and len(value.holdout):
         result["kurtosis_heldout"] = float(np.median(measures.excess_kurtosis(value.holdout @ value.J.T)))
+        result |= whitening(value.holdout)
         result["score_matching"] = _score_matching(value)
         result["log_likelihood"] = _log_likelihood(value)
     return result
+
+
+def whitening(rows: Array) -> dict[str, float | None]:
+    """What whitening alone gives: kurtosis and likelihood of whitened rows (n, D)."""
+    gaussian = -0.5 * (rows.shape[1] * math.log(2.0 * math.pi) + float(np.square(rows, dtype=np.float64).sum(axis=1).mean()))
+    kurtosis = np.abs(measures.excess_kurtosis(np.asarray(rows, dtype=np.float64)))
+    return {"kurtosis_whitening": float(np.median(kurtosis)), "log_likelihood_whitening": gaussian}
 
 
 def _score_matching(value: ICA) -> float | None:
@@ -80,6 +93,15 @@ def _score_matching(value: ICA) -> float | None:
     energy = energy_of(J, gamma, value.experts, topography=value.topography, density=value.density)
     rows = np.asarray(value.holdout, dtype=np.float64)
     return measures.score_matching(energy.gradient(rows), energy.laplacian(rows))
+
+
+def quick(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, float | None]:
+    """What the verdict at the end of learning needs: kurtoses and the likelihood beside whitening alone; no Gabor functions are fitted."""
+    row: dict[str, float | None] = {"kurtosis": float(np.median(value.kurtosis))}
+    if value.holdout is None or not len(value.holdout):
+        return row
+    row["kurtosis_heldout"] = float(np.median(measures.excess_kurtosis(value.holdout @ value.J.T)))
+    return row | whitening(value.holdout) | {"log_likelihood": _log_likelihood(value)}
 
 
 def _log_likelihood(value: ICA) -> float | None:

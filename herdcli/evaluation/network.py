@@ -12,15 +12,16 @@ from herdcli.errors import DataError
 from herdcli.markov.exact import enumeration
 from herdcli.markov.exact.junction_tree import Calibrated
 from herdcli.markov.learning import fitted
+from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 from herdcli.splits import TEST
 
 COLUMNS = (
-    "variables", "factors", "log_z", "log_likelihood", "train_log_likelihood", "marginal_l1", "marginal_error_max", "converged", "residual",
-    "iterations", "scaling_updates", "propagation_updates", "kl", "reference_l1", "joint_l1",
+    "variables", "factors", "log_z", "log_z_mean_field", "log_likelihood", "independent", "train_log_likelihood", "marginal_l1",
+    "marginal_error_max", "converged", "residual", "iterations", "scaling_updates", "propagation_updates", "kl", "reference_l1", "joint_l1",
 )  # fmt: skip
-LIMIT = 4e9  # bytes of a junction tree
+LIMIT, QUICK = 4e9, 1e8  # bytes of a junction tree, for eval and at the end of learning
 MOST_JOINT = 1 << 20  # states up to which joint tables are compared
 
 
@@ -36,6 +37,8 @@ def metrics(value: Network | Beside, settings: Any, *, map: Any = map, progress:
     """Every column of `COLUMNS`; None where it does not apply, or where the junction tree would take more than 4 GB.
 
     log_likelihood   mean of log P over the test rows, nats; train_log_likelihood over those it was learned from.
+    independent      the same mean under independent variables with the given marginals.
+    log_z_mean_field lower bound of log Z by naive mean field, of small networks.
     marginal_l1      mean over clusters of Σ |P(x_a) − given marginal|; marginal_error_max the largest difference.
     kl               Σ_x R log(R/P) against the reference R, nats; reference_l1 the mean over factors of Σ |P(x_a) − R(x_a)|;
     joint_l1         Σ_x |P − R| up to 2^20 states.
@@ -50,17 +53,46 @@ def metrics(value: Network | Beside, settings: Any, *, map: Any = map, progress:
     found = fitted.calibrated(network, LIMIT, scopes)
     if found is not None:
         result["log_z"] = found.log_z
+    result["log_z_mean_field"] = mean_field_bound(network)
     if fit is not None:
-        result |= _learned(network, found)
+        result |= learned(network, found)
     return result | _compared(value, found, scopes) if isinstance(value, Beside) else result
 
 
-def _learned(network: Network, found: Calibrated | None) -> dict[str, float | None]:
+def independent_variables(network: Network) -> float | None:
+    """Mean log-likelihood of the test rows under independent variables with the given marginals; None where either is not known."""
+    fit = network.fit
+    if fit is None or fit.holdout is None or fit.holdout_split is None or not (fit.holdout_split == TEST).any():
+        return None
+    single: dict[int, Array] = {}
+    for scope, table in fit.targets(network.cardinality):
+        for place, variable in enumerate(scope):
+            others = tuple(axis for axis in range(len(scope)) if axis != place)
+            single.setdefault(variable, table.sum(axis=others))
+    rows = fit.holdout[fit.holdout_split == TEST]
+    if set(single) != set(range(network.count)):
+        return None
+    with np.errstate(divide="ignore"):
+        logs = sum(np.log(np.maximum(single[i] / single[i].sum(), 1e-12))[rows[:, i]] for i in range(network.count))
+    return float(np.mean(logs))
+
+
+def quick(value: Network, *, map: Any = map) -> dict[str, float | None]:
+    """What the verdict at the end of learning needs: likelihoods only where the junction tree takes at most QUICK bytes."""
+    if value.fit is None:
+        return {}
+    scopes = [scope for scope, _ in value.factors() if scope] + [scope for scope, _ in value.fit.targets(value.cardinality)]
+    return learned(value, fitted.calibrated(value, QUICK, scopes))
+
+
+def learned(network: Network, found: Calibrated | None) -> dict[str, float | None]:
+    """Figures of a learned network, those of its likelihood from its junction tree, where that was not too large."""
     fit = network.fit
     assert fit is not None
     result: dict[str, float | None] = {
         "train_log_likelihood": fit.log_likelihood if np.isfinite(fit.log_likelihood) or fit.rows else None,
-        "converged": float(fit.converged),
+        "independent": independent_variables(network),
+        "converged": int(fit.converged),
         "residual": fit.residual,
         "iterations": fit.iterations,
         "scaling_updates": fit.scaling_updates,

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Watch, solve
+from herdcli.algorithm import Watch
 from herdcli.errors import DataError
 from herdcli.evaluation.classes import errors
 from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.numerics.rows import blocks
-from herdcli.rbm import annealing
 from herdcli.rbm.annealing import Estimate
-from herdcli.rbm.enumeration import log_partition_exact, states_of
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.populations import STUDENT
@@ -45,11 +43,8 @@ COLUMNS = (
     "error",
     "error_1nn",
     "error_majority",
-    "verdict",
 )
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
-SHOWN = 0.005  # nats a row: less is not seen in a message
-QUICK_STATES, QUICK_TEMPERATURES, QUICK_ROWS = 14, 200, 1000  # of the judgement at the end of training
 
 
 def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
@@ -61,7 +56,6 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, or a bound is broken.
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
-    verdict            `ok`, `worse than independent`, `not reliable` or `worse than majority`.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
     progress           told how far chains are while they are annealed.
@@ -72,8 +66,6 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
         result |= _likelihoods(value, groups, settings, map, progress)
     if value.scores is not None:
         result |= errors(value.scores, settings)
-    if groups:
-        result["verdict"] = verdict(result)
     return result
 
 
@@ -81,10 +73,10 @@ def _test_rows(value: RBM) -> dict[int, Array]:
     """Test rows (n_m, D) under each model m that has any."""
     if value.holdout is None:
         return {}
-    return _by_model(value.holdout, value.holdout.split == TEST, value.count)
+    return by_model(value.holdout, value.holdout.split == TEST, value.count)
 
 
-def _by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
+def by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
     """The chosen rows (n_m, D) of each model that has any, at most the first so many, as they are stored."""
     if count > 1 and rows.y is None:
         raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
@@ -147,11 +139,14 @@ def _trust(found: Mapping[int, Estimate], likelihood: float, error: float) -> di
 
 def _validation(value: RBM) -> dict[int, Array]:
     """Validation rows of each model, which annealing starts at the means of."""
-    return _by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
+    return by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
 
 
-def independent(value: RBM, groups: dict[int, Array]) -> float | None:
-    """Mean log-likelihood of rows under independent columns with the training rows' means; None where those are not known."""
+def independent(value: RBM, groups: dict[int, Array], *, standardised: bool = False) -> float | None:
+    """Mean log-likelihood of rows under independent columns with the training rows' means; None where those are not known.
+
+    standardised  of rows as the model sees them, else as they were before.
+    """
     bases, units, total = base_rates(value, groups), family(value.visible_units), 0.0
     for m, rows in groups.items():
         if m not in bases:
@@ -160,7 +155,7 @@ def independent(value: RBM, groups: dict[int, Array]) -> float | None:
         for block in blocks(rows):
             values = discrete(units, rows[block].astype(np.float64))
             total += float((values @ bases[m] - fixed + log_base(units, values)).sum())
-    return total / sum(int(part.shape[0]) for part in groups.values()) - _scale(value)
+    return total / sum(int(part.shape[0]) for part in groups.values()) - (0.0 if standardised else _scale(value))
 
 
 def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
@@ -176,55 +171,12 @@ def _scale(value: RBM) -> float:
     return 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
 
 
-def verdict(found: Mapping[str, Value]) -> str:
-    """`ok`, or what is wrong with a model in a few words."""
-    likelihood, high, baseline = found["log_likelihood"], found["log_likelihood_high"], found["independent"]
-    if found["log_z"] != "not reliable" and isinstance(high, float) and isinstance(baseline, float) and high < baseline:
-        return "worse than independent"
-    if found["log_z"] == "not reliable" and isinstance(likelihood, float):
-        return "not reliable"
-    error, majority = found["error"], found["error_majority"]
-    if isinstance(error, float) and isinstance(majority, float) and error >= majority:
-        return "worse than majority"
-    return "ok"
-
-
 def worse_than_independent(likelihood: float, baseline: float) -> str:
     """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
     return (
         f"the model explains held-out rows worse than independent columns do ({likelihood:.2f} against {baseline:.2f} nats a row): "
         "lower --learning-rate, or take more --steps"
     )
-
-
-def quick_verdict(value: RBM, *, map: Map = map) -> tuple[float, float] | None:
-    """What is said at the end of training: (log-likelihood, that of independent columns), nats a row, where the first is the lower.
-
-    Held-out rows under log Z summed, if that is quickly done, else from one short run of annealing: its error raises the
-    likelihood, so that it may miss a bad model and blames no good one.
-    """
-    rows = value.holdout
-    if rows is None or family(value.visible_units).range is None or value.base_rates is None:
-        return None
-    groups = _by_model(rows, rows.split == (TEST if (rows.split == TEST).any() else VALID), value.count, QUICK_ROWS)
-    baseline = independent(value, groups) if groups else None
-    if baseline is None:
-        return None
-    total, spread = 0.0, 0.0
-    for m, part in groups.items():
-        h = value.harmonium(m)
-        quick = min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) <= QUICK_STATES
-        if quick:
-            log_z, error = log_partition_exact(h, map=map), 0.0
-        else:
-            problem = annealing.Problem((h,), (value.base_rates[m],), 20, QUICK_TEMPERATURES, value.seed)
-            (estimate,) = solve(annealing.Annealing(problem))
-            log_z, error = estimate.log_partition, estimate.standard_error
-        values = discrete(h.visible, part)
-        total += float(log_likelihood(h, values, log_z, map=map).sum())
-        spread += 3.0 * error * part.shape[0]
-    count = sum(part.shape[0] for part in groups.values())
-    return ((total / count), baseline) if (total + spread) / count < baseline - SHOWN else None
 
 
 def ranked_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:

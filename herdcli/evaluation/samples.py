@@ -76,16 +76,21 @@ def figures(value: Samples) -> Row:
     """Figures the artifact carries; means over groups.
 
     mmd_error       its standard error, where ‖μ‖² is estimated.
-    mmd             of the stored weights.      sampling_floor  MMD of as many independent draws as the target has rows.
+    mmd             of the stored weights.      mmd_random  of as many random rows.
+    sampling_floor  MMD of as many independent draws as the target has rows.
     rule_mmd        of the rule's own weights.  projected_mmd   of simplex weights, with --trace-projected.
     reduce_error    merge-and-reduce: at most so far is the union of the blocks' atoms from all rows.
     law_distance, law_entropy  of ±1 states under feature kernels: distance of the weighted atoms' law from the law of
                     maximum entropy with the target's moments, and its entropy in bits.
     """
-    result: Row = {"atoms": float(len(value.index)), "groups": float(value.groups)}
+    result: Row = {"atoms": len(value.index), "groups": value.groups}
     summary = value.summary
     if summary is not None:
-        result |= {"mmd": float(summary.mmd.mean()), "sampling_floor": _finite(summary.floor.mean())}
+        result |= {
+            "mmd": float(summary.mmd.mean()),
+            "mmd_random": _finite(random_mmd(value, summary).mean()),
+            "sampling_floor": _finite(summary.floor.mean()),
+        }
         if summary.norm_error is not None:
             result["mmd_error"] = _finite(mmd_error(summary).mean())
         result["effective_size"] = float(summary.effective.mean())
@@ -98,6 +103,12 @@ def figures(value: Samples) -> Row:
         ends = [value.projected.mmd[value.projected.group == g][-1] for g in range(value.groups)]
         result["projected_mmd"] = float(np.mean(ends))
     return result | _law(value, value.weight)
+
+
+def random_mmd(value: Samples, summary: Summary) -> Array:
+    """(G,) MMD of as many random rows as there are atoms: √((E k(x,x) − ‖μ‖²)/m), where the floor is that of all rows."""
+    atoms = np.array([len(value.members(g)) for g in range(value.groups)], dtype=np.float64)
+    return np.asarray(summary.floor * np.sqrt(np.where(summary.rows > 0, summary.rows, atoms) / atoms))
 
 
 def mmd_error(summary: Summary) -> Array:

@@ -3,53 +3,63 @@
 `herd eval` and the end of training judge by the same functions.  A verdict is about what makes a model useless or misleading; a model
 that could be better is `ok`.
 
-| kind | baseline | verdicts beside `ok` and `diverged` |
-|---|---|---|
-| rbm, dbn | independent columns | worse than independent, learned nothing, overfits, dead units, not reliable, worse than majority |
-| rbm-pairs | correlation of pixels | worse than correlation, learned nothing |
-| classifier | the commonest class | worse than majority, no better than chance, one class, misleading probabilities |
-| regression | the mean | worse than the mean, learned nothing, overfits, separated, not converged |
-| mixture, kmeans, factors | one Gaussian, one centre | worse than baseline, learned nothing, overfits, variance at floor, not converged |
-| herding | | not converged, worse than majority |
-| samples | random rows | worse than random, kernel too narrow, kernel too wide, one point |
-| network | independent variables | worse than independent, learned nothing, overfits, not converged |
-| beliefs | | not converged, inconsistent marginals |
-| ica | whitening | worse than whitening, overfits, dead filters, too few rows, not converged |
+What it is held against stands in the table of kinds (`baseline`), what it can be in VERDICTS.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from herdcli.kinds import KINDS, named
 from herdcli.schema import Array
-from herdcli.splits import TEST
 
-OK, DIVERGED = "ok", "diverged"
+OK, DIVERGED, NO_ROWS = "ok", "diverged", "no test rows"  # the last: nothing to judge by
 LITTLE = 0.01  # share of a baseline's own loss that a model has to gain, at least
+ALIKE = 0.001  # share of a baseline within which a loss is the same
 SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too
 ERRORS = 2.0  # standard errors that count as a difference
 MOST_ROWS = 1000
 FLAT = 1e-12  # of the largest variance: a column of one value, whose variance any model raises
+SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
 STILL = 0.5  # of the hidden units may be dead
 MOST_SHARE = 1 / 3  # components a row
 LEAST_ROWS = 5  # a dimension, that independent components are found in
 
 Row = Mapping[str, Any]
 
+# verdicts on each kind beside `ok`, `diverged` and `no test rows`
+VERDICTS: dict[str, tuple[str, ...]] = {
+    "rbm": ("worse than independent", "learned nothing", "overfits", "dead units", "not reliable", "worse than majority"),
+    "dbn": ("worse than independent", "learned nothing", "dead units"),
+    "rbm-pairs": ("learned nothing", "worse than correlation"),
+    "classifier": ("worse than majority", "no better than chance", "one class", "misleading probabilities"),
+    "regression": ("worse than the mean", "learned nothing", "overfits", "separated", "not converged"),
+    "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
+    "kmeans": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
+    "factors": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
+    "hmm": ("worse than baseline", "learned nothing"),
+    "lds": ("worse than baseline", "learned nothing", "worse than persistence", "unstable"),
+    "herding": ("not converged", "worse than random", "worse than majority"),
+    "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point"),
+    "network": ("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
+    "beliefs": ("not converged", "below mean field", "inconsistent marginals"),
+    "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "not converged"),
+}
+KNOWN = frozenset(verdict for each in VERDICTS.values() for verdict in each) | {OK, DIVERGED, NO_ROWS}
+
 
 def verdict(kind: str, row: Row, value: Any) -> str | None:
-    """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with, or where nothing is known."""
+    """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with."""
     judge, known = JUDGES.get(kind), row.get("verdict")
     if judge is None:
         return known
     if known not in (None, OK):
         return str(known)
-    if any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
+    if kind != "network" and any(isinstance(row.get(name), float) and math.isinf(row[name]) for name in FINITE):
         return DIVERGED
     return judge(row, value)
 
@@ -68,6 +78,8 @@ ADVICE = {
     "worse than baseline": "fewer --components, more --restarts, or other columns",
     "variance at floor": "a component sits on few rows: fewer --components or another --covariance",
     "not converged": "more --iterations",
+    "impossible rows": "some test rows have probability 0: --smoothing 1",
+    "below mean field": "log Z is less than a bound that it has: --restarts 10, --algorithm ups, or an exact one",
     "inconsistent marginals": "more --iterations, or --algorithm ups",
     "worse than whitening": "another --density, more rows, or more --iterations",
     "worse than random": "another --rule or --kernel, or more atoms",
@@ -79,12 +91,28 @@ ADVICE = {
     DIVERGED: "a lower --learning-rate, or scale the columns",
 }
 
+ADVICE_OF = {
+    ("herding", "worse than random"): "more --iterations, or --variant safe",
+    ("network", "worse than independent"): "more rows, --smoothing 1, or a simpler --structure",
+    ("network", "overfits"): "more rows, --smoothing 1, or a simpler --structure",
+    ("regression", "overfits"): "a penalty (--l2 0.01), fewer columns, or more rows",
+    ("regression", "learned nothing"): "a smaller penalty, or columns that the target depends on",
+    ("ica", "overfits"): "fewer --components, or more rows",
+    ("mixture", "worse than baseline"): "fewer --components, --covariance diagonal, or more rows",
+    ("rbm", "learned nothing"): "more --epochs or another --learning-rate, unless the columns are independent",
+    ("dbn", "learned nothing"): "more --epochs or another --learning-rate, unless the columns are independent",
+    ("mixture", "learned nothing"): "it says no more than one Gaussian does",
+    ("kmeans", "learned nothing"): "it says no more than one centre does",
+    ("factors", "learned nothing"): "it says no more than independent columns do",
+    ("rbm-pairs", "learned nothing"): "another --learning-rate, or more --epochs",
+}
+
 
 def of_loss(own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None) -> str | None:
     """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE."""
     if own is None or baseline is None:
         return None
-    if own + ERRORS * error < baseline:
+    if own + ERRORS * error < baseline - ALIKE * abs(baseline):
         return worse
     return "learned nothing" if own - baseline < max(ERRORS * error, LITTLE * abs(scale if scale is not None else baseline)) else None
 
@@ -97,10 +125,14 @@ def overfits(own: float | None, trained: float | None, baseline: float | None) -
 
 
 def of_rbm(row: Row, value: Any) -> str:
-    """Of RBMs: their likelihood beside that of independent columns, their units, their classes."""
-    own, base, gap = row.get("log_likelihood"), row.get("independent"), row.get("free_energy_gap")
+    """Of RBMs: their likelihood beside that of independent columns, its estimate, their units, their classes."""
     if not all(np.isfinite(getattr(value, name)).all() for name in ("W", "b", "c")):
         return DIVERGED
+    own, base, gap, high = (row.get(name) for name in ("log_likelihood", "independent", "free_energy_gap", "log_likelihood_high"))
+    if row.get("log_z") == "not reliable":
+        return "not reliable"
+    if base is not None and high is not None and high < base - ALIKE * abs(base):
+        return "worse than independent"
     found = of_loss(own, base, worse="worse than independent", error=row.get("log_likelihood_se") or 0.0)
     if found == "worse than independent" or (found and row.get("error") is None):
         return found
@@ -108,6 +140,8 @@ def of_rbm(row: Row, value: Any) -> str:
         return "overfits"
     if (share := dead(value)) is not None and share > STILL:
         return "dead units"
+    if own is None and row.get("error") is None:
+        return NO_ROWS
     return _majority(row) or OK
 
 
@@ -124,20 +158,23 @@ def dead(value: Any) -> float | None:
 
 def of_dbn(row: Row, value: Any) -> str:
     """Of networks of layers: the bound or the first layer's likelihood, whichever is higher, beside independent columns."""
+    if not all(np.isfinite(getattr(part, name)).all() for part in value.layers for name in ("W", "b", "c")):
+        return DIVERGED
     known = [each for each in (row.get("log_likelihood_bound"), row.get("log_likelihood_first")) if each is not None]
-    first = value.layers[0]
-    if not known or first.holdout is None:
-        return OK
-    from herdcli.evaluation.rbm import independent
-
-    rows = first.holdout.X[first.holdout.split == TEST]
-    rows = rows.toarray() if hasattr(rows, "toarray") else rows
-    return of_loss(max(known), independent(first, {0: rows}), worse="worse than independent") or OK
+    if not known:
+        return NO_ROWS
+    found = of_loss(max(known), row.get("independent"), worse="worse than independent")
+    if found is not None:
+        return found
+    share = dead(value.layers[0])
+    return "dead units" if share is not None and share > STILL else OK
 
 
 def of_pairs(row: Row, value: Any) -> str:
-    """Of models of pairs: whether reconstructions became better, and which errors they recognise with."""
-    trace = getattr(value, "trace", None)
+    """Of models of pairs: whether they reconstruct images better than the mean image does, and better than they began."""
+    trace, own, mean = getattr(value, "trace", None), row.get("reconstruction"), row.get("reconstruction_mean")
+    if own is not None and mean is not None and own > (1.0 - LITTLE) * mean:
+        return "learned nothing"
     if trace is not None and len(trace) > 1 and not trace[-1] < trace[0]:
         return "learned nothing"
     return OK
@@ -148,10 +185,10 @@ def _majority(row: Row) -> str | None:
     return "worse than majority" if error is not None and majority is not None and error >= majority else None
 
 
-def of_classifier(row: Row, value: Any) -> str | None:
+def of_classifier(row: Row, value: Any) -> str:
     """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
     if row.get("error") is None:
-        return None
+        return NO_ROWS
     from herdcli.evaluation.classifier import judged
 
     p, y, predicted = judged(value)
@@ -185,7 +222,7 @@ def of_regression(row: Row, value: Any) -> str:
     return "learned nothing" if explained is not None and explained < LITTLE else OK
 
 
-def of_em(row: Row, value: Any) -> str | None:
+def of_em(row: Row, value: Any) -> str:
     """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest model of the same rows."""
     name, sign = ("log_likelihood", 1.0) if "log_likelihood" in row else ("squared_error", -1.0)
     own, base, trained = (None if row.get(key) is None else sign * row[key] for key in (name, f"{name}_baseline", f"{name}_train"))
@@ -196,7 +233,7 @@ def of_em(row: Row, value: Any) -> str | None:
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         return "overfits"
     if own is None:
-        return None
+        return _ended(value) or NO_ROWS
     scale = 1.0 if sign > 0 else base
     found = of_loss(own, base, worse="worse than baseline", scale=scale)
     if found is not None and row.get("components") == 1 and known is not None and known.sizes is not None:
@@ -205,15 +242,21 @@ def of_em(row: Row, value: Any) -> str | None:
         return found
     if overfits(own, trained, base):
         return "overfits"
+    return _ended(value) or OK
+
+
+def _ended(value: Any) -> str | None:
     ended = getattr(value, "restarts", None)
-    return "not converged" if ended is not None and not ended.converged[ended.best] else OK
+    return "not converged" if ended is not None and not ended.converged[ended.best] else None
 
 
 def of_herding(row: Row, value: Any) -> str:
-    """Of herding: its gap to the moments, which falls as 1/T where the weights stay bounded, and its classes."""
-    growth, gap = row.get("weight_growth"), row.get("moment_gap")
+    """Of herding: its gap to the moments, which falls as 1/T where the weights stay bounded, beside random draws; and its classes."""
+    growth, gap, random = row.get("weight_growth"), row.get("moment_gap"), row.get("moment_gap_random")
     if (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1):
         return "not converged"
+    if gap is not None and random is not None and gap > random:
+        return "worse than random"
     return _majority(row) or OK
 
 
@@ -239,7 +282,9 @@ def of_samples(row: Row, value: Any) -> str:
         return "kernel too wide"
     if (summary.effective[known] < 1.5).all() and (sizes[known] > 2).all():
         return "one point"
-    return "worse than random" if (summary.mmd[known] > np.sqrt(spread / sizes)[known]).any() else OK
+    from herdcli.evaluation.samples import random_mmd
+
+    return "worse than random" if (summary.mmd[known] > random_mmd(atoms, summary)[known]).any() else OK
 
 
 def of_network(row: Row, value: Any) -> str:
@@ -248,37 +293,28 @@ def of_network(row: Row, value: Any) -> str:
     fit = network.fit
     if fit is None:
         return OK
+    if not np.isfinite(network.table).all():
+        return DIVERGED
     if not fit.converged:
         return "not converged"
-    base = independent_variables(network)
+    if row.get("train_log_likelihood") is not None and row.get("log_likelihood") is None:
+        return NO_ROWS
+    if row.get("log_likelihood") == -math.inf:
+        return "impossible rows"
+    base = row.get("independent")
     found = of_loss(row.get("log_likelihood"), base, worse="worse than independent")
     if found is not None:
         return found
     return "overfits" if overfits(row.get("log_likelihood"), row.get("train_log_likelihood"), base) else OK
 
 
-def independent_variables(network: Any) -> float | None:
-    """Mean log-likelihood of the test rows under independent variables with the given marginals; None where either is not known."""
-    fit = network.fit
-    if fit.holdout is None or fit.holdout_split is None or not (fit.holdout_split == TEST).any():
-        return None
-    single: dict[int, Array] = {}
-    for scope, table in fit.targets(network.cardinality):
-        for place, variable in enumerate(scope):
-            others = tuple(axis for axis in range(len(scope)) if axis != place)
-            single.setdefault(variable, table.sum(axis=others))
-    rows = fit.holdout[fit.holdout_split == TEST]
-    if set(single) != set(range(network.count)):
-        return None
-    with np.errstate(divide="ignore"):
-        logs = sum(np.log(np.maximum(single[i] / single[i].sum(), 1e-12))[rows[:, i]] for i in range(network.count))
-    return float(np.mean(logs))
-
-
 def of_beliefs(row: Row, value: Any) -> str:
-    """Of beliefs: whether the fixed point was reached, and variables agree with their cliques."""
+    """Of beliefs: whether the fixed point was reached, log Z is above a bound that it has, and variables agree with their cliques."""
     if not row.get("converged", True):
         return "not converged"
+    least, own = row.get("log_z_mean_field"), row.get("log_z")
+    if least is not None and own is not None and own < least - max(SLACK, LITTLE * abs(least) * 1e-3):
+        return "below mean field"
     gap = row.get("consistency_gap")
     return "inconsistent marginals" if gap is not None and gap > 1e-2 else OK
 
@@ -295,17 +331,15 @@ def of_ica(row: Row, value: Any) -> str:
     held = value.holdout
     if held is None or not len(held):
         return OK
-    own = row.get("log_likelihood")
-    if own is not None:
-        base = float(-0.5 * (held.shape[1] * math.log(2.0 * math.pi) + np.square(held, dtype=np.float64).sum(axis=1).mean()))
-        if own < base:
-            return "worse than whitening"
+    own, base = row.get("log_likelihood"), row.get("log_likelihood_whitening")
+    if own is not None and base is not None and own < base:
+        return "worse than whitening"
     trained, outside = row.get("kurtosis"), row.get("kurtosis_heldout")
     if trained is not None and outside is not None and trained > 3.0 * max(outside, 1.0):
         return "overfits"
     from herdcli.ica.metrics import excess_kurtosis
 
-    before = float(np.median(np.abs(excess_kurtosis(np.asarray(held, dtype=np.float64)))))
+    before = float(row.get("kurtosis_whitening") or 0.0)
     after = float(np.median(np.abs(excess_kurtosis(np.asarray(held, dtype=np.float64) @ value.J.T.astype(np.float64)))))
     return "worse than whitening" if own is None and after < before else OK
 
@@ -325,21 +359,38 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
     "beliefs": of_beliefs,
     "ica": of_ica,
 }
-CHEAP = ("classifier", "regression", "mixture", "kmeans", "factors", "herding", "samples", "beliefs")  # whose figures take no time
-TOLD = ("not converged", "separated", "variance at floor")  # by the command itself
+# what a command says itself where it ends with this verdict
+TOLD = {
+    "not converged": "converge",
+    "separated": "without error",
+    "variance at floor": "to the floor",
+    "diverged": "ran away",
+}
 
 
-def remark(kind: str, value: Any) -> str | None:
-    """What is said at the end of training: the verdict and what helps, of kinds whose figures are quickly computed; None where it is ok."""
-    if kind not in CHEAP:
+def remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[..., Any] = map) -> str | None:
+    """What is said at the end of training: the verdict and what helps; None where it is ok, or not known.
+
+    told  warnings that the command has given already, one of which may say the same.
+    """
+    page = KINDS[kind]
+    if page.baseline is None or page.metrics is None:
         return None
     from herdcli.evaluation.settings import EvaluationSettings
 
-    row = named(str(KINDS[kind].metrics))(value, EvaluationSettings())
+    row = named(page.quick)(value, map=map) if page.quick else named(page.metrics)(value, EvaluationSettings(), map=map)
     wrong = verdict(kind, row, value)
-    return None if wrong in (None, OK, *TOLD) else said(str(wrong))
+    if wrong in (None, OK, NO_ROWS) or any(TOLD.get(str(wrong), str(wrong)) in text for text in told):
+        return None
+    return said(str(wrong), row, kind)
 
 
-def said(wrong: str) -> str:
-    """A verdict with what helps."""
-    return f"verdict: {wrong}" + (f" ({ADVICE[wrong]})" if wrong in ADVICE else "")
+def said(wrong: str, row: Row, kind: str = "") -> str:
+    """A verdict in a sentence, with what helps."""
+    own, base = row.get("log_likelihood"), row.get("independent")
+    if wrong == "worse than independent" and kind == "rbm" and own is not None and base is not None:
+        from herdcli.evaluation.rbm import worse_than_independent
+
+        return worse_than_independent(own, base)
+    advice = ADVICE_OF.get((kind, wrong), ADVICE.get(wrong))
+    return f"verdict: {wrong}" + (f" ({advice})" if advice else "")

@@ -120,7 +120,7 @@ class ICA(Filters):
             if name not in (*EXPERTS, "infomax"):
                 raise DataError(f"expert is '{name}', expected one of {', '.join((*EXPERTS, 'infomax'))}")
         if "infomax" in self.experts and len(set(self.experts)) > 1:
-            raise DataError("the expert infomax is of all outputs or of none")
+            raise DataError("the expert infomax applies to all outputs or to none")
 
     @property
     def expert(self) -> str:

@@ -50,13 +50,13 @@ class Settings:
         if self.expert not in (*EXPERTS, "infomax", AUTO) or self.density not in (*EXPERTS, AUTO):
             raise BadUsage(f"unknown expert '{self.expert}' or density '{self.density}'")
         if self.density == AUTO and self.algorithm != "infomax":
-            raise BadUsage(f"the density auto is of infomax, not of {self.algorithm}")
+            raise BadUsage(f"the density auto is for infomax, not for {self.algorithm}")
         if not self.rates or any(rate <= 0 or updates < 1 for rate, updates in self.rates):
             raise BadUsage("rates must be above 0, each for at least one update")
         if self.average > self.updates:
             raise BadUsage(f"{self.updates} updates, of which {self.average} last ones cannot be averaged")
         if self.grid is not None and (self.grid[0] * self.grid[1] != self.filters or self.expert != "student" or self.algorithm != "ebm"):
-            raise BadUsage("a topography is of ebm with student experts, and has as many places as filters")
+            raise BadUsage("a topography needs ebm with student experts, and as many places as filters")
 
     @property
     def used(self) -> str:

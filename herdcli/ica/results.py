@@ -79,7 +79,7 @@ def remarks(value: ICA, found: convention.Moments, chosen: bool) -> list[str]:
     if gaussian.sum() > 1:
         why = "their rotation is not identifiable"
         if not chosen:
-            why += f", or {value.expert} is no density for them: auto chooses one for each"
+            why += f", or {value.expert} does not fit them: auto chooses one for each"
         said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_told(found.kurtosis[gaussian], error)}): {why}")
     unlike = np.zeros(M, dtype=bool)
     if not chosen and value.expert in EXPERTS and value.expert != "gaussian-cdf":

@@ -73,7 +73,7 @@ class Model:
             raise BadUsage("Laplace's approximation needs a smooth prior", hint="--expert laplace-smooth, student or logistic")
         check_integrable(self.expert, self.gamma)
         if self.expert not in SPARSE:
-            raise BadUsage(f"{self.expert} is no sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
+            raise BadUsage(f"{self.expert} is not a sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
 
     def infer(self, Z: Array) -> Inferred:
         """What is known of the sources of rows (n, D)."""

@@ -12,7 +12,7 @@ from herdcli.schema import Array, array, require_place
 
 @dataclass(frozen=True)
 class Scores:
-    """Energies of rows under the model of each class, from which classes are told.
+    """Energies of rows under the model of each class, from which classes are predicted.
 
     They are free energies of finished models, or averages of standardised energies along a run.  Rows of split 0 are
     training rows: of rbm scored by models that did not see them (cross-fitting), of herding by the runs they drove.

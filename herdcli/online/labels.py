@@ -32,7 +32,7 @@ def check_classes(labels: Sequence[float], where: str, most: int) -> None:
     fraction = next((label for label in labels if label != int(label)), None)
     if fraction is not None:
         hint = "classes are whole numbers or names; --classes A,B,… declares others"
-        raise DataError(f"label {spelled(fraction)} is no class", where=where, hint=hint)
+        raise DataError(f"label {spelled(fraction)} is not a class", where=where, hint=hint)
     if len(labels) > most:
         hint = "--max-classes N allows more"
         raise DataError(f"{len(labels)} different labels are more classes than the {most} allowed", where=where, hint=hint)
@@ -58,7 +58,7 @@ class Labels:
         return [spelled(number) for number in self.numbers or []]
 
     def indices(self, labels: Array, where: str) -> Array:
-        """Class indices (n,) int32.  Raises DataError for a label that is none of the classes."""
+        """Class indices (n,) int32.  Raises DataError for a label that is not one of the classes."""
         if self.numbers is None:
             self.numbers = _classes_of(sorted(set(labels.tolist())), where, self.most)
         if len(self.numbers) == 2 and not self.given:
@@ -89,7 +89,9 @@ class Labels:
         strange = labels[~np.isin(labels, self.numbers)][0]
         if self.given:
             return DataError(
-                f"label {spelled(strange)} is none of the classes {listed(self.names)}", where=where, hint="--classes declares them all"
+                f"label {spelled(strange)} is not one of the classes {listed(self.names)}",
+                where=where,
+                hint="declare all of them with --classes",
             )
         return DataError(
             f"label {spelled(strange)} did not occur among the first examples ({listed([name for name in self.names if name != '?'])})",
@@ -120,5 +122,5 @@ def _number(name: str) -> float:
     except ValueError:
         number = float("nan")
     if not np.isfinite(number):
-        raise DataError(f"class '{name}' is no number, and labels of text are numbers", where="--classes")
+        raise DataError(f"class '{name}' is not a number, and labels in text files are numbers", where="--classes")
     return number

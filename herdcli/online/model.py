@@ -92,7 +92,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Running:
-    """What learning goes on from besides the weights, and what the running figures are made of."""
+    """The state that learning continues from, besides the weights, and what the running figures are made of."""
 
     examples: int = 0  # of all passes
     squares: float = 0.0  # sum of |x|²

@@ -15,9 +15,9 @@ from herdcli.online.blocks import Block, joined
 Text = bytes | memoryview
 
 EXPECTED = {
-    1: ("{token} where a label should stand", "a line is: label index:value index:value …"),
+    1: ("{token} where a label was expected", "a line is: label index:value index:value …"),
     2: (
-        "{token} where index:value should stand",
+        "{token} where index:value was expected",
         "a whole number, a colon and a number, without blanks",
     ),
     3: ("{token} has index 0, and svmlight counts from 1", "--zero-based reads indices from 0"),
@@ -26,7 +26,7 @@ EXPECTED = {
     6: ("{token} is not finite", "leave the feature out, or fill it in"),
     7: ("{token} has an index above 2147483645", "--bits 22 hashes indices into a table of 2^22"),
     8: ("has no label", "a line is: label | feature feature:value …"),
-    9: ("{token} is no importance above 0", "a line is: label importance | feature …"),
+    9: ("{token} is not an importance above 0", "a line is: label importance | feature …"),
     10: ("has no bar |", "a line of Vowpal Wabbit is: label | feature feature:value …"),
 }
 

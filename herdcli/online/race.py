@@ -110,7 +110,7 @@ def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Blo
         label = learner.noisy(block.label, classes, settings, batch.number) if noise else block.label
         blocks.append(replace(block, label=label))
     if not blocks:
-        raise DataError("there is no line of data")
+        raise DataError("there are no lines of data")
     whole = _first(joined(blocks), EXAMPLES)
     used = np.zeros(whole.width, dtype=bool)
     used[whole.index] = True

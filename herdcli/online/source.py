@@ -125,14 +125,14 @@ class Text:
                     yield Batch(block, number, turn == 0, proof)
                     number += 1
             if number == 0:
-                raise DataError("there is no line of data", where=self.reader.where)
+                raise DataError("there are no lines of data", where=self.reader.where)
 
 
 def _require_moderate(value: Array, where: str) -> None:
     """Raise DataError for values whose squares, and sums of those, a float64 does not hold."""
     if len(value) and not -LARGEST <= value.min() <= value.max() <= LARGEST:
         worst = float(value[np.abs(value).argmax()])
-        hint = "divide the columns by something of their size, or remove the rows"
+        hint = "rescale the columns, or remove those rows"
         raise DataError(f"has the value {worst:g}; values above {LARGEST:g} in size cannot be squared and added up", where=where, hint=hint)
 
 

@@ -37,7 +37,7 @@ def _stein(text: str) -> Stein:
     try:
         return stein.parse(rest if name == "stein" else "")
     except ValueError as error:
-        raise BadUsage(f"--kernel '{text}' is no kernel: {error}", hint="stein:imq, stein:gaussian,2.5, stein:imq,smpcov") from None
+        raise BadUsage(f"--kernel '{text}' is not a kernel: {error}", hint="stein:imq, stein:gaussian,2.5, stein:imq,smpcov") from None
 
 
 def _split(text: str, mark: str) -> list[str]:
@@ -64,7 +64,7 @@ def _leaf(text: str, whole: str) -> k.Kernel:
         return FACTORIES[name](*numbers)
     except (KeyError, TypeError, ValueError) as error:
         detail = str(error) if isinstance(error, ValueError) else ""
-        raise BadUsage(f"--kernel '{whole}': '{text}' is no kernel{': ' + detail if detail else ''}", hint=f"kernels: {NAMES}") from None
+        raise BadUsage(f"--kernel '{whole}': '{text}' is not a kernel{': ' + detail if detail else ''}", hint=f"kernels: {NAMES}") from None
 
 
 def _finite(text: str) -> float:

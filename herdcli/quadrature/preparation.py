@@ -14,6 +14,7 @@ from herdcli.quadrature.targets import Mixture, Moments, Target, Trigonometric, 
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
+DOMINANT = 0.99  # share of the variance
 LARGEST_CUBE = 20
 BLOCK = 1 << 14  # rows whose deviations are taken at one time
 MOST_CANDIDATES = 1 << 26
@@ -37,6 +38,16 @@ def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[in
     constant = np.flatnonzero(width == 0)
     found[constant] = 1.0
     return found, [int(j) for j in constant]
+
+
+def dominant(X: Array) -> tuple[int, float] | None:
+    """The column that has nearly all of the variance, and its share; None where there is none, or where there are fewer than three.
+
+    Squared distances between rows are those of such a column alone, so that the others do not matter.
+    """
+    variance = np.square(_deviations(X)) if X.shape[1] > 2 and len(X) else np.zeros(1)
+    share = float(variance.max() / variance.sum()) if variance.sum() > 0 and np.isfinite(variance).all() else 0.0
+    return (int(variance.argmax()), share) if share > DOMINANT else None
 
 
 def _deviations(X: Array) -> Array:

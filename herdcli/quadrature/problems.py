@@ -140,7 +140,7 @@ def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, sca
     """
     states = earlier.state
     if not states:
-        raise BadUsage("the samples carry no state to go on from", hint="make them without --no-state and without --block-rows")
+        raise BadUsage("the samples carry no state to continue from", hint="make them without --no-state and without --block-rows")
     if (earlier.rule, earlier.kernel) != (rule, kernel):
         raise BadUsage(f"the samples are of {earlier.rule} with {earlier.kernel}, not of {rule} with {kernel}", hint="repeat their options")
     if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_estimated(group, norm) for group in groups):

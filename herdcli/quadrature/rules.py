@@ -100,7 +100,9 @@ def init(problem: Problem, count: int) -> State:
     if settings.rule not in DRAWN and total == 0:
         raise BadUsage("there are no candidates to choose from", hint="give --candidates grid:N, sobol:N, sample:N, cube:D or a FILE")
     if settings.unique and count > total:
-        raise DataError(f"{count} unique atoms are wanted of {total} candidates", hint="ask for fewer, or allow repeats")
+        raise DataError(
+            f"{count} unique atoms were asked for, but there are only {total} candidates", hint="ask for fewer, or allow repeats"
+        )
     state = State(
         step=0,
         quadratic=0.0,

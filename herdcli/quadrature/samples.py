@@ -37,7 +37,7 @@ class Projected:
 
 @dataclass(frozen=True)
 class Continuation:
-    """What a longer run of one group goes on from: the state of its rule, and the embedding."""
+    """The state that a longer run of one group continues from: that of its rule, and the embedding."""
 
     embedding: Array = array("N", "μ at the candidates", kind="f", finite=True)
     norm: float = 0.0

@@ -69,7 +69,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Kept:
-    """What learning goes on from besides parameters."""
+    """The state that learning continues from, besides parameters."""
 
     W_velocity: Array = array("C D K", "last update of W", kind="f", finite=True)
     b_velocity: Array = array("C D", "last update of b", kind="f", finite=True)

@@ -71,6 +71,7 @@ class PairRBM:
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True, finite=True)
     feature_names: list[str] | None = None  # of the columns, which other rows are matched by
+    spread: float | None = None  # mean squared deviation of a pixel that varies from its mean, as the trace: the error of the mean image
 
     def validate(self) -> None:
         """Raise DataError unless there are pixels, and the families are known."""
@@ -184,4 +185,14 @@ def assemble(given: Problem, state: State, varies: Array, X: Array, pairs: Array
         pairs=len(pairs),
         trace=state.trace[:, 0],
         split=split,
+        spread=_spread(given),
     )
+
+
+def _spread(given: Problem) -> float:
+    """Mean squared deviation of the varying pixels of all pairs from their means, in proportions."""
+    rows = given.rows[0]
+    assert isinstance(rows, Pairs)
+    share = np.bincount(rows.index.ravel(), minlength=len(rows.base)) / rows.index.size
+    mean = share @ rows.base
+    return float((share @ np.square(rows.base - mean)).mean() / given.visible.scale**2)

@@ -93,7 +93,7 @@ class Problem:
             except DataError as error:
                 raise DataError(error.message, where=where) from error
         if self.settings.hidden % self.hidden.group:
-            raise BadUsage(f"{self.settings.hidden} hidden columns are no whole number of {self.hidden.name} units")
+            raise BadUsage(f"{self.settings.hidden} hidden columns do not make a whole number of {self.hidden.name} units")
         if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
         if self.settings.every and self.valid is None:

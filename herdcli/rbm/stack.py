@@ -174,8 +174,10 @@ class Stacking(Counted[State]):
         return state
 
     def progress(self, state: State) -> Progress:
-        """With the number of the layer that is being learned."""
-        return Progress(state.step, self.steps, f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}", self._share(state.step))
+        """With the number of the layer that is being learned, and its figure."""
+        layer = f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}"
+        inside = self._layer(state.finished).progress(state.current).figure
+        return Progress(state.step, self.steps, f"{layer}, {inside}" if inside else layer, self._share(state.step))
 
     def _share(self, step: int) -> float:
         """Of the work: a minibatch of a layer costs as its number of weights."""

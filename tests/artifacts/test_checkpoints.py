@@ -68,11 +68,11 @@ def test_a_checkpoint_is_no_artifact_and_an_artifact_no_checkpoint(tmp_path: Pat
     save(artifact, dataset, [])
     with pytest.raises(DataError, match="is a checkpoint"):
         load(checkpoint)
-    with pytest.raises(DataError, match="is a dataset artifact, no checkpoint"):
+    with pytest.raises(DataError, match="is a dataset artifact, not a checkpoint"):
         load_checkpoint(artifact, State, "d")
     before = Path(artifact).read_bytes()
     for destructive in (lambda: save_checkpoint(artifact, STATE, "d"), lambda: remove_checkpoint(artifact)):
-        with pytest.raises(CannotCreate, match="exists and is no checkpoint"):
+        with pytest.raises(CannotCreate, match="exists and is not a checkpoint"):
             destructive()
     assert Path(artifact).read_bytes() == before
 

@@ -76,7 +76,7 @@ def test_hold_outs_read_as_they_are_written():
 
 
 def test_a_hold_out_nobody_fits_is_refused(faces):
-    with pytest.raises(DataError, match=r"^nobody has rows inside and 2 outside of the hold-out 'mood'$"):
+    with pytest.raises(DataError, match=r"^no label has rows inside and 2 outside the hold-out 'mood'$"):
         held_out(faces, [parse("mood=calm,glad,sad,wink")], None, 0)
 
 

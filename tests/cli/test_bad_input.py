@@ -136,7 +136,7 @@ def test_neither_format(herd, quick, tmp_path):
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
     message = (
         "noise: the format is not recognised\n"
-        "hint: known are hdf5, parquet, npz, npy, csv, svmlight, arrow, excel, idx, json, matlab, wav, "
+        "hint: known formats: hdf5, parquet, npz, npy, csv, svmlight, arrow, excel, idx, json, matlab, wav, "
         "also in gzip, bzip2, xz or zstd; text must be UTF-8\n"
     )
     refused(herd, tmp_path, quick("noise"), 65, f"herd fit-rbm: {message}")
@@ -364,7 +364,7 @@ TEXTS = {
         "column 'a' has 1 missing value (first: row 1)\n"
         "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
-    "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header and no rows\n"),
+    "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header but no rows\n"),
     "csv without that label": (
         "bad.csv",
         "a,b,y\n1,0,0\n1,1,1\n",
@@ -376,13 +376,13 @@ TEXTS = {
         "bad.svm",
         "1 1:1 2:x\n",
         [],
-        "line 1 has '2:x' where index:value should stand\nhint: other text is read with --input-format csv\n",
+        "line 1 has '2:x' where index:value was expected\nhint: other text is read with --input-format csv\n",
     ),
     "svmlight with a huge index": (
         "bad.svm",
         "1 1:1 99999999999:1\n",
         [],
-        "line 1 has '99999999999:1' where index:value should stand\nhint: other text is read with --input-format csv\n",
+        "line 1 has '99999999999:1' where index:value was expected\nhint: other text is read with --input-format csv\n",
     ),
 }
 
@@ -398,7 +398,7 @@ def test_text(herd, quick, tmp_path, name):
 def test_pickled_npz(herd, quick, tmp_path):
     with (tmp_path / "bad.npz").open("wb") as file:
         np.savez(file, X=np.array([{"a": 1}], dtype=object))
-    message = "array X holds Python objects (a pickle)\nhint: pickles can run code and are never read: save numbers or str arrays\n"
+    message = "array X holds Python objects (a pickle)\nhint: pickles can run code and are never loaded: save numbers or str arrays\n"
     refused(herd, tmp_path, quick("bad.npz"), 65, f"herd fit-rbm: bad.npz: {message}")
 
 

@@ -63,7 +63,7 @@ def test_means_are_of_training_rows_and_are_used_by_apply(herd, table, tmp_path)
 
 def test_rows_with_gaps_are_dropped(herd, table, tmp_path):
     ended = herd("convert", str(table), "--missing", "drop", "-o", "rows.h5")
-    assert (ended.code, "dropped 2 of 40 rows, which have missing values" in ended.err) == (0, True)
+    assert (ended.code, "dropped 2 of 40 rows, because of missing values" in ended.err) == (0, True)
     assert load(str(tmp_path / "rows.h5")).value.X.shape == (38, 3)
 
 
@@ -114,7 +114,7 @@ def test_dates_are_refused_with_a_hint(herd, tmp_path):
     assert ended.code == 65
     assert ended.err == (
         "herd convert: dates.csv: column 'day' holds dates or times\n"
-        "hint: make numbers of them (days since a start, the month, the hour), or remove the column\n"
+        "hint: turn them into numbers (days since a start, the month, the hour), or remove the column\n"
     )
 
 
@@ -124,3 +124,49 @@ def test_the_names_of_rows_are_left_out(herd, tmp_path):
         ended = herd("convert", "index.csv", "-o", "rows.csv")
         assert f"left out column '{head.split(',')[0]}', which holds the names of the rows" in ended.err
         assert (tmp_path / "rows.csv").read_text() == '"a","b"\n1,2\n3,5\n'.replace('"', "")
+
+
+def test_gaps_in_text_are_counted(herd, tmp_path):
+    """Under --missing mean, where they become rows of zeros."""
+    (tmp_path / "gap.csv").write_text("a,city\n1,Oslo\n2,\n3,Rome\n4,Oslo\n5,Rome\n6,NA\n")
+    ended = herd("convert", "gap.csv", "--missing", "mean", "-o", "whole.csv")
+    assert ended.code == 0
+    assert "gap.csv: 2 missing values of column 'city': their one-hot columns are 0\n" in ended.err
+    assert (tmp_path / "whole.csv").read_text().splitlines()[2] == "2,0,0"
+    dropped = herd("convert", "gap.csv", "--missing", "drop", "-o", "fewer.csv")
+    assert "gap.csv: dropped 2 of 6 rows, because of missing values\n" in dropped.err
+
+
+def test_a_table_with_gaps_in_the_place_of_the_model_is_told(herd, tmp_path):
+    (tmp_path / "gap.csv").write_text("a,city\n1,Oslo\n,Rome\n")
+    ended = herd("apply", "gap.csv", "gap.csv", "-o", "out.csv")
+    assert (ended.code, ended.err.splitlines()[-1]) == (65, "hint: herd apply MODEL DATA")
+    assert "gap.csv: is a data set, and the model comes first" in ended.err
+
+
+def test_a_target_of_one_class_is_refused(herd, tmp_path):
+    (tmp_path / "one.csv").write_text("a,y\n1,u\n2,u\n3,u\n4,u\n5,u\n")
+    ended = herd("regress", "one.csv", "-o", "m.h5")
+    assert (ended.code, ended.err) == (
+        65,
+        "herd regress: one.csv: every row has the target 'u', so there is nothing to predict\nhint: --target COLUMN names another column\n",
+    )
+
+
+def test_a_column_that_decides_alone_is_told(herd, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 1.0, 1000.0]
+    np.savetxt(tmp_path / "wide.csv", rows, delimiter=",", header="a,b,income", comments="")
+    ended = herd("kernel-herd", "wide.csv", "-m", "3", "-o", "three.csv")
+    assert ended.code == 0
+    told = "warning: column 'income' has 100.0 % of the variance and decides alone which rows are alike: --scale std\n"
+    assert told in ended.err
+    assert "%" not in herd("kernel-herd", "wide.csv", "-m", "3", "--scale", "std", "-o", "three.csv").err
+    assert len(ended.err.splitlines()[-1].split("gaussian:")[1].split(",")[0]) < 8, "a bandwidth of few digits"
+
+
+def test_a_missing_option_says_what_it_is(herd, table):
+    ended = herd("kernel-herd", str(table))
+    assert (ended.code, ended.err) == (
+        2,
+        "herd kernel-herd: Missing option '-m' / '--count'.\nhint: -m N: number of atoms, in each group\n",
+    )

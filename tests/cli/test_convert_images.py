@@ -115,11 +115,11 @@ def test_rows_in_no_part_are_left_out(faces, convert):
         ),
         (["--mask", "ellipse:1"], 2, "Invalid value for '--mask': 'ellipse:1' is not of the form ellipse:ACROSS,DOWN"),
         (["--mask", "short.npz"], 65, "short.npz: has 3 entries, the images have 24 pixels"),
-        (["--mask", "zero.npz"], 65, "zero.npz: is 0 everywhere, so that no pixel is left"),
+        (["--mask", "zero.npz"], 65, "zero.npz: is 0 everywhere, so no pixels are left"),
         (["--mask", "no.npz"], 66, "no.npz: there is no such file"),
         (["--keep", "hat"], 2, "faces.h5: has no further column 'hat'"),
         (["--hold-out", "mood="], 2, "Invalid value for '--hold-out': 'mood=' is not of the form [NAME:]COLUMN[=VALUE,…]"),
-        (["--hold-out", "mood=merry"], 65, "faces.h5: nobody has rows inside and 2 outside of the hold-out 'mood'"),
+        (["--hold-out", "mood=merry"], 65, "faces.h5: no label has rows inside and 2 outside the hold-out 'mood'"),
         (["--split", "9,0,0"], 65, "--split: asks for 9 rows, class 0 has 4"),
     ],
 )

@@ -110,7 +110,7 @@ def test_sparse_rows_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["convert", str(path), "--log", "-o", str(tmp_path / "out.h5")])
     assert ended.value.code == 65
-    assert capsys.readouterr().err.endswith("in.svm: /X is sparse, pictures and signals are dense\n")
+    assert capsys.readouterr().err.endswith("in.svm: /X is sparse; pictures and signals must be dense\n")
 
 
 def test_options_without_effect_are_named(tmp_path, capsys):

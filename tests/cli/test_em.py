@@ -79,7 +79,7 @@ def test_a_run_that_is_cut_short_goes_on_to_the_same_bytes(herd, rows, tmp_path,
     whole = herd("em", "rows.csv", *line).out
     state = stopped(rows, line, tmp_path)
     made = herd("em", "rows.csv", *line, "--checkpoint", state, "--resume")
-    assert "going on from step 4" in made.err
+    assert "resuming from step 4" in made.err
     assert made.out == whole
 
 
@@ -208,7 +208,7 @@ REFUSED = {
     "few rows": (
         ("few.csv", "--components", "9", "--split", "1,0,0"),
         65,
-        "few.csv: 3 rows cannot hold 9 components\nhint: --components 3 or fewer\n",
+        "few.csv: 3 rows are too few for 9 components\nhint: --components 3 or fewer\n",
     ),
     "no number": (("rows.csv", "--model", "kmeans"), 2, "--model kmeans needs a number of clusters\nhint: --components 8\n"),
     "a range of clusters": (
@@ -236,11 +236,11 @@ REFUSED = {
         2,
         "Invalid value for '--components': '3-1' is neither a number from 1 nor a range such as 1-10\nhint: try 'herd em --help'\n",
     ),
-    "another start": (("few.csv", "--init", "pca"), 2, "--init pca is no start of --model gmm\nhint: --init random\n"),
+    "another start": (("few.csv", "--init", "pca"), 2, "--init pca cannot start --model gmm\nhint: --init random\n"),
     "icl of factors": (
         ("few.csv", "--model", "fa", "--components", "1", "--criterion", "icl"),
         2,
-        "--criterion icl is of mixtures\nhint: --criterion bic, aic or valid\n",
+        "--criterion icl is for mixtures\nhint: --criterion bic, aic or valid\n",
     ),
     "a singular covariance": (
         ("same.csv", "--floor", "0", "--components", "1"),
@@ -270,20 +270,20 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     ended = herd("em", "constant.csv", "--components", "1", "-o", "x.h5")
     assert ended.code == 0
     assert "em: warning: 1 variance was raised to the floor of " in ended.err
-    assert ended.err.endswith(": columns are constant or depend on each other\n")
+    assert ": columns are constant or depend on each other\n" in ended.err
     table(tmp_path / "repeated.csv", [[index % 3, (index % 3) ** 2] for index in range(60)], ["a", "b"])
     ended = herd("em", "repeated.csv", "--components", "3", "-o", "x.h5")
     assert ended.code == 0
     assert "em: warning: 6 variances were raised to the floor of " in ended.err
-    assert ended.err.endswith(": rows repeat, or there are too many --components\n")
+    assert ended.err.endswith(": some directions hardly vary within a component; try fewer --components, or --covariance diagonal\n")
     assert figures(herd, "x.h5")[0]["floors"] == 6
 
 
 def test_more_factors_than_the_columns_determine_are_told(herd, rows):
     made = herd("em", "rows.csv", "--model", "fa", "--components", 1, "-o", "a.h5")
-    assert "determine 0 factors at most" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
+    assert "determine at most 0 factors" not in made.err  # three columns determine one, (3 − 1)² = 3 + 1
     made = herd("em", "rows.csv", "--model", "fa", "--components", 2, "-o", "b.h5")
-    assert "em: warning: 3 columns determine 1 factor at most: these 2 are not unique" in made.err
+    assert "em: warning: 3 columns determine at most 1 factor: these 2 are not unique" in made.err
     assert herd("eval", "a.h5", "b.h5", "--require", "rise<1e-9", "--require", "iterations<10", "-q").code == 0
 
 
@@ -291,7 +291,7 @@ def test_variational_bayes_tells_its_bound_and_empties_components(herd, rows):
     made = herd("em", "rows.csv", "--bayes", "-o", "a.h5")
     assert made.code == 0, made.err
     assert "bound -" in made.err
-    assert "em: 3 of 10 components hold rows, the others emptied" in made.err
+    assert "em: 3 of 10 components hold rows; the others are empty" in made.err
     row = figures(herd, "a.h5")[0]
     assert (row["components"], row["occupied"], row["bic"], row["log_likelihood_train"]) == (10, 3, None, None)
     assert row["rise"] < 1e-9
@@ -300,7 +300,7 @@ def test_variational_bayes_tells_its_bound_and_empties_components(herd, rows):
     made = herd("em", "rows.csv", "--bayes", "--components", "1-4", "-o", "b.h5")
     assert "3 components of 4 numbers tried" in made.err
     ended = herd("em", "rows.csv", "--bayes", "--covariance", "tied")
-    assert (ended.code, ended.err) == (2, "herd em: --bayes has full covariances, not tied\nhint: leave out --covariance\n")
+    assert (ended.code, ended.err) == (2, "herd em: --bayes uses full covariances, not tied\nhint: leave out --covariance\n")
     assert herd("apply", "a.h5", "rows.csv", "--want", "responsibilities", "-o", "r.csv").code == 0
     assert herd("em", "rows.csv", "--init", "a.h5", "-q", "-o", "c.h5").code == 0
 

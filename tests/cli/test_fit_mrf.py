@@ -37,7 +37,7 @@ def states(tmp_path):
 def test_a_pipe_from_digits_to_test_likelihoods(herd, digits, tmp_path):
     assert herd("fit-mrf", digits, "--smoothing", "1", "-o", "tree.h5").code == 0
     ended = herd("fit-mrf", digits, "--structure", "grid", "--smoothing", "1", "-o", "grid.h5")
-    assert "units are on from 0.4 of the value range upwards (--threshold)" in ended.err
+    assert "units are on at 0.4 of the value range and above (--threshold)" in ended.err
     assert "64 variables, 112 clusters, ups-jt, " in ended.err
     tree, grid = figures(herd, "tree.h5", "grid.h5")
     assert tree["scaling_updates"] == 63 * tree["iterations"]
@@ -125,7 +125,7 @@ def test_features_are_averaged_over_rows(herd, states, tmp_path):
 def test_zeros_are_told_and_smoothing_fills_them(herd, tmp_path):
     (tmp_path / "z.csv").write_text("a,b\n" + "0,0\n1,1\n" * 20)
     plain = herd("fit-mrf", "z.csv", "--split", "1,0,0", "-o", "n.h5")
-    assert "2 of 4 states of clusters are in no training row and get probability 0 (--smoothing 1 avoids it)" in plain.err
+    assert "2 of 4 cluster states occur in no training row and get probability 0 (--smoothing 1 avoids this)" in plain.err
     assert herd("fit-mrf", "z.csv", "--split", "1,0,0", "--smoothing", "1", "-o", "s.h5").err.count("probability 0") == 0
     assert load(str(tmp_path / "s.h5")).value.fit.targets(np.array([2, 2]))[0][1][0, 1] == pytest.approx(0.25 / 41)
 
@@ -147,18 +147,18 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["small.h5", "--edges", "far.txt"], 65, "far.txt: line 2: there is no variable 9, there are 6 (0 to 5)"),
         (["small.h5", "--edges", "empty.txt"], 65, "empty.txt: names no variables"),
         (["small.h5", "--edges", "none.txt"], 66, "none.txt: there is no such file"),
-        (["small.h5", "--algorithm", "linear-response", "--structure", "chow-liu"], 2, "--algorithm linear-response joins all pairs"),
+        (["small.h5", "--algorithm", "linear-response", "--structure", "chow-liu"], 2, "--algorithm linear-response needs all pairs"),
         (["small.h5", "--base", "two.uai"], 2, "--base has 2 variables, or other numbers of states, than the data's 6"),
-        (["small.h5", "--moments", "m.json"], 2, "--moments takes the place of DATA"),
-        (["--moments", "m.json", "--structure", "full"], 2, "--moments states the clusters: --structure cannot"),
+        (["small.h5", "--moments", "m.json"], 2, "--moments replaces DATA"),
+        (["--moments", "m.json", "--structure", "full"], 2, "--moments already defines the clusters: --structure cannot"),
         (["--moments", "m.json", "--algorithm", "pseudo-likelihood"], 2, "--algorithm pseudo-likelihood needs rows, --moments has none"),
         (["--moments", "m.json", "--induce", "3"], 2, "--induce needs rows, --moments has none"),
         (["--moments", "clash.json"], 65, "clusters 0 and 1 give b different marginals, by 0.1"),
-        (["--moments", "sum.json"], 65, "sum.json: the marginal of cluster 0 is no distribution: its values sum to 1.1"),
-        (["--moments", "far.txt"], 65, "far.txt: is no JSON text ("),
+        (["--moments", "sum.json"], 65, "sum.json: the marginal of cluster 0 is not a distribution: its values sum to 1.1"),
+        (["--moments", "far.txt"], 65, "far.txt: is not JSON text ("),
         (["--moments", "list.json"], 65, "list.json: has no 'cardinality' and 'clusters'"),
         (["halves.csv", "--values", "states"], 65, "halves.csv: column 1 has 0.5 in row 0; states are 0 to 63"),
-        (["small.h5", "--split", "0,.5,.5"], 2, "'0,.5,.5' is no split"),
+        (["small.h5", "--split", "0,.5,.5"], 2, "'0,.5,.5' is not a split"),
         (["small.h5", "--structure", "full", "--max-memory", "1k", "--values", "states"], 65, "more than the 1 kB allowed"),
         (["digits.h5", "--structure", "full"], 65, "allowed\nhint: --algorithm loopy-is, cvm and pseudo-likelihood need no junction tree"),
     ],

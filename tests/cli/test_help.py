@@ -54,6 +54,9 @@ def test_help_of_many_options_fits_a_screen(herd):
         assert "FLOAT RANGE" not in told
         assert "18446744073709551615" not in told
         assert "<=x" not in told
+        assert "x>" not in told
+        assert "TEXT" not in told
+        assert "See below" not in told
 
 
 def _help(herd, name, option="--help"):
@@ -63,6 +66,28 @@ def _help(herd, name, option="--help"):
 
 def _options(text: str) -> int:
     return sum(line.startswith("  -") for line in text.splitlines())
+
+
+def test_commands_that_learn_nothing_have_no_heading_of_learning(herd):
+    for name in ("convert", "eval", "apply", "check", "sample", "merge"):
+        told = _help(herd, name, "--help-all") if "--help-all" in _help(herd, name) else _help(herd, name)
+        assert "Learning:" not in told
+        assert "Model:" not in told
+
+
+OLD = (
+    "is had", "are had", "nothing but errors", "now and then", "waits for nobody", "wait for nobody", "leave the numbers", "that is said",
+    "who were not there", "stands for itself", "upon this", "in the place of", "a model that is there", "as it is there", "anew", "so many",
+    "goes on from", "go on from", "told by", "one a line", "is told", "are told", " is no ", " are no ",
+)  # fmt: skip
+
+
+def test_help_is_in_plain_english(herd):
+    """The phrases that a native speaker stumbled over are gone, and do not come back."""
+    for name in COMMANDS:
+        told = _help(herd, name)
+        told = " ".join((_help(herd, name, "--help-all") if "--help-all" in told else told).split())
+        assert [phrase for phrase in OLD if phrase in told] == [], name
 
 
 def test_choices_are_taken_in_any_case(herd, tmp_path):

@@ -165,7 +165,7 @@ def test_masks_from_a_file_and_by_name(herd, rows, tmp_path):
     done = herd("em", "rows.csv", "--model", "hmm", "--components", "4", "--transitions", "mask.csv")
     assert (done.code, "the transitions are 3 × 3, expected 4 × 4" in done.err) == (65, True)
     done = herd("em", "rows.csv", "--model", "hmm", "--components", "2", "--transitions", "banded")
-    assert (done.code, "'banded' is no structure of transitions" in done.err) == (2, True)
+    assert (done.code, "'banded' is not a transition structure" in done.err) == (2, True)
 
 
 def test_a_state_for_each_class(herd, rows, tmp_path):
@@ -189,19 +189,19 @@ def test_messages(herd, rows, tmp_path):
     (tmp_path / "apart.csv").write_text("sequence,u\n" + "".join(f"{n},{n % 7}\n" for n in range(30)))
     for line, code, message in (
         (("em", "rows.csv", "--model", "hmm", "--emission", "poisson"), 65, "and counts are whole numbers from 0"),
-        (("em", "rows.csv", "--model", "hmm", "--criterion", "icl"), 2, "--criterion icl is of mixtures"),
+        (("em", "rows.csv", "--model", "hmm", "--criterion", "icl"), 2, "--criterion icl is for mixtures"),
         (("em", "rows.csv", "--model", "hmm", "--sequence", "night"), 2, "has no further column 'night'"),
         (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk reads rows, not sequences"),
         (("em", "rows.csv", "--model", "gmm", "--transitions", "full", "-o", "g.h5"), 0, "--transitions has no effect with --model gmm"),
-        (("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"), 0, "one sequence says nothing of how others begin"),
+        (("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"), 0, "one sequence tells nothing about how others begin"),
         (
             ("em", "apart.csv", "--model", "hmm", "--components", "2", "-o", "a.h5"),
             0,
-            "no sequence has a second row: nothing is learned of the",
+            "no sequence has a second row: nothing can be learned about the",
         ),
-        (("apply", "m.h5", "rows.csv", "--want", "clusters"), 2, "--want clusters is not of kind hmm"),
+        (("apply", "m.h5", "rows.csv", "--want", "clusters"), 2, "--want clusters is not available for kind hmm"),
         (("apply", "m.h5", "one.csv"), 65, "one.csv: lacks"),
-        (("apply", "g.h5", "rows.csv", "--want", "paths:3"), 2, "--want paths:3 is of models in time, not of a mixture"),
+        (("apply", "g.h5", "rows.csv", "--want", "paths:3"), 2, "--want paths:3 is for models of sequences, not for a mixture"),
         (("apply", "m.h5", "rows.csv", "--want", "paths:N"), 2, "needs a number, as in paths:100"),
         (("network", "from-hmm", "m.h5"), 2, "from-hmm needs the rows that its states are to explain"),
     ):
@@ -250,7 +250,7 @@ def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_
     write(tmp_path / "train.csv", ["u", "v", "split"], [[1, 2, "train"], [3, 4, "train"]])
     done = herd("eval", "m.h5", "--data", "train.csv")
     assert done.code == 65
-    assert done.err.endswith("herd eval: train.csv: has no rows of split 2 to judge by\n")
+    assert done.err.endswith("herd eval: train.csv: has no rows in split 2 to judge by\n")
 
 
 def write(path, names, made):

@@ -142,7 +142,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
 
     monkeypatch.setattr(session.iterate, "run", interrupted)
     ended = run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "-o", "resumed.h5")
-    assert (ended.code, ended.err) == (75, "herd ica: interrupted after step 5\nhint: the checkpoint is saved: go on with --resume\n")
+    assert (ended.code, ended.err) == (75, "herd ica: interrupted after step 5\nhint: the checkpoint is saved: continue with --resume\n")
     monkeypatch.setattr(session.iterate, "run", real)
     assert run("ica", "mixed.h5", "--algorithm", *line, "--checkpoint", "c", "--resume", "-o", "resumed.h5").code == 0
     assert Path("plain.h5").read_bytes() == Path("resumed.h5").read_bytes()
@@ -183,7 +183,7 @@ def test_libraries_that_are_not_installed_are_replaced_and_told(run, data, monke
     for name in ("fastica", "picard"):
         ended = run("ica", "mixed.h5", "--algorithm", name, "-o", f"{name}.h5")
         assert ended.code == 0
-        assert f"ica: {name} is not installed: our own maximum likelihood in its place (pip install 'herdcli[ica]')\n" in ended.err
+        assert f"ica: {name} is not installed: herd's own maximum likelihood is used instead (pip install 'herdcli[ica]')\n" in ended.err
     assert np.array_equal(load("picard.h5").value.J, load("fastica.h5").value.J)
 
 
@@ -197,7 +197,7 @@ def test_fastica_of_scikit_learn(run, data):
 
 # What is refused, and in which words.
 
-FEWER, MORE = "fewer than it takes", "\nhint: --components 2, or more rows\n"
+FEWER, MORE = "too few", "\nhint: --components 2, or more rows\n"
 EBM = ("mixed.h5", "--algorithm", "ebm")
 BAD = [
     (("few.h5",), 65, f"few.h5: /X has 4 training rows for 4 columns: {FEWER}{MORE}"),
@@ -223,7 +223,7 @@ BAD = [
     (
         (*EBM, "--topography", "2x2", "--expert", "logistic"),
         2,
-        "a topography is of ebm with student experts, and has as many places as filters\n",
+        "a topography needs ebm with student experts, and as many places as filters\n",
     ),
     (
         (*EBM, "--topography", "2x2"),
@@ -244,7 +244,7 @@ BAD = [
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
         2,
-        "--mix makes a mixing, --mixing names the one there is\nhint: leave one of them out\n",
+        "--mix creates a mixing matrix, --mixing names an existing one\nhint: leave one of them out\n",
     ),
     (("mixed.h5", "--mixing", "sources.h5"), 65, "sources.h5: the mixing has 1200 rows, /X has 4 columns: x = A s\n"),
     (

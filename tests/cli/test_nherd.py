@@ -203,7 +203,7 @@ def test_strained_C_is_warned_of(herd, text):
     [
         (b"1 1:1\n-1 2:x\n", (), 65, "stdin: line 2, column 4: '2:x' does not have a number as its value"),
         (b"1 1:1\n1 2:1\n", (), 65, "stdin: every example has label 1; a classifier needs at least two classes"),
-        (b"1 1:1\n-1 2:1\n3 1:1\n", ("--classes", "-1,1"), 65, "stdin: label 3 is none of the classes -1, 1"),
+        (b"1 1:1\n-1 2:1\n3 1:1\n", ("--classes", "-1,1"), 65, "stdin: label 3 is not one of the classes -1, 1"),
         (b"1 1:1\n-1 0:1\n", (), 65, "stdin: line 2, column 4: '0:1' has index 0, and svmlight counts from 1"),
         (b"1 3:1\n-1 3:1 2:1\n", (), 65, "stdin: line 2, column 8: '2:1' does not have a larger index than the one before"),
         (b"1 1:nan\n-1 2:1\n", (), 65, "stdin: line 1, column 3: '1:nan' is not finite"),
@@ -214,7 +214,7 @@ def test_strained_C_is_warned_of(herd, text):
         (b"1 1:1\n-1 2:1\n", ("--algorithm", "cw", "--form", "exact"), 2, "--form exact has no closed form with --algorithm cw"),
         (b"1 |a b\n-1 |a c\n", ("--continue", "old.h5"), 65, "stdin: is vw text, the model was learned from svmlight text"),
         (b"1 1:1\n-1 2:1\n", ("--continue", "old.h5", "--bits", "10"), 65, "old.h5: hashes into 2^0 columns, --bits asks for 2^10"),
-        (b"1 1:1\n0 2:1\n", ("--continue", "old.h5"), 65, "stdin: label 0 is none of the classes -1, 1"),
+        (b"1 1:1\n0 2:1\n", ("--continue", "old.h5"), 65, "stdin: label 0 is not one of the classes -1, 1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_loses_nothing(herd, old_model, tmp_path, stdin, arguments, code, message):
@@ -257,7 +257,7 @@ def test_interrupted_by_checkpoint_and_resumed(herd, text, tmp_path):
     (tmp_path / "big.svm").write_bytes(big)
     resumed = herd("nherd-train", "big.svm", *options, "--resume", "-o", "m.h5")
     assert resumed.code == 0, resumed.err
-    assert "going on from step 2" in resumed.err
+    assert "resuming from step 2" in resumed.err
     assert herd("nherd-train", "-q", "big.svm", "-o", "whole.h5").code == 0
     assert (tmp_path / "m.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
 
@@ -321,11 +321,11 @@ NUMBERS = b"".join(b"%d 1:%d\n" % (k, k % 7) for k in range(2000))
 @pytest.mark.parametrize(
     ("stdin", "arguments", "code", "message"),
     [
-        (b"0.37 1:1\n-1.5 2:1\n2.25 1:3\n", (), 65, "stdin: label -1.5 is no class"),
+        (b"0.37 1:1\n-1.5 2:1\n2.25 1:3\n", (), 65, "stdin: label -1.5 is not a class"),
         (NUMBERS, (), 65, "stdin: 2000 different labels are more classes than the 1000 allowed"),
         (NUMBERS, ("--max-classes", "1999"), 65, "stdin: 2000 different labels are more classes than the 1999 allowed"),
         (NUMBERS[: NUMBERS.index(b"31 1")] * 2 + b"99 1:1\n", ("--classes", ",".join(map(str, range(31)))), 65,
-         "stdin: label 99 is none of the classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (31 in all)"),
+         "stdin: label 99 is not one of the classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (31 in all)"),
         (svm(50), ("--C", "1e200"), 1, "the scores are no longer finite"),
     ],
 )  # fmt: skip

@@ -126,7 +126,9 @@ def test_other_images_bring_their_own_split_and_it_is_said(model, faces, herd, t
     code, out, err = herd("eval", model, "--gallery", tmp_path / "other.h5")
     assert code == 0
     assert table(out)[0]["gallery"] == "10"
-    assert err == ("eval: other.h5 is not what the model was learned from: its own split says what is gallery and what is probe\n")
+    assert err == (
+        "eval: other.h5 is not what the model was learned from: its own split decides which images are gallery and which are probes\n"
+    )
 
 
 def test_conditions_have_rows_of_their_own(faces, herd, tmp_path):
@@ -165,7 +167,7 @@ def edited(faces: Path, tmp_path: Path, **changes: np.ndarray | None) -> Path:
     ("changes", "options", "code", "says"),
     [
         ({"split": np.array([0, 1, 2, 2, 2, 2] * 5)}, (), 65, "edited.h5: person 'ann' has one image to train on, pairs need two"),
-        ({"split": np.array([2] * 30)}, (), 65, "edited.h5: no row is in the training part"),
+        ({"split": np.array([2] * 30)}, (), 65, "edited.h5: the training part has no rows"),
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --pairs needs"),
         ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: no pixel varies among the images to train on"),
         ({}, ("--range", "0,100"), 65, "edited.h5: /X has values from 0 to 255, outside the value range 0 to 100"),
@@ -185,7 +187,7 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
     err = herd("fit-rbm", "--pairs", faces, "--hidden", 40, "--epochs", 1, "--batch-size", 50, "-o", tmp_path / "w.h5")[2]
     assert err.splitlines()[:-1] == [
         "fit-rbm: faces.h5: ignored /glasses",
-        "fit-rbm: warning: 1 of 12 pixels have one value in all training images: their weights stay 0",
+        "fit-rbm: warning: 1 of 12 pixels are constant in all training images: their weights stay 0",
         "fit-rbm: warning: 40 hidden units are more than the 22 pixels of a pair that vary",
         "fit-rbm: warning: there are 30 pairs, fewer than the batch of 50",
     ]
@@ -196,7 +198,7 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
     [
         ({"X": np.zeros((30, 9))}, (), 65, "edited.h5: /X has 9 columns, the model has 12 pixels"),
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --gallery needs"),
-        ({"split": np.array([0] * 30)}, (), 65, "edited.h5: no row is in the test part"),
+        ({"split": np.array([0] * 30)}, (), 65, "edited.h5: the test part has no rows"),
         ({"split": np.array([0] * 24 + [2] * 6)}, (), 65, "edited.h5: person eve has probes and no image in the gallery"),
         ({}, ("--probe-sets", "hat"), 2, "edited.h5: has no further column 'hat'"),
         ({}, ("--drop-first", "20"), 65, "edited.h5: the training images span 11 directions, none is left when the first 20 are dropped"),

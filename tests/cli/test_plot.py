@@ -21,13 +21,13 @@ def test_pictures_of_an_rbm(herd: Callable, model: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["model.h5", "--plot", "filters", "f.gif"], 2, "f.gif: the picture of filters has none of the suffixes .png .pdf .svg\n"),
+        (["model.h5", "--plot", "filters", "f.gif"], 2, "f.gif: the picture of filters needs one of the suffixes .png .pdf .svg\n"),
         (["model.h5", "--plot", "filters", "no/f.png"], 73, "no/f.png: the folder no does not exist\nhint: mkdir -p no\n"),
         (["model.h5", "-n", "--plot", "filters", "there.png"], 73, "there.png: exists already, and --no-clobber is set\n"),
         (
             ["model.h5", "copy.h5", "--plot", "filters", "f.png"],
             2,
-            "--plot draws one artifact, 2 are given\nhint: one herd eval for each\n",
+            "--plot draws one artifact, 2 are given\nhint: run herd eval for each\n",
         ),
         (["model.h5", "--plot", "film", "f.png"], 2, "there is no plot 'film' of kind 'rbm'\nhint: plots of rbm: "),
     ],

@@ -65,6 +65,6 @@ def test_what_cannot_be_is_said(fitted: str, run: Run, small: Path, tmp_path: Pa
     assert run("fit-rbm", small, "--per-class", "--hidden", "2", "--epochs", "2", "-o", "pc.h5").code == 0
     hint = "hint: fit-rbm without --per-class and --layers\n"
     told = run("sample", "pc.h5", "--given", "torn.csv", "-o", "x.h5")
-    assert (told.code, told.err) == (2, f"herd sample: --given is of one rbm, this is 2 models, one for each class\n{hint}")
+    assert (told.code, told.err) == (2, f"herd sample: --given needs a single rbm; this is 2 models, one for each class\n{hint}")
     told = run("apply", "pc.h5", "torn.csv", "--want", "completed", "-o", "x.h5")
-    assert (told.code, told.err) == (2, f"herd apply: --want completed is of one rbm, this is 2 models, one for each class\n{hint}")
+    assert (told.code, told.err) == (2, f"herd apply: --want completed needs a single rbm; this is 2 models, one for each class\n{hint}")

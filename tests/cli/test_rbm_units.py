@@ -108,7 +108,7 @@ def test_weights_that_were_held_at_the_edge_are_said(run: Callable, grey: Path) 
     options = ("--units", "gaussian", "--hidden", "4", "--epochs", "3", "--momentum", "0", "--rate-decay", "none")
     calm, wild = (run("fit-rbm", "grey.h5", *options, "--learning-rate", rate, "-o", "m.h5") for rate in ("1e-5", "0.01"))
     assert (calm.code, wild.code) == (0, 0)
-    says = "the weights were held at the largest singular value that gaussian layers may have: --standardize, or a lower learning rate\n"
+    says = "the weights were capped at the largest singular value that gaussian layers allow: --standardize, or a lower learning rate\n"
     assert f"fit-rbm: warning: {says}" in wild.err
     assert "singular" not in calm.err
 
@@ -122,7 +122,7 @@ BAD = {
     "no range": (
         ["plain.h5", "--visible-units", "rate:4"],
         2,
-        "plain.h5: /X has no value_range, so its values are no proportions\nhint: the values seen are 0.5 to 15.5: --range 0.5,15.5\n",
+        "plain.h5: /X has no value_range, so its values are not proportions\nhint: the values seen are 0.5 to 15.5: --range 0.5,15.5\n",
     ),
     "fractions for poisson units": (
         ["plain.h5", "--visible-units", "poisson"],
@@ -143,7 +143,7 @@ BAD = {
     "hidden columns that are no whole number of units": (
         ["grey.h5", "--hidden-units", "softmax:3"],
         2,
-        "4 hidden columns are no whole number of softmax:3 units\n",
+        "4 hidden columns do not make a whole number of softmax:3 units\n",
     ),
     "a pair without a distribution": (
         ["grey.h5", "--visible-units", "gaussian", "--hidden-units", "poisson"],
@@ -198,7 +198,7 @@ def test_idle_options_columns_of_one_value_and_small_sets_are_said(run: Callable
         "--mean-field has no effect with --algorithm exact",
         "--sparsity-cost has no effect without --sparsity-target",
         "--threshold has no effect with visible units rate:16",
-        "1 of 6 columns have one value in all training rows: their weights stay 0",
+        "1 of 6 columns are constant in all training rows: their weights stay 0",
         "there are 40 training rows, fewer than the batch of 100",
     ):
         assert f"fit-rbm: warning: {says}\n" in ended.err

@@ -12,9 +12,9 @@ import pytest
     ("place", "code", "says"),
     [
         ("missing/run.state", 73, "missing/run.state: the folder missing does not exist\nhint: mkdir -p missing\n"),
-        ("small.h5", 73, "small.h5: exists and is no checkpoint\nhint: name another file with --checkpoint\n"),
-        ("-", 73, "-: is no regular file, so no checkpoint can be kept there\nhint: --checkpoint FILE\n"),
-        ("/dev/null", 73, "/dev/null: is no regular file, so no checkpoint can be kept there\nhint: --checkpoint FILE\n"),
+        ("small.h5", 73, "small.h5: exists and is not a checkpoint\nhint: name another file with --checkpoint\n"),
+        ("-", 73, "-: is not a regular file, so it cannot hold a checkpoint\nhint: --checkpoint FILE\n"),
+        ("/dev/null", 73, "/dev/null: is not a regular file, so it cannot hold a checkpoint\nhint: --checkpoint FILE\n"),
         ("./out.h5", 2, "out.h5: is named by both -o and --checkpoint\nhint: give the checkpoint a name of its own\n"),
     ],
 )

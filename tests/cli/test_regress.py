@@ -72,7 +72,7 @@ def test_same_bytes_from_one_thread_and_two(herd, table, tmp_path):
         (
             ["--iterations", "1", "--on-nonconvergence", "error", "--target", "count", "--family", "poisson"],
             1,
-            "not converged after 1 passes",
+            "not converged after 1 pass",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_classes_that_are_told_apart_are_told(herd, tmp_path):
     (tmp_path / "s.csv").write_text("a,y\n" + "".join(f"{i / 10},{'no' if i < 30 else 'yes'}\n" for i in range(60)))
     ended = herd("regress", "s.csv", "-o", "m.h5")
     assert ended.code == 0
-    assert "warning: the classes can be told apart without error" in ended.err
+    assert "warning: the classes can be separated without error" in ended.err
     assert b"separated" in herd("eval", "m.h5").out
 
 

@@ -126,7 +126,7 @@ def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs,
         2,
         [
             f"herd {line[0]}: state: the checkpoint belongs to --shard 1/{n}, this is --shard 2/{n}",
-            "hint: each shard has a checkpoint of its own, as --checkpoint run-2.state of --shard 2/4",
+            "hint: give each shard its own checkpoint, for example --checkpoint run-2.state with --shard 2/4",
         ],
     )
     undivided = run(*line[:-1], *saving, "--resume", "-o", "other.h5")
@@ -136,7 +136,7 @@ def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs,
 
     resumed = run(*line, f"1/{n}", *saving, "--resume", "-o", "killed.h5")
     assert resumed.code == 0, resumed.err
-    assert "going on from step" in resumed.err
+    assert "resuming from step" in resumed.err
     assert (inputs / "killed.h5").read_bytes() == (inputs / "whole.h5").read_bytes()
     assert not (inputs / "state").exists()
 
@@ -177,7 +177,7 @@ def test_what_is_said_of_shards(run, inputs):
     assert run(*FIT, "--shard", "2/3", "--dry-run").out.startswith("learning: ")
 
 
-ONE = "--shard divides several units of work, and this is one"
+ONE = "--shard divides a run into units of work, and this run has only one"
 WRONG = {
     "of none": ([*FIT, "--shard", "0/4"], "Invalid value for '--shard': '0/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
     "beyond the last": ([*FIT, "--shard", "5/4"], "Invalid value for '--shard': '5/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
@@ -199,15 +199,15 @@ WRONG = {
     ),
     "as text": (
         [*STARTS, "--shard", "1/2", "-o", "s.mar"],
-        "s.mar: a shard is written as HDF5 alone\nhint: herd merge writes the formats of the whole",
+        "s.mar: a shard can only be written as HDF5\nhint: herd merge can write the other formats",
     ),
     "as a table": (
         [*ATOMS, "--shard", "1/2", "-o", "s.csv"],
-        "s.csv: a shard is written as HDF5 alone\nhint: herd merge writes the formats of the whole",
+        "s.csv: a shard can only be written as HDF5\nhint: herd merge can write the other formats",
     ),
     "rows as a table": (
         [*EVIDENCE, "--shard", "1/2", "-o", "s.csv"],
-        "s.csv: a shard is written as HDF5 alone\nhint: herd merge writes the formats of the whole",
+        "s.csv: a shard can only be written as HDF5\nhint: herd merge can write the other formats",
     ),
 }
 
@@ -242,13 +242,13 @@ MISFITS = {
     "one is missing": ("s1 s3", "shard 2 of 3 is missing\nhint: --shard 2/3 makes it"),
     "two are missing": ("s2", "shards 1, 3 of 3 are missing\nhint: --shard 1/3 makes the first of them"),
     "one twice": ("s1 s2 s1", "s1.h5: is shard 1 of 3, as is s1.h5\nhint: name each shard once"),
-    "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, s1.h5 is shard 1 of 3\nhint: all shards have one N of --shard I/N"),
-    "other options": ("s1 e2 s3", "e2.h5: is of a run with --epochs 3, s1.h5 of one with --epochs 2"),
-    "an option that the first has not": ("s1 g2 s3", "g2.h5: is of a run with --range 0,2, s1.h5 of one without --range"),
-    "other data": ("s1 d2 s3", "d2.h5: is of a run with other inputs than s1.h5"),
+    "another division": ("s1 f2 s3", "f2.h5: is shard 2 of 2, s1.h5 is shard 1 of 3\nhint: all shards need the same N of --shard I/N"),
+    "other options": ("s1 e2 s3", "e2.h5: belongs to a run with --epochs 3, s1.h5 of one with --epochs 2"),
+    "an option that the first has not": ("s1 g2 s3", "g2.h5: belongs to a run with --range 0,2, s1.h5 of one without --range"),
+    "other data": ("s1 d2 s3", "d2.h5: belongs to a run with other inputs than s1.h5"),
     "another command": ("s1 s2 s3 h1", "h1.h5: is of kind herding-shard, s1.h5 is of kind rbm-shard"),
     "a model": ("s1 model", "model.h5: is of kind rbm, expected classifier or shard"),
-    "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3, classifier.h5 is a classifier\nhint: merge them apart"),
+    "a classifier": ("classifier s1", "s1.h5: is shard 1 of 3, classifier.h5 is a classifier\nhint: merge them separately"),
 }
 
 
@@ -284,7 +284,7 @@ def test_a_shard_that_was_edited_is_refused(run, inputs, shards):
         file.attrs["units"], file.attrs["provenance"] = np.int64(4), "[]"
     assert run("seal", name).code == 0
     ended = run("merge", name, "s2.h5", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, f"herd merge: {name}: does not say which run it is of\n")
+    assert (ended.code, ended.err) == (65, f"herd merge: {name}: does not say which run it belongs to\n")
 
 
 @pytest.mark.parametrize("command", ["fit-rbm digits.h5 --per-class --epochs 1 --folds 2", "herd digits.h5 --per-class --iterations 2"])

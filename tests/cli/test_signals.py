@@ -69,14 +69,14 @@ def test_signal_with_checkpoint_then_resume(start, tmp_path, scratch, uninterrup
     assert (code, out) == (75, b"")
     message, hint = err.splitlines()[-2:]
     assert re.fullmatch(r"herd fit-rbm: interrupted after step \d+", message)
-    assert hint == "hint: the checkpoint is saved: go on with --resume"
+    assert hint == "hint: the checkpoint is saved: continue with --resume"
     assert names(tmp_path) == {"digits.h5", "state.h5"}
     assert list(scratch.iterdir()) == []
 
     resumed = start(*SAVING, "--resume", "-o", "out.h5")
     _, err = resumed.communicate(timeout=WAIT)
     assert resumed.returncode == 0
-    assert b"going on from step" in err
+    assert b"resuming from step" in err
     assert (tmp_path / "out.h5").read_bytes() == uninterrupted
     assert names(tmp_path) == {"digits.h5", "out.h5"}
 
@@ -90,7 +90,7 @@ def test_signal_without_checkpoint(start, tmp_path, scratch, number):
     assert (code, out) == (128 + number, b"")
     told, hint = err.splitlines()[-2:]
     assert re.fullmatch(r"herd fit-rbm: interrupted( after step \d+)?", told)
-    assert hint == "hint: with --checkpoint FILE the run would have been saved; the same line with --resume goes on from there"
+    assert hint == "hint: with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
     assert names(tmp_path) == {"digits.h5"}
     assert list(scratch.iterdir()) == []
 
@@ -156,7 +156,7 @@ def test_another_run_cannot_take_the_checkpoint(start, tmp_path):
     wait_for(tmp_path / "state.h5", running)
     second = start("--checkpoint", "state.h5", "-o", "second.h5")
     _, err = second.communicate(timeout=WAIT)
-    message = b"herd fit-rbm: state.h5: is the checkpoint of another run that is going on\nhint: name another file with --checkpoint\n"
+    message = b"herd fit-rbm: state.h5: is the checkpoint of a run that is still going\nhint: name another file with --checkpoint\n"
     assert (second.returncode, err) == (75, message)
     stop(running, signal.SIGTERM)
     assert names(tmp_path) == {"digits.h5", "state.h5"}
@@ -182,7 +182,7 @@ def test_signal_while_the_result_is_written_leaves_a_checkpoint_to_go_on_from(st
     time.sleep(3)
     code, _, err = stop(running, signal.SIGTERM)
     assert code == 75
-    assert err.splitlines()[-1] == "hint: the checkpoint is saved: go on with --resume"
+    assert err.splitlines()[-1] == "hint: the checkpoint is saved: continue with --resume"
     (tmp_path / "out.h5").unlink()
     resumed = start(*SAVING, "--resume", "-o", "out.h5")
     resumed.communicate(timeout=WAIT)
@@ -195,10 +195,10 @@ def test_signal_after_the_last_step_saves_it(start, tmp_path, uninterrupted):
     assert os.read(running.stdout.fileno(), 1) == b"h"  # the pipe holds less than what is written, and nobody reads on
     assert not (tmp_path / "state.h5").exists()
     code, _, err = stop(running, signal.SIGTERM)
-    assert (code, err.splitlines()[-1]) == (75, "hint: the checkpoint is saved: go on with --resume")
+    assert (code, err.splitlines()[-1]) == (75, "hint: the checkpoint is saved: continue with --resume")
     resumed = start("--checkpoint", "state.h5", "--resume", "-o", "out.h5")
     _, err = resumed.communicate(timeout=WAIT)
-    assert b"going on from step 2160 of 2160" in err
+    assert b"resuming from step 2160 of 2160" in err
     assert (tmp_path / "out.h5").read_bytes() == uninterrupted
 
 

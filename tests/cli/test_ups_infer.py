@@ -136,8 +136,8 @@ def test_damping_that_rises_while_propagation_does_not_converge(shell):
     ("options", "message"),
     [
         ("0,0.5 --damping 0.1", "--damping and --damping-schedule exclude each other"),
-        ("0,1", "Invalid value for '--damping-schedule': '0,1' is no list of shares from 0 to below 1, such as 0,0.5,0.9"),
-        ("0,nan", "'0,nan' is no list of shares"),
+        ("0,1", "Invalid value for '--damping-schedule': '0,1' is not a list of shares from 0 to below 1, such as 0,0.5,0.9"),
+        ("0,nan", "'0,nan' is not a list of shares"),
         ("0.5 --schedule checkerboard", "--schedule checkerboard takes no damping"),
     ],
 )
@@ -220,7 +220,7 @@ def test_auto_says_what_it_chose_and_falls_back_to_ups(shell):
     assert "auto: junction-tree, which fits the memory allowed" in shell("herd ups-infer g.h5 --format pr").err
     refused = shell("herd ups-infer g.h5 --algorithm gibbs --format pr")
     assert refused.code == 2
-    assert "gibbs has no log Z" in refused.err
+    assert "gibbs computes no log Z" in refused.err
 
 
 def test_saving_checkpoints_changes_nothing(shell, tmp_path):

@@ -100,7 +100,7 @@ def test_what_is_stopped_goes_on_to_the_same_bytes(cluster, submit, tmp_path, ho
         cluster.wait(task, "CANCELLED")
         begun(tmp_path, cluster, "shard-1.state")
         assert "interrupted after step" in said(tmp_path)
-        assert "hint: the checkpoint is saved: go on with --resume" in said(tmp_path)
+        assert "hint: the checkpoint is saved: continue with --resume" in said(tmp_path)
         task = submit("--array=1", environment, epochs=epochs) + "_1"
     else:
         node = cluster.run("squeue", "-h", "-j", job, "-o", "%N")

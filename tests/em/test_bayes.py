@@ -116,7 +116,7 @@ def test_a_smaller_concentration_keeps_no_more_components():
 
 def test_what_is_refused():
     X = rows(50)
-    with pytest.raises(BadUsage, match="--bayes has full covariances, not diagonal"):
+    with pytest.raises(BadUsage, match="--bayes uses full covariances, not diagonal"):
         bayes.variational(gmm.gmm(Blocks(Table(X)), 2, covariance="diagonal"))
     X[3, 1] = np.nan
     with pytest.raises(BadUsage, match="1 values are missing, which --bayes cannot use"):

@@ -173,14 +173,14 @@ def test_structures_of_transitions_and_their_numbers():
     assert (banded.allowed.sum(), banded.numbers, banded.first.all()) == (10, 10 - 4 + 3, True)
     assert hmm.structure("banded:2", 4).allowed.sum() == 14
     for wrong in ("banded", "banded:0", "left-to-right:0", "left-to-right:x", "ring"):
-        with pytest.raises(BadUsage, match="is no structure of transitions"):
+        with pytest.raises(BadUsage, match="is not a transition structure"):
             hmm.structure(wrong, 3)
     with pytest.raises(DataError, match="the transitions are 2 × 3, expected 3 × 3"):
         hmm.structure("full", 3, np.ones((2, 3)))
     with pytest.raises(BadUsage, match="each state needs a state that may come next"):
         hmm.structure("full", 2, np.array([[1, 1], [0, 0]]))
     X = np.zeros((2, 1))
-    with pytest.raises(DataError, match="2 rows cannot hold 3 states"):
+    with pytest.raises(DataError, match="2 rows are too few for 3 states"):
         chain(X, 3)
     with pytest.raises(DataError, match="label 2 has no state, there are 2"):
         chain(X, 2, labels=np.array([2, -1]))

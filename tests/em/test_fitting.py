@@ -97,9 +97,9 @@ def test_the_size_of_the_smallest_criterion_is_kept(criterion):
     np.testing.assert_allclose(value.known.scores, scores)
     assert (value.known.sizes.tolist(), value.known.criterion) == ([1, 2, 3, 4], criterion)
     assert len(value.weight) == 1 + int(np.argmin(scores)) > 1
-    with pytest.raises(DataError, match="has no rows of split 1, which --criterion valid needs"):
+    with pytest.raises(DataError, match="has no rows in split 1, which --criterion valid needs"):
         made("gmm", (1, 2), criterion="valid")
-    with pytest.raises(DataError, match="90 rows cannot hold 91 components"):
+    with pytest.raises(DataError, match="90 rows are too few for 91 components"):
         made("gmm", (2, 91))
 
 

@@ -232,7 +232,7 @@ def test_rows_all_alike_and_constant_columns_are_fitted_with_the_floor() -> None
 
 
 def test_bad_settings_are_one_line() -> None:
-    with pytest.raises(DataError, match="2 rows cannot hold 3 components"):
+    with pytest.raises(DataError, match="2 rows are too few for 3 components"):
         fit(data(2), 3)
     with pytest.raises(BadUsage, match="unknown covariance 'round'"):
         fit(data(9), 2, covariance="round")

@@ -164,7 +164,7 @@ def test_a_mask_can_be_given_and_has_to_lead_on() -> None:
         hmm.structure("full", 2, np.array([[1, 0], [0, 0]]))
     with pytest.raises(DataError, match="the transitions are 3 × 3, expected 2 × 2"):
         hmm.structure("full", 2, ring)
-    with pytest.raises(BadUsage, match="'round' is no structure of transitions"):
+    with pytest.raises(BadUsage, match="'round' is not a transition structure"):
         hmm.structure("round", 2)
 
 
@@ -272,7 +272,7 @@ def test_an_impossible_row_is_named_by_sequence_and_step() -> None:
 
 
 def test_fewer_rows_than_states_and_labels_without_a_state_are_refused() -> None:
-    with pytest.raises(DataError, match="2 rows cannot hold 3 states"):
+    with pytest.raises(DataError, match="2 rows are too few for 3 states"):
         model("gaussian", np.zeros((2, 1)), key=None)
     with pytest.raises(DataError, match="label 3 has no state, there are 3"):
         model("gaussian", data("gaussian"), labels=np.full(N, 3))

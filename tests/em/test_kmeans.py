@@ -89,7 +89,7 @@ def test_weights_are_repeats_and_empty_clusters_stay() -> None:
 def test_rows_it_cannot_use_are_refused() -> None:
     with pytest.raises(DataError, match="1 values are missing"):
         fit(np.array([[1.0], [np.nan], [2.0]]), 1)
-    with pytest.raises(DataError, match="2 rows cannot make 3 clusters"):
+    with pytest.raises(DataError, match="2 rows are too few for 3 clusters"):
         fit(np.ones((2, 2)), 3)
     assert fit(np.ones((9, 2)), 3).log_likelihood == 0.0
 

@@ -218,13 +218,13 @@ def test_units_of_controls_do_not_matter_and_a_model_goes_on_from_itself(monkeyp
 
 
 def test_what_cannot_be_learned_is_refused():
-    with pytest.raises(BadUsage, match="--criterion icl is of mixtures"):
+    with pytest.raises(BadUsage, match="--criterion icl is for mixtures"):
         fit(True, WHOLE, criterion="icl")
     with pytest.raises(BadUsage, match=r"--init kmeans\+\+ is of clusters"):
         fit(True, WHOLE, init="kmeans++")
-    with pytest.raises(DataError, match="16 rows cannot hold 25 states"):
+    with pytest.raises(DataError, match="16 rows are too few for 25 states"):
         fit(True, WHOLE, sizes=(25,))
-    with pytest.raises(DataError, match="has no rows of split 1, which --criterion valid needs"):
+    with pytest.raises(DataError, match="has no rows in split 1, which --criterion valid needs"):
         fit(True, {"training": WHOLE["training"]}, sizes=(1, 2), criterion="valid")
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import classes, rbm
+from herdcli.evaluation import classes, quick, rbm
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.verdicts import verdict
 from herdcli.numerics.scores import Scores
 from herdcli.rbm import enumeration, likelihood
 from herdcli.rbm.annealing import Estimate
@@ -120,19 +121,19 @@ def test_independent_columns_are_the_baseline():
     found = rbm.metrics(known, SMALL)
     assert found["independent"] == pytest.approx(-6 * np.log(2))
     assert found["log_likelihood"] < found["independent"]  # the weights are noise
-    assert (found["verdict"], found["log_z"]) == ("worse than independent", "exact")
+    assert (verdict("rbm", found, known), found["log_z"]) == ("worse than independent", "exact")
     assert found["effective_chains"] is found["temperatures"] is None
-    assert rbm.quick_verdict(known) == pytest.approx((found["log_likelihood"], found["independent"]))
+    short = quick.of_rbm(known)
+    assert (short["log_likelihood"], short["independent"]) == pytest.approx((found["log_likelihood"], found["independent"]))
     good = replace(known, W=np.zeros_like(value.W), b=np.zeros_like(value.b))
-    assert rbm.metrics(good, SMALL)["verdict"] == "ok"
-    assert rbm.quick_verdict(good) is None
+    assert verdict("rbm", rbm.metrics(good, SMALL), good) == "learned nothing"  # it is the baseline itself
 
 
 def test_what_is_not_reliable_is_called_so(monkeypatch):
     estimate = Estimate(0.0, 0.5, effective=3.0, temperatures=800, reliable=False)
     monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: estimate}})
     found = rbm.metrics(artifact(), SMALL)
-    assert (found["log_z"], found["verdict"], found["effective_chains"], found["temperatures"]) == (
+    assert (found["log_z"], verdict("rbm", found, artifact()), found["effective_chains"], found["temperatures"]) == (
         "not reliable",
         "not reliable",
         3.0,

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from herdcli.artifacts import load
 from herdcli.evaluation import verdicts
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.table import figures
 from herdcli.kinds import KINDS, able
 
+ARCHIVE = Path(__file__).resolve().parent.parent / "data"
 NONE = {"dataset"}  # kinds of rows, which nothing is wrong with
+OWN = {"hmm", "lds"}  # kinds whose figures have the verdict already
 
 
-def test_every_kind_with_figures_has_a_verdict():
-    assert set(able("metrics")) - NONE - set(verdicts.JUDGES) <= {"hmm", "lds"}, "a new kind needs a function in JUDGES"
+@pytest.mark.parametrize("kind", able("metrics"))
+def test_every_kind_with_figures_has_a_baseline_and_a_verdict(kind):
+    """In the table of kinds, and in the figures of the archived artifact."""
+    page = KINDS[kind]
+    assert (page.baseline is None) == (kind in NONE)
+    if kind in NONE:
+        return
+    assert kind in verdicts.JUDGES or kind in OWN, "a new kind needs a function in JUDGES"
+    value = load(str(ARCHIVE / f"{kind}-{page.version}.h5")).value
+    (row,) = figures(kind, value, EvaluationSettings(chains=20))
+    assert page.baseline in row
+    assert row["verdict"], "a verdict on every model"
+    assert row["verdict"] in {*verdicts.VERDICTS[kind], "ok", "diverged", "no test rows"}
+
+
+def test_there_are_judges_of_known_kinds_alone():
     assert set(verdicts.JUDGES) <= set(KINDS)
+    assert set(verdicts.ADVICE) | {verdict for _, verdict in verdicts.ADVICE_OF} <= set(verdicts.KNOWN)
 
 
 def test_losses_are_held_against_their_baseline():

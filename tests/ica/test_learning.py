@@ -254,7 +254,7 @@ def test_filters_that_became_dependent_go_back_at_half_the_rate_and_in_the_end_a
         ({"algorithm": "ebm", "expert": "student", "gamma": 0.4}, "gamma 0.4 is not above ½: the Student density has no finite integral"),
         ({"rates": ((0.0, 4),)}, "rates must be above 0, each for at least one update"),
         ({"average": 20_000}, "10000 updates, of which 20000 last ones cannot be averaged"),
-        ({"grid": (2, 2)}, "a topography is of ebm with student experts, and has as many places as filters"),
+        ({"grid": (2, 2)}, "a topography needs ebm with student experts, and as many places as filters"),
         ({"algorithm": "sgd"}, "unknown algorithm 'sgd', expected infomax, ebm or equil"),
     ],
 )

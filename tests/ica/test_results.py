@@ -229,7 +229,7 @@ def test_remarks_name_gaussian_outputs_and_those_of_the_other_sort():
     value, found = model(["logistic"] * 3, [0.39, -0.39, 3.0])
     told = "2 of 3 outputs look Gaussian (excess kurtosis from -0.39 to 0.39, standard error 0.1): their rotation is not identifiable"
     assert results.remarks(value, found, chosen=True) == [told]
-    assert results.remarks(value, found, chosen=False) == [f"{told}, or logistic is no density for them: auto chooses one for each"]
+    assert results.remarks(value, found, chosen=False) == [f"{told}, or logistic does not fit them: auto chooses one for each"]
     value, found = model(["logistic"] * 3, [-0.41, 0.41, 3.0])
     why = "logistic is a super-Gaussian density and cannot separate them: auto chooses one for each"
     assert results.remarks(value, found, chosen=False) == [

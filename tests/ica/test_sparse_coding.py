@@ -138,9 +138,9 @@ def test_workers_leave_the_bits_alone():
     [
         ("laplace", 0.0, "variational", "without noise there is no variational posterior"),
         ("laplace", 0.1, "laplace", "Laplace's approximation needs a smooth prior"),
-        ("gaussian-cdf", 0.1, "map", "gaussian-cdf is no sparse prior"),
-        ("bimodal", 0.1, "map", "bimodal is no sparse prior"),
-        ("infomax", 0.1, "map", "infomax is no sparse prior"),
+        ("gaussian-cdf", 0.1, "map", "gaussian-cdf is not a sparse prior"),
+        ("bimodal", 0.1, "map", "bimodal is not a sparse prior"),
+        ("infomax", 0.1, "map", "infomax is not a sparse prior"),
         ("laplace", 0.1, "gibbs", "unknown posterior 'gibbs', expected map, laplace or variational"),
     ],
 )

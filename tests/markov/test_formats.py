@@ -65,7 +65,7 @@ def test_written_networks_read_back_the_same(form):
 
 
 def test_bif_holds_no_markov_network():
-    with pytest.raises(DataError, match="is no Bayesian network"):
+    with pytest.raises(DataError, match="is not a Bayesian network"):
         formats.write(formats.read(UAI, "uai"), "bif")
 
 
@@ -120,7 +120,7 @@ def test_evidence_may_use_names():
         ("1 2 0", "there is no variable 2, there are 2 (0 to 1)"),
         ("1 1 3", "the evidence gives x1 the state 3, it has 3"),
         ("2 1 1 1 2", "the evidence gives x1 two states, 1 and 2"),
-        ("3 1 1", "is no evidence file"),
+        ("3 1 1", "is not an evidence file"),
         ("snow=1", "there is no variable 'snow'"),
     ],
 )

@@ -200,7 +200,7 @@ def test_moments_that_are_wrong_are_named():
             moments.read(text)
 
     begun = '{"cardinality": [2, 3], "clusters": ['
-    refused("is no JSON text", "{")
+    refused("is not JSON text", "{")
     refused("has no 'cardinality' and 'clusters'", '{"cardinality": [2]}')
     refused("'cardinality' must list the number of states", '{"cardinality": [0], "clusters": []}')
     refused("'cardinality' must list the number of states", '{"cardinality": [1.5], "clusters": []}')
@@ -209,8 +209,8 @@ def test_moments_that_are_wrong_are_named():
     refused("cluster 0: there is no variable 2, there are 2", begun + '{"scope": [2], "marginal": [1]}]}')
     refused("cluster 0 names no variable, or one twice", begun + '{"scope": [1, 1], "marginal": [1]}]}')
     refused("the marginal of cluster 0 has 1 values, its variables have 2 states", begun + '{"scope": [0], "marginal": [1]}]}')
-    refused("is no distribution: its values sum to 1.1", begun + '{"scope": [0], "marginal": [0.5, 0.6]}]}')
-    refused("is no distribution", begun + '{"scope": [0], "marginal": [1.5, -0.5]}]}')
+    refused("is not a distribution: its values sum to 1.1", begun + '{"scope": [0], "marginal": [0.5, 0.6]}]}')
+    refused("is not a distribution", begun + '{"scope": [0], "marginal": [1.5, -0.5]}]}')
     refused("cluster 0 has no 'features' and no 'marginal'", begun + '{"scope": [0]}]}')
     refused("must be lists of 2 numbers", begun + '{"scope": [0], "features": [1], "expectations": [1]}]}')
     refused("has 1 features and 2 expectations", begun + '{"scope": [0], "features": [0, 1], "expectations": [1, 2]}]}')

@@ -33,8 +33,8 @@ def test_pieces_do_not_matter(cut):
 @pytest.mark.parametrize(
     ("line", "message", "hint"),
     [
-        (b"x 1:2", "x.svm: line 3, column 1: 'x' where a label should stand", "a line is: label"),
-        (b"1 1:2 zz", "x.svm: line 3, column 7: 'zz' where index:value should stand", "a whole number, a colon"),
+        (b"x 1:2", "x.svm: line 3, column 1: 'x' where a label was expected", "a line is: label"),
+        (b"1 1:2 zz", "x.svm: line 3, column 7: 'zz' where index:value was expected", "a whole number, a colon"),
         (b"1 0:1", "x.svm: line 3, column 3: '0:1' has index 0, and svmlight counts from 1", "--zero-based"),
         (b"1 5:1 4:2", "x.svm: line 3, column 7: '4:2' does not have a larger index than the one before", "--bits 18"),
         (b"1 5:1 5:2", "x.svm: line 3, column 7: '5:2' does not have a larger index than the one before", "--bits 18"),
@@ -56,7 +56,7 @@ def test_a_wrong_line_is_named_with_what_was_expected(line, message, hint):
     [
         (b"1 2 3", "line 2, column 1: has no bar |"),
         (b"|a x", "line 2, column 1: has no label"),
-        (b"1 -2 |a x", "line 2, column 1: '1 -2 ' is no importance above 0"),
+        (b"1 -2 |a x", "line 2, column 1: '1 -2 ' is not an importance above 0"),
         (b"1 |a x:y", "line 2, column 6: 'x:y' does not have a number as its value"),
     ],
 )
@@ -73,7 +73,7 @@ def test_wrong_lines_are_passed_over_up_to_a_number():
     assert [block.rows for block in blocks] == [3]
     assert blocks[0].index.tolist() == [1, 2, 3]
     assert reader.skipped == 2
-    with pytest.raises(DataError, match="line 4, column 1: 'worse' where a label should stand; it is wrong line 2, --skip-bad allows 1"):
+    with pytest.raises(DataError, match="line 4, column 1: 'worse' where a label was expected; it is wrong line 2, --skip-bad allows 1"):
         read(text, skip_bad=1)
 
 
@@ -97,7 +97,7 @@ def test_labels_become_classes(blocks, names, classes):
 def test_labels_that_were_not_declared_are_refused():
     labels = Labels(["-1", "1"])
     labels.indices(np.array([1.0, -1.0]), "x")
-    with pytest.raises(DataError, match="label 2 is none of the classes -1, 1"):
+    with pytest.raises(DataError, match="label 2 is not one of the classes -1, 1"):
         labels.indices(np.array([1.0, 2.0]), "x")
     late = Labels()
     late.indices(np.array([1.0, 2.0, 3.0]), "x")
@@ -111,20 +111,20 @@ def test_classes_are_limited_and_listed():
     check_classes([1.0, 2.0, 3.0], "x", 3)
     with pytest.raises(DataError, match="4 different labels are more classes than the 3 allowed"):
         check_classes([1.0, 2.0, 3.0, 4.0], "x", 3)
-    with pytest.raises(DataError, match=r"label 2\.5 is no class"):
+    with pytest.raises(DataError, match=r"label 2\.5 is not a class"):
         check_classes([1.0, 2.5, 3.5], "x", 9)
     names = [str(k) for k in range(11)]
     assert listed(names[:10]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
     assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (11 in all)"
     assert [spelled(label) for label in (1.0, -1.0, 2.5, float("nan"))] == ["1", "-1", "2.5", "?"]
-    with pytest.raises(DataError, match="class 'a' is no number, and labels of text are numbers"):
+    with pytest.raises(DataError, match="class 'a' is not a number, and labels in text files are numbers"):
         Labels(["a", "b"])
     with pytest.raises(DataError, match="class 'inf' is no number"):
         Labels(["1", "inf"])
     given = Labels(["3", "-1", "7"])  # in the order that was declared
     assert given.indices(np.array([7.0, 3.0, -1.0]), "x").tolist() == [2, 0, 1]
     for strange in (8.0, -2.0, 5.0):
-        with pytest.raises(DataError, match=f"label {strange:g} is none of the classes 3, -1, 7"):
+        with pytest.raises(DataError, match=f"label {strange:g} is not one of the classes 3, -1, 7"):
             given.indices(np.array([3.0, strange]), "x")
 
 

@@ -158,7 +158,7 @@ def test_texts_come_back(text):
     ],
 )
 def test_texts_that_are_none(text, what):
-    with pytest.raises(BadUsage, match="is no kernel") as error:
+    with pytest.raises(BadUsage, match="is not a kernel") as error:
         kernel_names.parse(text)
     assert what in error.value.message
 

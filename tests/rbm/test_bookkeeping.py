@@ -210,7 +210,7 @@ def test_rows_that_do_not_belong_together_are_refused(given: dict[str, object], 
 def test_layers_of_half_a_unit_are_refused() -> None:
     with pytest.raises(DataError, match="4 columns, softmax:3 units have 3 each"):
         Problem([np.eye(4, dtype=np.float32)], Settings(visible_units="softmax:3"))
-    with pytest.raises(BadUsage, match="3 hidden columns are no whole number of softmax:2 units"):
+    with pytest.raises(BadUsage, match="3 hidden columns do not make a whole number of softmax:2 units"):
         Problem(ROWS, Settings(hidden=3, hidden_units="softmax:2"))
     assert Problem(ROWS, Settings(hidden=4, hidden_units="softmax:2")).hidden.group == 2
 

@@ -41,15 +41,19 @@ class Want(click.Choice):  # type: ignore[type-arg]
     "--want",
     type=Want(WANTS),
     default=None,
-    help="Hidden means or filter outputs, hidden states drawn once, energies, class probabilities with the likeliest as y, "
-    "(ica) filter outputs back as rows; of em the rows with their clusters as y, probabilities of the clusters, factor scores, or the "
-    "rows with their gaps filled, which an rbm does too (NaN, by expectations); of regress means; of hmm likeliest states as y, "
-    "probabilities of the states by all rows, by those up to each and by those before it, or N paths drawn; "
-    "of lds its states in the same ways with standard deviations, or the next N rows.  "
-    "[default: classes if there are, else features; of em clusters, scores, viterbi or smoothed, of regress means]",
+    help="features: hidden means or filter outputs; states: hidden states, drawn once; energies; classes: their probabilities, and the "
+    "likeliest as y.  ica: rows, made from filter outputs.  em: clusters as y, responsibilities, factor scores, or rows with their gaps "
+    "filled (completed; of an rbm too, by expectations).  regress: means.  hmm: the likeliest states as y (viterbi), probabilities of "
+    "states given all rows (smoothed), the rows up to each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
+    "of its states, with standard deviations, or a forecast of N rows.  "
+    "[default: classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
 )
-@click.option("--sequence", metavar="COLUMN", default=None, help="Of hmm and lds: which sequence a row is of.  [default: sequence]")
-@click.option("--particles", type=click.IntRange(2), default=None, metavar="N", help="Of hmm and lds: by a particle filter and smoother.")
+@click.option(
+    "--sequence", metavar="COLUMN", default=None, help="hmm, lds: column that says which sequence a row belongs to.  [default: sequence]"
+)
+@click.option(
+    "--particles", type=click.IntRange(2), default=None, metavar="N", help="hmm, lds: use a particle filter and smoother with N particles."
+)
 @stage(Request, data_options, seed_option, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Run new rows through a model and write the result as a data set.
@@ -59,8 +63,8 @@ def command(session: Session, request: Request) -> None:
       herd fit-rbm --per-class digits.h5 -o digits.rbm.h5
       herd apply digits.rbm.h5 digits.h5 --want classes -o classes.csv
 
-    MODEL or DATA may be - for stdin, not both.  Grey rows are thresholded as the model's were.
-    Labels and splits of DATA go along, so that a next stage can learn from the features.
+    MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
+    Labels and splits of DATA are kept, so that the next stage can learn from the features.
     """
     from herdcli.cli.frame import outputs
 
@@ -69,13 +73,13 @@ def command(session: Session, request: Request) -> None:
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
     outputs.check(session, "dataset")
-    fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"])
+    fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
         raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
     if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
-        raise BadUsage(f"--want {request.want} is of what herd em makes, not of a {fitted.kind}", hint="herd apply without --want")
+        raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")
     if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:
-        raise BadUsage(f"--want {request.want} is of models in time, not of a {fitted.kind}", hint="herd apply without --want")
+        raise BadUsage(f"--want {request.want} is for models of sequences, not for a {fitted.kind}", hint="herd apply without --want")
     if fitted.kind not in IN_TIME:
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
         session.ignored("particles", f"with a model of kind {fitted.kind}")

@@ -32,7 +32,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     if want == "classes":
         raise BadUsage("--want classes needs a model of classes, and filters have none", hint="--want features, energies or rows")
     if value.is_sparse:
-        raise DataError("/X is sparse, filters are of dense rows", where=data.name)
+        raise DataError("/X is sparse; filters need dense rows", where=data.name)
     if want != "rows":
         data = by_name(session, data, model.feature_names, model.whitening.mean.size)
         value = data.value

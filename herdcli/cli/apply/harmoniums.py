@@ -25,11 +25,11 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     if request.want == "completed":
         return _completed(session, fitted, data, request)
     if request.want == "rows":
-        raise BadUsage("--want rows is of ica models: filter outputs back as rows", hint="--want features, energies or classes")
+        raise BadUsage("--want rows is for ica models: it turns filter outputs back into rows", hint="--want features, energies or classes")
     layers = layers_of(fitted.value)
     model = layers[0]
     if request.want == "energies" and len(layers) > 1:
-        raise BadUsage("a dbn has no energies, only a bound of its likelihood", hint="--want features or states; herd eval --data FILE")
+        raise BadUsage("a dbn has no energies, only a bound on its likelihood", hint="--want features or states; herd eval --data FILE")
     want = request.want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
         raise BadUsage("--want classes needs a model of classes", hint="fit-rbm --per-class makes one")
@@ -38,7 +38,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     if want == "states" or len(layers) > 1:
         models = [part.harmonium() for part in layers]
         if model.count > 1:
-            raise BadUsage("--want states is of one model, this one has several", hint="--want features")
+            raise BadUsage("--want states needs a single model; this one has several", hint="--want features")
         X = stack.shown_states(models, rows.X, request.seed) if want == "states" else stack.features(models, rows.X, session.map)
     elif want == "features":
         X, names = transform.features(model, rows.X, session.map), None
@@ -65,7 +65,7 @@ def _completed(session: Session, fitted: Artifact, data: Artifact, request: Requ
     model, units = layers[0], family(layers[0].visible_units)
     if len(layers) > 1 or model.count > 1:
         what = "a dbn" if len(layers) > 1 else f"{model.count} models, one for each class"
-        raise BadUsage(f"--want completed is of one rbm, this is {what}", hint="fit-rbm without --per-class and --layers")
+        raise BadUsage(f"--want completed needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")
     rows, known = with_gaps(session, model, data, request)
     X = model.restored(completed(model.harmonium(), rows.X, known, seed=request.seed, map=session.map))
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale

@@ -19,8 +19,8 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
 
 @click.command("convert", cls=Command)
 @input_argument
-@click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
-@click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+@click.option("--format", type=click.Choice(FORMATS), default=None, help="Write this format.  [default: by the suffix of -o, else hdf5]")
+@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
 @stage(
     Request,
     import_options,
@@ -42,11 +42,11 @@ def command(session: Session, request: Request) -> None:
       herd convert weights.h5 --to rbm -o model.h5
       herd data digits | herd convert --subsample 2 --mask ellipse --equalize --split .5,0,.5 -o small.h5
 
-    --patches cuts squares of pictures, --segments stretches of signals, both at random places that the
-    seed decides; labels and splits go along. --hold-out splits so that some labels are tested under a
-    condition that they were not trained in.  --to rbm takes weights that another program learned, for
-    herd eval --data.  HDF5 and Parquet outputs are sealed artifacts and keep the
-    record of where they come from; CSV, NPZ and svmlight are exports.
+    --patches cuts squares from pictures, --segments stretches from signals, both at random places drawn with
+    the seed; labels and splits are kept.  --hold-out makes a split that tests some labels under a condition
+    they were not trained in.  --to rbm reads weights learned by another program, for herd eval --data.
+    HDF5 and Parquet outputs are sealed artifacts that record where they come from; CSV, NPZ and svmlight
+    are plain exports.
     """
     from herdcli.cli.convert.datasets import convert
     from herdcli.cli.convert.weights import OF_WEIGHTS, import_rbm, warn_of_idle

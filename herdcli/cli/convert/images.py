@@ -28,7 +28,7 @@ def normalized(session: Session, artifact: Artifact, request: Request) -> Datase
     if not (subsample or mask or equalize):
         return data
     if data.is_sparse:
-        raise DataError("/X is sparse, images are dense", where=artifact.name)
+        raise DataError("/X is sparse; images must be dense", where=artifact.name)
     session.require_memory(data.X.size * 12, f"{data.X.shape[0]} images of {data.X.shape[1]} pixels")
     lowest = float(data.X.min() if data.value_range is None else data.value_range[0])
     if subsample:
@@ -62,7 +62,7 @@ def _mask(session: Session, data: Dataset, text: str, where: str) -> Array:
     if values.size != data.X.shape[1]:
         raise DataError(f"has {values.size} entries, the images have {data.X.shape[1]} pixels", where=found.name)
     if not values.any():
-        raise DataError("is 0 everywhere, so that no pixel is left", where=found.name)
+        raise DataError("is 0 everywhere, so no pixels are left", where=found.name)
     inside: Array = values.ravel() != 0
     return inside
 

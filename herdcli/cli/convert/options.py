@@ -25,7 +25,7 @@ HOLD_OUT = Parsed("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
 def image_options(command: Command) -> Command:
     """--subsample, --mask and --equalize of `herd convert`."""
     for option in (
-        click.option("--equalize", is_flag=True, help="Images: give all of them the histogram of all, inside the mask."),
+        click.option("--equalize", is_flag=True, help="Images: equalise them to their common histogram, inside the mask."),
         click.option(
             "--mask",
             metavar="FILE|ellipse[:ACROSS,DOWN]",
@@ -41,14 +41,14 @@ def image_options(command: Command) -> Command:
 def row_options(command: Command) -> Command:
     """--transpose, --patches, --segments, --count and --log; --seed is the command's own."""
     for option in (
-        click.option("--log", is_flag=True, help="log(1 + x) instead of every intensity x."),
+        click.option("--log", is_flag=True, help="Replace every intensity x by log(1 + x)."),
         click.option("-m", "--count", type=click.IntRange(1), default=None, help="How many patches or segments.  [default: 10000]"),
         click.option(
             "--segments",
             type=click.IntRange(1),
             default=None,
             metavar="LENGTH",
-            help="Cut stretches of so many rows from columns, at random places: rows are moments, columns signals.",
+            help="Cut stretches of LENGTH rows from the columns, at random places (rows are points in time, columns signals).",
         ),
         click.option(
             "--patches",
@@ -57,7 +57,7 @@ def row_options(command: Command) -> Command:
             metavar="SIZE",
             help="Cut squares of SIZE pixels from pictures, at random places.",
         ),
-        click.option("--transpose", is_flag=True, help="Rows become columns, before all else."),
+        click.option("--transpose", is_flag=True, help="Swap rows and columns before anything else."),
     ):
         command = option(command)
     return command
@@ -70,7 +70,7 @@ def partition_options(command: Command) -> Command:
             "--split",
             metavar="TRAIN,VALID,TEST",
             default=None,
-            help="Draw a split anew from the seed: rows per class, as counts or fractions; other rows are left out.",
+            help="Draw a new split with the seed: rows per class, as counts or fractions; other rows are left out.",
         ),
         click.option(
             "--hold-out",
@@ -78,9 +78,9 @@ def partition_options(command: Command) -> Command:
             type=HOLD_OUT,
             multiple=True,
             metavar="[NAME:]COLUMN[=VALUE,…]",
-            help="Test some labels on rows with these values, and train on their others.  May be repeated.",
+            help="Test some labels on rows with these values, and train on their other rows.  May be repeated.",
         ),
-        click.option("--keep", multiple=True, metavar="COLUMN", help="Keep a further column of an unsealed file.  May be repeated."),
+        click.option("--keep", multiple=True, metavar="COLUMN", help="Keep another column of an unsealed file.  May be repeated."),
     ):
         command = option(command)
     return command

@@ -30,7 +30,7 @@ def changed(session: Session, data: Dataset, where: str, request: Request) -> Da
         if not (request.split or request.hold_outs):
             session.ignored("seed", "without --patches or --segments, --split or --hold-out")
     if (size or length or request.log) and data.is_sparse:
-        raise DataError("/X is sparse, pictures and signals are dense", where=where)
+        raise DataError("/X is sparse; pictures and signals must be dense", where=where)
     if request.transpose:
         data = _transposed(session, data)
     if size or length:
@@ -46,7 +46,7 @@ def changed(session: Session, data: Dataset, where: str, request: Request) -> Da
 
 def _transposed(session: Session, data: Dataset) -> Dataset:
     if any(item is not None for item in (data.y, data.split, data.weight)):
-        session.console.note("labels, splits and weights are of rows: --transpose leaves them behind")
+        session.console.note("labels, splits and weights belong to rows: --transpose drops them")
     return _like(data, data.X.T.tocsr() if data.is_sparse else np.ascontiguousarray(data.X.T))
 
 

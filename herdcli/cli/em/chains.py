@@ -107,11 +107,13 @@ def _warn(session: Session, value: MarkovChain, made: ChainFitting, found: Found
         many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
         line = f"{many} raised to the floor of {value.floor:.3g}"
         if what == "variance":
-            session.console.warn(f"{line}: rows repeat, or there are too many --components")
+            session.console.warn(f"{line}: some directions hardly vary within a state; try fewer --components")
         else:
             session.console.note(line)
     in_time.unfinished(session, value, request)
     if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
-        session.console.warn("one sequence says nothing of how others begin: the first state's probabilities are those of its first row")
+        session.console.warn(
+            "one sequence tells nothing about how others begin: the first state's probabilities are those of its first row"
+        )
     if found.size > 1 and made.rows.training.rows == made.rows.training.count:
-        session.console.warn("no sequence has a second row: nothing is learned of the transitions")
+        session.console.warn("no sequence has a second row: nothing can be learned about the transitions")

@@ -48,43 +48,45 @@ def _parse_range(text: str) -> tuple[int, int]:
     type=Parsed("n|n-m", _parse_range),
     default=None,
     metavar="N|N-M",
-    help="Components, clusters, factors, states; of a range the best.  [default: pca all; kmeans none; others 1-10 until two are worse]",
+    help="Components, clusters, factors or states; of a range, the best number is kept.  "
+    "[default: pca all; kmeans none; others 1-10 until two are worse]",
 )
 @click.option(
     "--criterion",
     type=click.Choice(["bic", "aic", "icl", "valid"]),
     default="bic",
     show_default=True,
-    help="What a range is judged by; valid: likelihood of the rows of split 1.",
+    help="How a range is judged; valid: by the likelihood of the rows in split 1.",
 )
 @click.option(
     "--covariance",
     type=click.Choice(["full", "tied", "diagonal", "spherical"]),
     default="full",
     show_default=True,
-    help="Of gmm and hmm; tied: one for all components.",
+    help="gmm, hmm; tied: one covariance for all components.",
 )
 @time_options
 @click.option(
-    "--bayes", is_flag=True, help="Gmm by variational Bayes: components that are not needed empty; ranges are judged by its bound."
+    "--bayes", is_flag=True, help="gmm by variational Bayes: components that are not needed become empty; ranges are judged by its bound."
 )
 @click.option(
     "--concentration",
     type=click.FloatRange(0, min_open=True),
     default=None,
-    help="Of the Dirichlet prior of --bayes; the smaller, the fewer components.  [default: 1/N]",
+    help="Concentration of --bayes' Dirichlet prior; smaller values keep fewer components.  [default: 1/N]",
 )
-@click.option("--iterations", type=click.IntRange(0), default=500, show_default=True, help="Most M steps of a restart.")
-@click.option("--restarts", type=click.IntRange(1), default=1, show_default=True, help="Starts, of which the best end is kept.")
+@click.option("--iterations", type=click.IntRange(0), default=500, show_default=True, help="Maximum number of M steps per start.")
+@click.option("--restarts", type=click.IntRange(1), default=1, show_default=True, help="Number of starts, of which the best is kept.")
 @click.option(
     "--patience", type=click.IntRange(1), default=3, show_default=True, help="Iterations in a row that may gain less than the tolerance."
 )
-@click.option("--tolerance", type=click.FloatRange(0), default=1e-6, show_default=True, help="Nats a row that an iteration has to gain.")
+@click.option("--tolerance", type=click.FloatRange(0), default=1e-6, show_default=True, help="Least gain per iteration, in nats a row.")
 @click.option(
     "--init",
     metavar="FILE|METHOD",
     default=None,
-    help="random, kmeans++, pca, newton, a model to go on from, or rows as starting centres.  [default: kmeans++; fa: newton; (p)pca: pca]",
+    help="random, kmeans++, pca, newton, a model to continue from, or rows as starting centres.  "
+    "[default: kmeans++; fa: newton; (p)pca: pca]",
 )
 @click.option(
     "--floor", type=click.FloatRange(0), default=None, help="Least variance in any direction.  [default: a millionth of the mean column's]"
@@ -95,19 +97,25 @@ def _parse_range(text: str) -> tuple[int, int]:
     help="A component for each class, or --components N of them; rows labelled −1 or not at all are shared out.",
 )
 @click.option("--weights", metavar="COLUMN", default=None, help="The column with the weights of the rows.  [default: weight]")
-@click.option("--rotation", type=click.Choice(["none", "varimax", "promax"]), default="none", show_default=True, help="Of factor loadings.")
+@click.option(
+    "--rotation",
+    type=click.Choice(["none", "varimax", "promax"]),
+    default="none",
+    show_default=True,
+    help="Rotation of the factor loadings.",
+)
 @click.option(
     "--solver",
     type=click.Choice(["auto", "lapack", "randomised"]),
     default="auto",
     show_default=True,
-    help="Of pca.  randomised: passes with few directions in the place of the covariance; auto: so for few axes of many columns.",
+    help="pca: randomised takes passes with few directions instead of the covariance; auto: that for few axes of many columns.",
 )
-@click.option("--minibatch", type=click.IntRange(1), default=None, metavar="N", help="K-means by so many batches of 2,048 rows.")
+@click.option("--minibatch", type=click.IntRange(1), default=None, metavar="N", help="K-means with N batches of 2,048 rows.")
 @click.option(
     "--on-disk",
     is_flag=True,
-    help="Keep the rows of a Parquet or HDF5 file in $TMPDIR and not in memory; without splits all are learned from.",
+    help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory; without splits all rows are training rows.",
 )
 @stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
@@ -120,10 +128,10 @@ def command(session: Session, request: Request) -> None:
       herd em nights.csv --model hmm --components 3 | herd eval
       herd em rivers.csv --model lds --components 2 | herd eval
 
-    The rows of split 0 are learned from, those of split 1 can choose the number of components, those of split 2
-    stay in the result for eval.  Empty cells and NaN are missing values, which all but kmeans take into account.
-    Sequences of hmm and lds are rows with the same value of a column, in their order; splits are of whole sequences.
-    Any number of threads gives the same bytes.
+    The model is learned from the rows of split 0; those of split 1 can choose the number of components, and those of
+    split 2 are kept for eval.  Empty cells and NaN are missing values, which every model but kmeans can handle.
+    For hmm and lds, rows with the same value in a column form a sequence, in their order, and splits keep sequences
+    whole.  The result does not depend on the number of threads.
     """
     from herdcli.cli.em import chains, dynamics, fits, inputs
     from herdcli.cli.frame import outputs

@@ -107,8 +107,8 @@ def _warn(session: Session, value: LinearDynamics, made: DynamicFitting, found: 
         console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
     in_time.unfinished(session, value, request)
     if known is not None and known.sequences == 1:
-        console.warn("one sequence says nothing of how others begin: μ and P are those of its own first state")
+        console.warn("one sequence tells nothing about how others begin: μ and P are those of its own first state")
     if known is not None and known.rows == known.sequences:
-        console.warn("no sequence has a second row: nothing is learned of how states move")
+        console.warn("no sequence has a second row: nothing can be learned about how states move")
     if value.radius > 1.0:
-        console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without end")
+        console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without bound")

@@ -60,16 +60,18 @@ def _warn(session: Session, value: Made, found: Found, request: Request) -> None
     if len(floors) and floors.max():
         many = int(floors.max())
         what = "variance was" if many == 1 else "variances were"
-        why = "columns are constant or depend on each other" if found.size == 1 else "rows repeat, or there are too many --components"
-        session.console.warn(f"{many} {what} raised to the floor of {getattr(value, 'floor', 0.0):.3g}: {why}")
+        why = "columns are constant or depend on each other" if found.size == 1 else "some directions hardly vary within a component"
+        diagonal = ", or --covariance diagonal" if isinstance(value, Mixture) and request.covariance in ("full", "tied") else ""
+        help_ = "" if found.size == 1 else f"; try fewer --components{diagonal}"
+        session.console.warn(f"{many} {what} raised to the floor of {getattr(value, 'floor', 0.0):.3g}: {why}{help_}")
     if isinstance(value, Mixture) and request.bayes and value.occupied < found.size:
-        session.console.note(f"{value.occupied} of {found.size} components hold rows, the others emptied")
+        session.console.note(f"{value.occupied} of {found.size} components hold rows; the others are empty")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if isinstance(value, FactorModel) and value.model == "fa" and found.size > (most := determined(len(value.mean))):
         factors = f"{most} factor{'s' if most != 1 else ''}"
-        session.console.warn(f"{len(value.mean)} columns determine {factors} at most: these {found.size} are not unique")
+        session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {found.size} are not unique")
     if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
-        session.console.note("one component suffices by this criterion; --covariance diagonal spends fewer numbers on each")
+        session.console.note("by this criterion one component is enough; --covariance diagonal needs fewer parameters for each")
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
         session.console.warn(f"the best number of components is the end of the range, {found.size}; try a wider one")

@@ -31,7 +31,7 @@ def run(session: Session, request: Request, begun: Callable[[Series], F], warn: 
     series = sequences.read(session, request)
     try:
         if 0 not in series.parts:
-            raise DataError("has no sequences of split 0 to learn from")
+            raise DataError("has no sequences in split 0 to learn from")
         made = begun(series)
     except HerdError as error:
         error.where = error.where or series.history.name

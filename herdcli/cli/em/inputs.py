@@ -57,7 +57,7 @@ def _in_memory(session: Session, request: Request) -> Artifact:
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
     if value.weight is not None and request.weights is None:
-        session.console.note("rows count by the column 'weight'")
+        session.console.note("rows are weighted by the column 'weight'")
     return replace(data, value=value)
 
 
@@ -87,7 +87,7 @@ def _rows(data: Dataset, request: Request) -> Rows:
 
     training = table(0, known)
     if training is None:
-        raise DataError("has no rows of split 0 to learn from")
+        raise DataError("has no rows in split 0 to learn from")
     test = split == 2
     return Rows(
         training=training,
@@ -181,8 +181,8 @@ def _start(session: Session, request: Request, data: Artifact) -> Parameters | A
         return np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
     centre = value.centre if kind == "kmeans" else value.mean
     if centre.shape[-1] != width:
-        raise DataError(f"is of {centre.shape[-1]} columns, the rows have {width}", where=begun.name)
+        raise DataError(f"has {centre.shape[-1]} columns, the rows have {width}", where=begun.name)
     if kind == "factors" and value.model != request.model:
-        raise DataError(f"is of --model {value.model}, not {request.model}", where=begun.name)
+        raise DataError(f"was made with --model {value.model}, not {request.model}", where=begun.name)
     begin: Parameters | Array = centre if kind == "kmeans" else value.parameters
     return begin

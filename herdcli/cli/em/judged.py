@@ -40,7 +40,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {width}", where=data.name)
     test = np.ones(len(X), dtype=bool) if value.split is None else np.asarray(value.split == TEST)
     if not test.any():
-        raise DataError("has no rows of split 2 to judge by", where=data.name)
+        raise DataError("has no rows in split 2 to judge by", where=data.name)
     known = model.known
     if known is not None:
         y = ordered_labels(value, known, data.name)

@@ -93,7 +93,7 @@ def _others(session: Session, artifact: Artifact, source: str, controls: tuple[s
         whole = grouped(value.X, key)
         parts = {TEST: whole} if value.split is None else split(whole, value.split, None, 0)
         if TEST not in parts:
-            raise DataError("has no rows of split 2 to judge by")
+            raise DataError("has no rows in split 2 to judge by")
     except HerdError as error:
         error.where = error.where or data.name
         raise

@@ -64,7 +64,7 @@ def read(session: Session, request: Request) -> tuple[Artifact, Rows]:
     for number, part in found.items():
         session.console.detail(f"{artifact.name}: {grouped(part.count)} rows of split {number} in $TMPDIR")
     if TRAIN not in found:
-        raise DataError("has no rows of split 0 to learn from", where=artifact.name)
+        raise DataError("has no rows in split 0 to learn from", where=artifact.name)
     valid, names = found.get(VALID), artifact.value.feature_names
     rows = Rows(
         training=FileRows(found[TRAIN]),

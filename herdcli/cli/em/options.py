@@ -10,7 +10,7 @@ from herdcli.cli.frame.options import Command, Parsed
 def _parse_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) < len(names):
-        raise ValueError("is no list of different columns such as a,b")
+        raise ValueError("is not a list of distinct columns such as a,b")
     return names
 
 
@@ -26,17 +26,17 @@ def time_options(command: Command) -> Command:
                 help="What the states of hmm emit; gmm: a mixture of Gaussians each.",
             ),
             click.option(
-                "--mixtures", type=click.IntRange(1), default=2, show_default=True, help="Gaussians of a state, for --emission gmm."
+                "--mixtures", type=click.IntRange(1), default=2, show_default=True, help="Gaussians per state, for --emission gmm."
             ),
             click.option(
                 "--transitions",
                 metavar="NAME|FILE",
                 default="full",
                 show_default=True,
-                help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix whose zeros forbid.",
+                help="full, left-to-right, left-to-right:W (at most W ahead), banded:W, or a file with a matrix: zeros forbid.",
             ),
             click.option(
-                "--sequence", metavar="COLUMN", default=None, help="The column that says which sequence a row is of.  [default: sequence]"
+                "--sequence", metavar="COLUMN", default=None, help="Column that says which sequence a row belongs to.  [default: sequence]"
             ),
             click.option(
                 "--controls",
@@ -45,7 +45,7 @@ def time_options(command: Command) -> Command:
                 metavar="A,B",
                 help="Columns that drive the states of lds.",
             ),
-            click.option("--diagonal", is_flag=True, help="Noise of lds that is independent in every column."),
+            click.option("--diagonal", is_flag=True, help="lds: noise that is independent in every column."),
         )
     ):
         command = option(command)

@@ -87,13 +87,13 @@ class Request:
         if not self.bayes:
             session.ignored("concentration", "without --bayes")
         elif self.covariance != "full":
-            raise BadUsage(f"--bayes has full covariances, not {self.covariance}", hint="leave out --covariance")
+            raise BadUsage(f"--bayes uses full covariances, not {self.covariance}", hint="leave out --covariance")
         elif self.criterion in ("aic", "icl"):
             raise BadUsage(f"--bayes is judged by its bound or --criterion valid, not {self.criterion}", hint="leave out --criterion")
         if self.per_class and self.components and self.model == "hmm":
             raise BadUsage("--per-class has a state for each class", hint="leave out --components")
         if self.per_class and self.model not in ("gmm", "hmm"):
-            raise BadUsage("--per-class is of mixtures and chains", hint="--model gmm or hmm")
+            raise BadUsage("--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
         if self.on_disk and self.model in IN_TIME:
             raise BadUsage("--on-disk reads rows, not sequences", hint="leave out --on-disk")
         if self.model == "hmm":
@@ -108,7 +108,7 @@ class Request:
 
     def _of_starts(self) -> None:
         if self.init in METHODS and self.init not in STARTS.get(self.model, ("kmeans++", "random")):
-            raise BadUsage(f"--init {self.init} is no start of --model {self.model}", hint="--init random")
+            raise BadUsage(f"--init {self.init} cannot start --model {self.model}", hint="--init random")
         if self.start and self.components and self.components[0] != self.components[1]:
             raise BadUsage("--init FILE starts from as many components as the file has", hint="leave out the range of --components")
         if self.solver == "randomised" and self.init not in (None, "pca"):

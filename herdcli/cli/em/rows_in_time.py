@@ -85,7 +85,7 @@ def wanted(want: str, kind: str, known: tuple[str, ...], counted: str, example: 
     if name == counted and count.isdigit() and int(count):
         return name, int(count)
     if want not in known:
-        raise BadUsage(f"--want {want} is not of kind {kind}", hint=f"--want {', '.join(known)} or {counted}:{example}")
+        raise BadUsage(f"--want {want} is not available for kind {kind}", hint=f"--want {', '.join(known)} or {counted}:{example}")
     return want, 0
 
 
@@ -94,7 +94,7 @@ def particles(session: Session, given: Rows, want: str, states: int, count: int)
     from herdcli.em.particles import memory
 
     if want not in ("filtered", "smoothed"):
-        raise BadUsage(f"--particles with --want {want} says nothing", hint="--want filtered or smoothed")
+        raise BadUsage(f"--particles has no meaning with --want {want}", hint="--want filtered or smoothed")
     longest = int(given.found.lengths.max())
     session.require_memory(memory(longest, count, states), f"{longest} steps × {count} particles")
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     "requirements",
     multiple=True,
     metavar="COLUMN<NUMBER",
-    help="A bar, as error<0.05; exit 1 when a row misses it.  May be repeated.",
+    help="A requirement such as error<0.05; exit 1 if a row fails it.  May be repeated.",
 )
 @click.option(
-    "--unit", type=click.Choice(["nats", "bits"]), default="nats", show_default=True, help="Of log-likelihoods and lengths of codes."
+    "--unit", type=click.Choice(["nats", "bits"]), default="nats", show_default=True, help="Unit of log-likelihoods and code lengths."
 )
 @click.option(
     "--calibrate",
@@ -68,15 +68,18 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --per-class | herd eval --require 'error<0.10' --format json
       herd data digits | herd fit-rbm --hidden 16 | herd eval --plot filters filters.png
 
-    rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard
-    error), pseudo-likelihood, reconstruction, free-energy gap to the training rows, and for models of classes
-    the error of classification beside nearest neighbour and the majority; dbn: a lower bound of the likelihood;
-    --data FILE judges these, and what em and regress make, on other rows.  classifier: errors and the quality of its
-    confidences on held-out examples.  samples: their MMD, that to other rows (--data) or a closed form (--target), and with
-    --trace for each number of atoms.  beliefs, network: convergence, likelihoods, distance from --reference.  ica: distance
-    from the known mixing, locality of the filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with
-    --gallery DATA rank-n error rates beside correlation, eigenfaces, fisherfaces and δppca.
-    -o FILE.h5 stores the table as a `report` artifact; --report FILE.html is a page for people.
+    Every row has a cheap baseline and a verdict: ok, or what is wrong with the model in a few words.
+
+    rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard error),
+    pseudo-likelihood, reconstruction, free-energy gap to the training rows, and for models of classes the
+    classification error beside nearest neighbour and the majority; dbn: a lower bound on the likelihood;
+    --data FILE judges these, and models made by em and regress, on other rows.  classifier: errors and the
+    quality of its confidences on held-out examples.  samples: their MMD, also to other rows (--data) or a
+    closed form (--target), and with --trace for each number of atoms.  beliefs, network: convergence,
+    likelihoods, distance from --reference.  ica: distance from the known mixing, locality of the filters
+    (Gabor fits), score matching on held-out rows.  rbm-pairs: with --gallery DATA, rank-n error rates beside
+    correlation, eigenfaces, fisherfaces and δppca.  -o FILE.h5 stores the table as a `report` artifact;
+    --report FILE.html writes a page to share.
     """
     from herdcli.cli.eval.run import run
 

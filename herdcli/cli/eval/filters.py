@@ -25,7 +25,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     The sources are scaled to unit variance; the mixing that makes --data of them is told by least squares.
     """
     if request.true_sources and (request.mixing or not request.data):
-        why = "and --mixing both say what the mixing is" if request.mixing else "needs the mixtures that were made of them"
+        why = "and --mixing both say what the mixing is" if request.mixing else "needs the mixtures that were made from them"
         raise BadUsage(f"--true-sources {why}", hint="herd eval MODEL --data MIXTURES --true-sources SOURCES")
     value, changes = artifact.value, {}
     if request.data:
@@ -34,7 +34,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
         X = _dense(data)
         test = np.ones(len(X), dtype=bool) if data.value.split is None else data.value.split == TEST
         if not test.any():
-            raise DataError("has no rows of split 2 to judge by", where=data.name)
+            raise DataError("has no rows in split 2 to judge by", where=data.name)
         try:
             changes["holdout"] = value.whitening.apply(X[test])
             if request.true_sources:
@@ -61,5 +61,5 @@ def _mixing(session: Session, path: str, columns: int) -> Array:
 def _dense(artifact: Artifact) -> Array:
     X = artifact.value.X
     if hasattr(X, "indptr"):
-        raise DataError("/X is sparse, filters act on dense rows", where=artifact.name)
+        raise DataError("/X is sparse; filters need dense rows", where=artifact.name)
     return np.asarray(X, dtype=np.float64)

@@ -45,7 +45,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[request.probes]))
     for part, indices in (("training", train), (request.probes, probes)):
         if not len(indices):
-            raise DataError(f"no row is in the {part} part", where=data.name, hint="herd convert --split draws parts anew")
+            raise DataError(f"the {part} part has no rows", where=data.name, hint="herd convert --split draws a new split")
     count = request.gallery_images
     value = Recognition(
         model=model,
@@ -67,7 +67,9 @@ def _split(session: Session, artifact: Artifact, data: Artifact, own: Array) -> 
     if learned and any(item["sha256"] == data.sha256 for item in learned["inputs"]):
         parts: Array = artifact.value.split
         return parts
-    session.console.note(f"{data.name} is not what the model was learned from: its own split says what is gallery and what is probe")
+    session.console.note(
+        f"{data.name} is not what the model was learned from: its own split decides which images are gallery and which are probes"
+    )
     return own
 
 

@@ -43,7 +43,7 @@ def _reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list[Arra
         if source.head.lstrip().startswith(b"MAR"):
             return parsed(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
-            raise DataError("is no .MAR text", where=source.name, hint="name a file of beliefs, or .MAR text")
+            raise DataError("is not .MAR text", where=source.name, hint="name a file of beliefs, or .MAR text")
     found = session.load(path, "reference", kinds={"beliefs"})
     known, marginals = found.value, found.value.marginals()
     order = variables_by_name(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)

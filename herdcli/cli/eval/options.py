@@ -21,7 +21,9 @@ DIMENSIONS = Parsed("eigen,fisher,within,between", _parse_dimensions)
 def likelihood_options(command: Command) -> Command:
     """--likelihood, --chains, --temperatures, --reverse."""
     for option in (
-        click.option("--reverse", is_flag=True, help="Anneal from the model back too: a second estimate, which errs to the other side."),
+        click.option(
+            "--reverse", is_flag=True, help="Also anneal back from the model: a second estimate, which errs in the other direction."
+        ),
         click.option(
             "--temperatures",
             type=click.IntRange(1),
@@ -50,20 +52,20 @@ def plot_option(command: Command) -> Command:
         type=(str, click.Path(dir_okay=False)),
         multiple=True,
         metavar="NAME FILE",
-        help=f"Draw this of the artifact into FILE (.png, .pdf, .svg).  {pictures()}",
+        help=f"Draw this picture of the artifact into FILE (.png, .pdf, .svg).  {pictures()}",
     )(command)
 
 
 def report_options(command: Command) -> Command:
     """--report and --keep-going."""
     for option in (
-        click.option("--keep-going", is_flag=True, help="Name and pass over artifacts of kinds that cannot be evaluated."),
+        click.option("--keep-going", is_flag=True, help="Skip artifacts that cannot be evaluated, with a warning."),
         click.option(
             "--report",
             type=click.Path(dir_okay=False),
             default=None,
             metavar="FILE.html",
-            help="Write one self-contained page too: figures, pictures, and how each artifact was made.",
+            help="Also write one self-contained page: figures, pictures, and how each artifact was made.",
         ),
     ):
         command = option(command)
@@ -103,7 +105,7 @@ def sample_options(command: Command) -> Command:
 def filter_options(command: Command) -> Command:
     """--mixing and --true-sources of `herd eval`."""
     for option in (
-        click.option("--true-sources", metavar="FILE", default=None, help="ica: the sources that --data was mixed of, row by row."),
+        click.option("--true-sources", metavar="FILE", default=None, help="ica: the sources that --data was mixed from, row by row."),
         click.option("--mixing", metavar="FILE", default=None, help="ica: the known mixing A of x = A s, as rows of a data set."),
     ):
         command = option(command)
@@ -122,9 +124,7 @@ def gallery_options(command: Command) -> Command:
             help="Gallery: sizes of eigenfaces, fisherfaces and the two models of δppca, fewer where the data forbid.",
         ),
         click.option("--drop-first", type=click.IntRange(0), default=0, show_default=True, help="Gallery: leading eigenfaces left out."),
-        click.option(
-            "--gallery-images", type=click.IntRange(1), default=None, help="Gallery: images of each person in it.  [default: all]"
-        ),
+        click.option("--gallery-images", type=click.IntRange(1), default=None, help="Gallery: images per person.  [default: all]"),
         click.option(
             "--probe-sets",
             metavar="COLUMN",

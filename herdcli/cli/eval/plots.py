@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def check(session: Session, request: Request) -> None:
     """Refuse pictures that cannot be drawn or written, before any work is done."""
     if request.plots and len(request.sources) > 1:
-        raise BadUsage(f"--plot draws one artifact, {len(request.sources)} are given", hint="one herd eval for each")
+        raise BadUsage(f"--plot draws one artifact, but {len(request.sources)} are given", hint="run herd eval for each")
     for name, path in request.plots:
         if Path(path).suffix.lower() not in pictures.SUFFIXES:
-            raise BadUsage(f"the picture of {name} has none of the suffixes {' '.join(pictures.SUFFIXES)}", where=path)
+            raise BadUsage(f"the picture of {name} needs one of the suffixes {' '.join(pictures.SUFFIXES)}", where=path)
         outputs.check_beside(session, path)
     if request.plots:
         pictures.require_matplotlib()

@@ -43,7 +43,7 @@ class Reporter:
             if artifact.kind in evaluable:
                 yield artifact
             else:
-                self._session.console.warn(f"{artifact.name} passed over: there is nothing to evaluate in kind '{artifact.kind}'")
+                self._session.console.warn(f"{artifact.name} skipped: there is nothing to evaluate in kind '{artifact.kind}'")
 
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
         """One artifact, with every picture of its kind that can be drawn here."""
@@ -60,7 +60,9 @@ class Reporter:
         from herdcli.evaluation.report import page
 
         if not self._parts:
-            raise BadUsage("there is nothing to report", where=self._path, hint="name artifacts; --confusion and the like have no page")
+            raise BadUsage(
+                "there is nothing to report", where=self._path, hint="name artifacts; --confusion and similar tables have no page"
+            )
         outputs.beside(self._session, self._path, lambda target: outputs.write_text(target, page(self._parts)), binary=False)
 
 

@@ -85,5 +85,5 @@ def _scaled(target: Target, scale: Array) -> Target:
     if isinstance(target, Rows):
         return Rows(target.X / scale, target.weights)
     if (scale != 1).any():
-        raise BadUsage("a closed form has its own columns, the samples were scaled", hint="compare with --data FILE")
+        raise BadUsage("a closed form cannot be compared with samples that were scaled", hint="compare with --data FILE")
     return target

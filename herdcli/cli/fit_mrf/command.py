@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @format_option(NETWORK_FORMATS)
 @stage(Request, structure_options, learning_options, iteration_options, data_options, seed_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Learn a Markov network: the likeliest one, or that of largest entropy, that has the marginals of the data.
+    """Learn a Markov network: the likeliest one, or the one of maximum entropy, with the marginals of the data.
 
     \b
       herd data digits | herd fit-mrf --smoothing 1 | herd eval
@@ -30,10 +30,10 @@ def command(session: Session, request: Request) -> None:
 
     DATA is a data set whose columns are discrete: two-valued, grey (--threshold), or whole numbers as states.
     Which columns are joined is given by --structure, --edges or --clusters; without them it is the tree of largest
-    mutual information (Chow & Liu).  The model has one factor a cluster.  Exact learning (ups-jt, the default) takes
-    milliseconds where the clusters' junction tree is small; loopy-is and cvm are for those where it is not.
+    mutual information (Chow & Liu).  The model has one factor per cluster.  Exact learning (ups-jt, the default) takes
+    milliseconds if the clusters' junction tree is small; loopy-is and cvm are for clusters whose tree is not.
     --moments FILE learns from marginals and expectations (JSON) instead of rows, and --base NETWORK finds the
-    distribution nearest to a network instead of the one of largest entropy.  herd eval gives test log-likelihoods.
+    distribution nearest to a network instead of the one of maximum entropy.  herd eval gives test log-likelihoods.
     """
     from herdcli.cli.fit_mrf import inputs, learn
     from herdcli.cli.frame.networks import check, output_format

@@ -85,9 +85,9 @@ def _moments(session: Session, request: Request, path: str, given: list[str]) ->
     from herdcli.markov.model import constraints
 
     if request.source != "-":
-        raise BadUsage("--moments takes the place of DATA", hint=f"leave out {request.source}")
+        raise BadUsage("--moments replaces DATA", hint=f"leave out {request.source}")
     for name in given:
-        raise BadUsage(f"--moments states the clusters: --{name} cannot")
+        raise BadUsage(f"--moments already defines the clusters: --{name} cannot")
     if request.features or request.induce:
         raise BadUsage(f"--{'features' if request.features else 'induce'} needs rows, --moments has none")
     for name in ("smoothing", "split", "threshold", "value_range", "values", "label"):
@@ -154,10 +154,10 @@ def _parts(states: States, name: str) -> tuple[Rows, Array]:
 
     train = states.split == 0
     if not train.any():
-        raise DataError("no row is in the training part", where=name, hint="--split .8,.1,.1 draws parts anew")
+        raise DataError("the training part has no rows", where=name, hint="--split .8,.1,.1 draws a new split")
     weight = np.ones(int(train.sum())) if states.weight is None else states.weight[train].astype(np.float64)
     if not weight.any():
-        raise DataError("the training rows have no weight", where=name)
+        raise DataError("the training rows have a total weight of zero", where=name)
     return Rows(states.x[train], weight / weight.sum()), (states.split == 1) | (states.split == 2)
 
 
@@ -188,7 +188,7 @@ def _structure(request: Request, featured: bool) -> tuple[str, float, int]:
     """As asked, else all pairs for linear-response, no pairs beside features, and the tree for the others."""
     if request.algorithm == "linear-response":
         if request.structure not in (None, ("full", 0.0, 0)):
-            raise BadUsage("--algorithm linear-response joins all pairs", hint="--structure full, or another algorithm")
+            raise BadUsage("--algorithm linear-response needs all pairs", hint="--structure full, or another algorithm")
         return "full", 0.0, 0
     found: tuple[str, float, int] = request.structure or ("independent" if featured else "chow-liu", 0.0, 0)
     return found

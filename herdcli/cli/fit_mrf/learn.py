@@ -57,7 +57,7 @@ def _induced(session: Session, inputs: Inputs, asked: Settings, request: Request
         a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))
         session.console.note(f"{len(added)} pairs added, the first {a} and {b}; gains from {first:.3g} to {last:.3g} nats a row")
     if len(added) < request.induce:
-        session.console.warn(f"only {len(added)} pairs could be added: no other gains, or none fits into memory")
+        session.console.warn(f"only {len(added)} pairs could be added: no other pair gains anything or fits into memory")
     return replace(inputs, problem=problem)
 
 
@@ -67,7 +67,7 @@ def _say_zeros(session: Session, inputs: Inputs) -> None:
     if zeros and inputs.problem.rows is not None:
         cells = sum(target.size for target in given)
         session.console.note(
-            f"{zeros} of {cells} states of clusters are in no training row and get probability 0 (--smoothing 1 avoids it)"
+            f"{zeros} of {cells} cluster states occur in no training row and get probability 0 (--smoothing 1 avoids this)"
         )
 
 

@@ -28,11 +28,17 @@ def structure_options(command: Command) -> Command:
         ),
         click.option("--moments", metavar="FILE", default=None, help="Marginals and expectations to fit, as JSON, instead of DATA."),
         click.option(
-            "--smoothing", type=click.FloatRange(0), default=0.0, show_default=True, help="Rows of the uniform distribution added to DATA."
+            "--smoothing",
+            type=click.FloatRange(0),
+            default=0.0,
+            show_default=True,
+            help="Pseudo-rows of the uniform distribution to add to DATA.",
         ),
-        click.option("--induce", type=click.IntRange(0), default=0, metavar="N", help="Add the N pairs of largest gain in likelihood."),
-        click.option("--clusters", metavar="FILE", default=None, help="The clusters: variables of one a line."),
-        click.option("--edges", metavar="FILE", default=None, help="The pairs: two variables a line."),
+        click.option(
+            "--induce", type=click.IntRange(0), default=0, metavar="N", help="Add the N pairs with the largest gain in likelihood."
+        ),
+        click.option("--clusters", metavar="FILE", default=None, help="The clusters, one per line: its variables."),
+        click.option("--edges", metavar="FILE", default=None, help="The pairs, two variables per line."),
         click.option(
             "--structure",
             type=STRUCTURE,
@@ -56,34 +62,44 @@ def structure_options(command: Command) -> Command:
 def learning_options(command: Command) -> Command:
     """--algorithm and the settings of each."""
     for option in (
-        click.option("--sweeps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps an update of gradient."),
-        click.option("--chains", type=click.IntRange(1), default=100, show_default=True, help="Gibbs chains of gradient."),
+        click.option("--sweeps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update of gradient."),
+        click.option(
+            "--chains",
+            type=click.IntRange(1),
+            default=100,
+            show_default=True,
+            help="Number of Number of Number of Gibbs chains of gradient.",
+        ),
         click.option(
             "--learning-rate",
             type=click.FloatRange(0, min_open=True),
             default=0.5,
             show_default=True,
-            help="First step of gradient with gibbs or cd; it falls to 0 over the iterations.",
+            help="Initial step size of gradient with gibbs or cd; it falls to 0 over the iterations.",
         ),
         click.option(
             "--expectations",
             type=click.Choice(["exact", "gibbs", "cd"]),
             default="exact",
             show_default=True,
-            help="What gradient compares the data with; gibbs: chains that go on; cd: chains from rows.",
+            help="What gradient compares the data with; gibbs: persistent chains; cd: chains that start at rows.",
         ),
         click.option(
-            "--penalty", type=click.FloatRange(0), default=0.0, show_default=True, help="L2 on log factors (gradient, pseudo-likelihood)."
+            "--penalty",
+            type=click.FloatRange(0),
+            default=0.0,
+            show_default=True,
+            help="L2 penalty on log factors (gradient, pseudo-likelihood).",
         ),
         click.option(
             "--damping",
             type=click.FloatRange(0, 1, max_open=True),
             default=0.0,
             show_default=True,
-            help="Share of the old that loopy-is keeps in every update, geometrically.",
+            help="Share of the old value that loopy-is keeps in every update (geometric mean).",
         ),
         click.option("--double-loop", is_flag=True, help="Let loopy-is maximise its entropy by a double loop, which always converges."),
-        click.option("--regions", metavar="FILE", default=None, help="The cliques of loopy-is and cvm: variables of one a line."),
+        click.option("--regions", metavar="FILE", default=None, help="The cliques of loopy-is and cvm, one per line."),
         click.option(
             "--max-clique",
             type=click.IntRange(2),

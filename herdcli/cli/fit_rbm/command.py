@@ -92,8 +92,8 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd convert --split 9,0,3 -o few.h5
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
 
-    Training uses the rows of split 0; those of split 1 and 2 travel in the artifact, so that eval needs
-    no other file.  With --continue the model decides its units, and --epochs are further ones.
+    Training uses the rows of split 0; those of splits 1 and 2 are stored in the artifact, so that eval needs
+    no other file.  With --continue the units are those of the model, and --epochs counts additional epochs.
     """
     if not request.per_class and not request.model:
         shards.refuse(session, "--per-class learns several models, one per label")

@@ -63,7 +63,7 @@ def _below(session: Session, path: str | None) -> list[RBM]:
     found = session.load(path, "below", kinds={"rbm", "dbn"})
     layers: list[RBM] = [found.value] if found.kind == "rbm" else list(found.value.layers)
     if layers[0].count > 1:
-        raise DataError("has one model for each class, a layer is one model", where=found.name)
+        raise DataError("has one model for each class, but a layer is a single model", where=found.name)
     return [replace(part, holdout=None, scores=None) for part in layers]
 
 

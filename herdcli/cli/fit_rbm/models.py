@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows, warn_of_worse
+from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import outputs, shards
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _continued(session: Session, request: Request) -> Inputs:
     data = replace(data, value=None)
     y = classes_of(earlier, rows, data.name)
     if earlier.kept is None:
-        session.console.note(f"{request.model} has no state to go on with: momentum, chains and rates begin anew (--keep-state keeps them)")
+        session.console.note(f"{request.model} has no saved state: momentum, chains and rates start afresh (--keep-state keeps them)")
     session.request = replace(request.learned_by(settings), epochs=request.epochs)
     names = earlier.classes or rows.unlabelled()[1]
     return Inputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier)
@@ -120,7 +120,6 @@ def finish(session: Session, whole: RBMShard, history: History, request: Request
     note_best(session, model)
     warn_of_edge(session, model)
     models = f"{model.count} models × " if model.count > 1 else ""
-    warn_of_worse(session, model)
     outputs.artifact(
         session,
         model,

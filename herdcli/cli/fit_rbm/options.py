@@ -51,7 +51,7 @@ def pairs_option(command: Command) -> Command:
     return click.option(
         "--pairs",
         is_flag=True,
-        help="Learn all ordered pairs of rows of one label, as faces of one person.  Other defaults: rate:10 and 100 rate:100 units, "
+        help="Learn all ordered pairs of rows of one label, as faces of one person.  Different defaults: rate:10 and 100 rate:100 units, "
         "2000 batches of 100, rates .0025 and .005 (biases) without decay, momentum .95, visible mean field.",
     )(command)
 
@@ -59,7 +59,9 @@ def pairs_option(command: Command) -> Command:
 def standardize_option(command: Command) -> Command:
     """--standardize."""
     return click.option(
-        "--standardize", is_flag=True, help="gaussian visible units: free columns of the mean and deviation of the training rows."
+        "--standardize",
+        is_flag=True,
+        help="gaussian visible units: subtract the training mean of each column and divide by its standard deviation.",
     )(command)
 
 
@@ -67,14 +69,20 @@ def variant_options(command: Command) -> Command:
     """What changes the gradient or the weights after a step."""
     rate = click.FloatRange(0, min_open=True)
     for option in (
-        click.option("--fast-decay", type=click.FloatRange(0, 1, max_open=True), default=0.95, show_default=True, help="fpcd: share kept."),
+        click.option(
+            "--fast-decay",
+            type=click.FloatRange(0, 1, max_open=True),
+            default=0.95,
+            show_default=True,
+            help="fpcd: share of the fast weights that is kept.",
+        ),
         click.option("--fast-rate", type=rate, default=None, help="fpcd: rate of the fast weights.  [default: --learning-rate]"),
         click.option("--sparsity-cost", type=click.FloatRange(0), default=0.1, show_default=True, help="Weight of --sparsity-target."),
         click.option(
             "--sparsity-target",
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
             default=None,
-            help="Mean that hidden units are drawn to, as a share of their range.",
+            help="Target mean of the hidden units, as a share of their range.",
         ),
         click.option("--non-negative", is_flag=True, help="Set negative weights to 0 after each update."),
         click.option(
@@ -100,8 +108,8 @@ def variant_options(command: Command) -> Command:
 def watch_options(command: Command) -> Command:
     """What is looked at while a model learns, when it stops, and what it goes on from."""
     for option in (
-        click.option("--keep-state", is_flag=True, default=None, help="Keep in the artifact what --continue goes on from."),
-        click.option("--continue", "model", metavar="MODEL", default=None, help="Go on with this rbm for --epochs more."),
+        click.option("--keep-state", is_flag=True, default=None, help="Store in the artifact the state that --continue needs."),
+        click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this rbm for --epochs more."),
         click.option(
             "--average", type=click.IntRange(1), default=None, metavar="N", help="Average the parameters over the last N updates."
         ),
@@ -110,14 +118,14 @@ def watch_options(command: Command) -> Command:
             type=click.IntRange(1),
             default=None,
             metavar="N",
-            help="Stop after N looks at validation rows without a better one, and keep the best model.",
+            help="Stop after N validations without improvement, and keep the best model.",
         ),
         click.option(
             "--validate-every",
             type=click.IntRange(1),
             default=None,
             metavar="N",
-            help="Look at the likelihood and free energy of validation rows after every N epochs.  [default: 1 with --patience]",
+            help="Compute the likelihood and free energy of the validation rows after every N epochs.  [default: 1 with --patience]",
         ),
     ):
         command = option(command)

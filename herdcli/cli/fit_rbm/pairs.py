@@ -29,7 +29,7 @@ def fit_pairs(session: Session, request: Request) -> None:
     persons, names = rows.labelled(data.name, "--pairs")
     found = pairs.ordered_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)
     if not len(found):
-        raise DataError("no row is in the training part", where=data.name, hint="--split .8,.1,.1 draws parts anew")
+        raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
     if "epochs" not in session.given:
         settings = replace(settings, epochs=pairs.epochs(len(found), settings.batch_size))
     session.request = replace(request.learned_by(settings), units=request.units if "units" in session.given else None)

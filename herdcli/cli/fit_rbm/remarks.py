@@ -17,7 +17,7 @@ def warn_of_rows(session: Session, problem: Problem) -> None:
     constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
     if constant:
         where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
-        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns have one value in {where}: their weights stay 0")
+        session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns are constant in {where}: their weights stay 0")
     _warn_of_batch(session, problem.settings, min(map(len, problem.rows)), "training rows")
 
 
@@ -25,7 +25,7 @@ def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: in
     """The same of images, of which `varies` (D,) tells the pixels that are not of one value, and of their pairs."""
     used = int(varies.sum())
     if used < len(varies):
-        session.console.warn(f"{len(varies) - used} of {len(varies)} pixels have one value in all training images: their weights stay 0")
+        session.console.warn(f"{len(varies) - used} of {len(varies)} pixels are constant in all training images: their weights stay 0")
     if settings.hidden > 2 * used:
         session.console.warn(f"{settings.hidden} hidden units are more than the {2 * used} pixels of a pair that vary")
     _warn_of_batch(session, settings, pairs, "pairs")
@@ -34,15 +34,6 @@ def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: in
 def _warn_of_batch(session: Session, settings: Settings, rows: int, what: str) -> None:
     if "batch_size" in session.given and rows < settings.batch_size:
         session.console.warn(f"there are {rows} {what}, fewer than the batch of {settings.batch_size}")
-
-
-def warn_of_worse(session: Session, model: RBM) -> None:
-    """Say when held-out rows are explained worse than by independent columns."""
-    from herdcli.evaluation.rbm import quick_verdict, worse_than_independent
-
-    found = quick_verdict(model, map=session.map)
-    if found is not None:
-        session.console.warn(worse_than_independent(*found))
 
 
 def note_best(session: Session, model: RBM) -> None:
@@ -65,5 +56,5 @@ def warn_of_edge(session: Session, model: RBM) -> None:
 
     if any(held_at_edge(h) for h in model.harmoniums()):
         session.console.warn(
-            "the weights were held at the largest singular value that gaussian layers may have: --standardize, or a lower learning rate"
+            "the weights were capped at the largest singular value that gaussian layers allow: --standardize, or a lower learning rate"
         )

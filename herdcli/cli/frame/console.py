@@ -17,6 +17,7 @@ SECONDS_BETWEEN_LINES = 60.0
 class Console:
     """Messages of one command.
 
+    warned     the warnings so far.
     verbosity  −1 quiet (errors only), 0 default (notes, warnings, the closing line), 1 details too.
     """
 
@@ -24,6 +25,7 @@ class Console:
         self.command = command
         self.verbosity = verbosity
         self.started = time.monotonic()
+        self.warned: list[str] = []
 
     def elapsed(self) -> float:
         """Seconds since the command began."""
@@ -36,6 +38,7 @@ class Console:
 
     def warn(self, message: str) -> None:
         """One line about something that is probably not what was meant."""
+        self.warned.append(message)
         self.note(f"warning: {message}")
 
     def detail(self, message: str) -> None:

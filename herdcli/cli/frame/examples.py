@@ -107,7 +107,7 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
                     yield lines
         found.append((whole.hexdigest(), size))
         if found[-1] != found[0]:
-            raise DataError("has changed between two passes", where=source.name, hint="leave the file alone until the run has ended")
+            raise DataError("has changed between two passes", where=source.name, hint="do not change the file during the run")
 
     def proof() -> bytes:
         return size.to_bytes(8, "big") + whole.copy().digest()
@@ -206,7 +206,9 @@ def _declared(wanted: list[str], names: list[str], y: Array, where: str) -> tupl
     present = [names[index] for index in np.unique(y)]
     strange = [name for name in present if name not in wanted]
     if strange:
-        raise DataError(f"label {strange[0]} is none of the classes {listed(wanted)}", where=where, hint="--classes declares them all")
+        raise DataError(
+            f"label {strange[0]} is not one of the classes {listed(wanted)}", where=where, hint="declare all of them with --classes"
+        )
     place = np.array([wanted.index(name) if name in wanted else -1 for name in names])
     return wanted, place[y]
 

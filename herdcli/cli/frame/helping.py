@@ -25,7 +25,8 @@ LEARNING = _names(
 )
 LONG = _names("threads shard checkpoint every resume dry_run max_memory lock trace_file")
 OUTPUT = _names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")
-GROUPS = ("Input", "Model", "Learning", "Long runs", "Output")
+GROUPS = ("Input", "Model", "Learning", "Options", "Long runs", "Output")
+PLAIN = _names("apply check completion convert data eval info merge sample seal selftest")  # commands that neither make nor learn a model
 ALWAYS = _names("label split seed output checkpoint resume dry_run missing help help_all")
 MOST_SHOWN = 24  # options up to which a command shows all
 
@@ -44,7 +45,7 @@ FIRST: dict[str, str] = {
     "convert": "format to transpose patches segments count log keep value_range",
 }
 NUMBERS = {" INTEGER RANGE": " N", " FLOAT RANGE": " X", " INTEGER": " N", " FLOAT": " X"}
-_LIMITS = re.compile(r"(?:;\s*)?(?:-?[\d.e+]+<=?)?x(?:<=?|>=?)?-?[\d.e+]*(?=\])")
+_LIMITS = re.compile(r"(?:;\s*)?(?:-?[\d.e+]+<=?)?x(?:<=?|>=?)?-?[\d.e+]*(?=\]|;)")
 
 
 def record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] | None:
@@ -56,14 +57,15 @@ def record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] | None
     for theirs, ours in NUMBERS.items():
         spelling = spelling.replace(theirs, ours)
     if isinstance(param.type, (click.IntRange, click.FloatRange)):
-        text = _LIMITS.sub("", text).replace("[]", "").rstrip()
+        text = _LIMITS.sub("", text).replace("[; ", "[").replace("[]", "").rstrip()
     return spelling, text
 
 
-def group_of(name: str) -> str:
-    """The heading that an option stands under."""
+def group_of(name: str, command: str = "") -> str:
+    """The heading that an option of a command stands under."""
     known = {"Input": INPUT, "Learning": LEARNING, "Long runs": LONG, "Output": OUTPUT}
-    return next((group for group, names in known.items() if name in names), "Model")
+    found = next((group for group, names in known.items() if name in names), "Model")
+    return "Options" if command in PLAIN and found in ("Model", "Learning") else found
 
 
 def _name(param: click.Parameter) -> str:
@@ -118,7 +120,7 @@ class Command(click.Command):
         for param in options:
             found = record(param, ctx)
             if found is not None:
-                records[group_of(_name(param))].append(found)
+                records[group_of(_name(param), str(self.name))].append(found)
         for group, rows in records.items():
             if rows:
                 with formatter.section(group):

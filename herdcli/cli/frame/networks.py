@@ -66,7 +66,7 @@ def parsed(session: Session, source: Source, role: str, parse: Callable[[str], o
     try:
         value = parse(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise DataError(f"is no UTF-8 text (byte {error.start})", where=source.name) from None
+        raise DataError(f"is not UTF-8 text (byte {error.start})", where=source.name) from None
     except HerdError as error:
         error.where = source.name
         raise

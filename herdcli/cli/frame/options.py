@@ -80,7 +80,7 @@ def _parse_penalty(text: str) -> float | str:
     except ValueError:
         penalty = -1.0
     if not 0 <= penalty < float("inf"):
-        raise ValueError("is neither 'auto' nor a number from 0 upwards")
+        raise ValueError("is neither 'auto' nor a number of at least 0")
     return penalty
 
 
@@ -108,7 +108,7 @@ def threads_option(command: Command) -> Command:
         "--threads",
         type=click.IntRange(1),
         default=None,
-        help="Workers; any number gives the same bytes.",
+        help="Worker threads; the result does not depend on their number.",
     )(command)
 
 
@@ -116,9 +116,9 @@ _split_option = click.option(
     "--split",
     metavar="TRAIN,VALID,TEST",
     default=None,
-    help="Rows per class, as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
+    help="Rows per class, as counts or fractions, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
 )
-_label_option = click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+_label_option = click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
 
 
 def cleaning_options(command: Command) -> Command:
@@ -130,13 +130,13 @@ def cleaning_options(command: Command) -> Command:
             type=click.Choice(["auto", "none"]),
             default="auto",
             show_default=True,
-            help="Columns of text: one column of 0 and 1 for each value (auto), or left out (none).",
+            help="Text columns: a 0/1 column for each value (auto), or leave them out (none).",
         ),
         click.option(
             "--missing",
             type=click.Choice(["drop", "mean"]),
             default=None,
-            help="Rows with missing values: leave them out, or fill in the means of the training rows' columns.",
+            help="Rows with missing values: drop them, or fill the gaps with the training rows' column means.",
         ),
     ):
         command = option(command)
@@ -158,7 +158,7 @@ def data_options(command: Command) -> Command:
             "--threshold",
             type=click.FloatRange(0, 1),
             default=None,
-            help="Values from this fraction of the value range upwards are on.",
+            help="Values at or above this fraction of the value range are on.",
         ),
         click.option("--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="Declare the data's value range."),
         _label_option,
@@ -172,9 +172,7 @@ def data_options(command: Command) -> Command:
 def input_format_option(command: Command) -> Command:
     """--input-format, where content and suffix do not tell."""
     choices = click.Choice(["hdf5", "parquet", "csv", "npz", "npy", "svmlight", "arrow", "excel", "idx", "json", "matlab", "wav"])
-    return click.option("--input-format", type=choices, default=None, help="Read the input as this.  [default: told by its content]")(
-        command
-    )
+    return click.option("--input-format", type=choices, default=None, help="Read the input as this format.  [default: detected]")(command)
 
 
 def checkpoint_options(command: Command) -> Command:
@@ -187,9 +185,9 @@ def checkpoint_options(command: Command) -> Command:
             type=click.Path(dir_okay=False),
             default=None,
             metavar="FILE.jsonl",
-            help="Write each step's figure to this file, one JSON object a line.",
+            help="Write the figures of every step to this file, one JSON object per line.",
         ),
-        click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one."),
+        click.option("--resume", is_flag=True, help="Resume from the checkpoint, if there is one."),
         click.option("--every", type=click.IntRange(1), default=None, metavar="N", help="Save every N steps.  [default: every 60 s]"),
         click.option(
             "--checkpoint",
@@ -308,10 +306,12 @@ NETWORK_FORMATS = ("hdf5", "uai", "fg", "bif")
 def network_format_option(command: Callable[..., object]) -> Callable[..., object]:
     """--input-format of commands that read networks."""
     return click.option(
-        "--input-format", type=click.Choice(NETWORK_FORMATS), default=None, help="Read the network as this.  [default: told by its content]"
+        "--input-format", type=click.Choice(NETWORK_FORMATS), default=None, help="Read the network as this format.  [default: detected]"
     )(command)
 
 
 def format_option(formats: tuple[str, ...]) -> Decorator:
     """--format of commands that write one of these."""
-    return click.option("--format", type=click.Choice(formats), default=None, help="Write this.  [default: by the suffix of -o, else hdf5]")
+    return click.option(
+        "--format", type=click.Choice(formats), default=None, help="Write this format.  [default: by the suffix of -o, else hdf5]"
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,8 @@ class Restored:
     artifact: Artifact
 
 
-TRAINING = ("herd", "nherd-train", "kernel-herd", "ups-infer", "em", "regress")  # commands whose results are judged when they are done
+# commands whose results are judged when they are done
+TRAINING = ("fit-rbm", "herd", "nherd-train", "kernel-herd", "ups-infer", "fit-mrf", "ica", "em", "regress", "merge")
 History = Artifact | Restored | None
 
 
@@ -57,7 +59,7 @@ def artifact(session: Session, value: object, summary: str, *, history: History 
     recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
     written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding)
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
-    _judge(session, written.kind, value)
+    session.at_end(partial(_judge, session, written.kind, value))
 
 
 def _judge(session: Session, kind: str, value: object) -> None:
@@ -65,10 +67,13 @@ def _judge(session: Session, kind: str, value: object) -> None:
     if session.command not in TRAINING:
         return
     from herdcli.errors import HerdError
+
+    if session.command not in TRAINING or session.console.verbosity < 0:
+        return
     from herdcli.evaluation import verdicts
 
     try:
-        remark = verdicts.remark(kind, value)
+        remark = verdicts.remark(kind, value, session.console.warned, map=session.map)
     except HerdError:  # what cannot be judged without options, as classes without validation rows
         return
     if remark is not None:

@@ -181,7 +181,7 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], rea
             error.hint = f"{error.hint}; real numbers: --visible-units gaussian --standardize"
         raise
     if threshold is not None and reading.threshold is None:
-        session.console.note(f"units are on from {threshold:g} of the value range upwards (--threshold)")
+        session.console.note(f"units are on at {threshold:g} of the value range and above (--threshold)")
     declared = data.value_range if reading.value_range is None else reading.value_range
     if threshold is None and declared is None and preparation.are_counts(data) and (data.X.data > 1).any():
         session.console.note("units are on where a count is above 0 (--threshold)")

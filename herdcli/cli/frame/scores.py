@@ -44,7 +44,7 @@ def scored(
             raise
         given.finish()
         if not scores:
-            raise DataError("there is no line of data", where=given.name)
+            raise DataError("there are no lines of data", where=given.name)
     split = None if given.data is None else given.data.value.split
     return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
 UNRECKONABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-SAVE_HINT = "with --checkpoint FILE the run would have been saved; the same line with --resume goes on from there"
+SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
@@ -71,6 +71,7 @@ class Session:
     _held: ExitStack = field(default_factory=ExitStack)
     _saved: bool = False  # is there a checkpoint of this run?
     _from: str | None = None  # the checkpoint that it goes on from
+    _last: list[Callable[[], None]] = field(default_factory=list)
     _keep: Callable[[], None] | None = None  # saves the last state of a loop that has ended, until the command has
 
     def __enter__(self) -> Session:
@@ -90,9 +91,7 @@ class Session:
         if self.output != "-" and os.path.realpath(self.output) == os.path.realpath(path):
             raise BadUsage("is named by both -o and --checkpoint", where=self.output, hint="give the checkpoint a name of its own")
         artifacts.check_checkpoint(path)
-        held.enter_context(
-            locks.owned(path, "is the checkpoint of another run that is going on", hint="name another file with --checkpoint")
-        )
+        held.enter_context(locks.owned(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint"))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:
@@ -104,9 +103,13 @@ class Session:
             error.can_resume(begun=self._saved)
         elif isinstance(error, Interrupted) and self.savable:
             error.hint = SAVE_HINT
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
-        self._held.close()
+        try:
+            for last in self._last if error is None else ():
+                last()
+        finally:
+            if self._pool:
+                self._pool.shutdown(cancel_futures=True)
+            self._held.close()
         if refusal is not None:
             raise refusal from error
         if self._from is not None and isinstance(error, UNRECKONABLE):
@@ -119,7 +122,11 @@ class Session:
         """
         what = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "start afresh without --resume"
-        return DataError(f"holds no state that this run can go on from ({what})", where=path, hint=hint)
+        return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
+
+    def at_end(self, last: Callable[[], None]) -> None:
+        """Call this when the command has done all else without an error."""
+        self._last.append(last)
 
     def ignored(self, option: str, why: str) -> None:
         """Warn about an option the user typed that does nothing here."""
@@ -289,7 +296,7 @@ class Session:
         bound = algorithm.progress(saved).bound
         if bound is not None and saved.step > bound:
             raise DataError(f"is at step {saved.step} of {bound}", where=self.checkpoint)
-        self.console.note(f"going on from step {saved.step}" + (f" of {bound}" if bound else ""))
+        self.console.note(f"resuming from step {saved.step}" + (f" of {bound}" if bound else ""))
         return saved
 
     def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:

@@ -33,14 +33,14 @@ def shard_option(command: Command) -> Command:
         type=Parsed("i/n", parse),
         default=None,
         metavar="I/N",
-        help="Do each N-th unit of work, from the I-th on, and write a shard; herd merge makes the whole of all N.",
+        help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
     )(command)
 
 
 def refuse(session: Session, hint: str) -> None:
     """Refuse --shard where there is one unit of work."""
     if session.shard is not None:
-        raise BadUsage("--shard divides several units of work, and this is one", hint=hint)
+        raise BadUsage("--shard divides a run into units of work, and this run has only one", hint=hint)
 
 
 def units(session: Session, count: int, what: str) -> range:
@@ -101,21 +101,23 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
         raise DataError(f"is of kind {other.kind}, {first.name} is of kind {first.kind}", where=other.name)
     if first.history == other.history:
         if ours.count != theirs.count or first.value.units != other.value.units:
-            raise DataError(f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards have one N of --shard I/N")
+            raise DataError(
+                f"is {theirs.name}, {first.name} is {ours.name}", where=other.name, hint="all shards need the same N of --shard I/N"
+            )
         return
     mine, yours = _record(first), _record(other)
     names = [name for name in mine["parameters"] | yours["parameters"] if mine["parameters"].get(name) != yours["parameters"].get(name)]
     if names and mine["command"] == yours["command"]:
-        raise DataError(f"is of a run {_with(yours, min(names))}, {first.name} of one {_with(mine, min(names))}", where=other.name)
+        raise DataError(f"belongs to a run {_with(yours, min(names))}, {first.name} of one {_with(mine, min(names))}", where=other.name)
     what = "other inputs" if mine["inputs"] != yours["inputs"] else "another version of herd"
-    raise DataError(f"is of a run with {what} than {first.name}", where=other.name)
+    raise DataError(f"belongs to a run with {what} than {first.name}", where=other.name)
 
 
 def _record(shard: Artifact) -> dict[str, Any]:
     """The record of the run a shard is of."""
     record = shard.history[-1] if shard.history else {}
     if not {"command", "parameters", "inputs"} <= record.keys():
-        raise DataError("does not say which run it is of", where=shard.name)
+        raise DataError("does not say which run it belongs to", where=shard.name)
     return record
 
 

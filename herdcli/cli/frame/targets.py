@@ -43,7 +43,7 @@ def closed_target(session: Session, text: str, dimension: int) -> Target:
     if name == "gaussian" and numbers:
         return preparation.gaussian(*numbers, dimension)
     if name not in OF_FILES or not rest:
-        raise BadUsage(f"--target '{text}' is no target", hint=f"targets: {FORMS}")
+        raise BadUsage(f"--target '{text}' is not a target", hint=f"targets: {FORMS}")
     return preparation.from_table(name, *table(session, rest, "target"))
 
 

@@ -38,7 +38,8 @@ def _nothing(progress: Progress) -> None:
 
 
 def _write(write: Callable[[str], object], label: str, progress: Progress) -> None:
-    line: dict[str, object] = {"run": label, "step": progress.step, "of": progress.bound} | figures(progress.figure)
+    line: dict[str, object] = {"run": label, "step": progress.step, "of": progress.bound}
+    line |= {name: number for name, number in figures(progress.figure).items() if name not in line}
     write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
 
 

@@ -58,9 +58,9 @@ class Request:
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options without effect for this model.  Raises BadUsage for contradictions."""
         if self.visible and self.model == "rbm" and "model" in session.given:
-            raise BadUsage("--features rows, --moments and --maximiser are of fully visible models", hint="use --model mrf")
+            raise BadUsage("--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf")
         if self.features and not self.visible:
-            raise BadUsage("--features are those of fully visible models", hint="use --model mrf")
+            raise BadUsage("--features is for fully visible models", hint="use --model mrf")
         if self.rates and self.visible:
             raise BadUsage("--rates drive hidden features, and mrf has none", hint="use --moments, which need no data")
         for name in HIDDEN_ONLY if self.visible else ("maximiser",):

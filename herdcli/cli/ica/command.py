@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @click.command("ica", cls=Command)
 @input_argument
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ml", show_default=True, help="See below.")
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ml", show_default=True, help="How the filters are learned: see above.")
 @click.option(
-    "--filters", type=click.IntRange(1), default=None, help="Filters, of infomax, ebm, sparse-coding.  [default: one per dimension]"
+    "--filters", type=click.IntRange(1), default=None, help="Number of filters (infomax, ebm, sparse-coding).  [default: one per dimension]"
 )
 @click.option(
     "--whiten",
@@ -40,35 +40,42 @@ if TYPE_CHECKING:
     "--components",
     type=COMPONENTS,
     default=None,
-    help="Principal components to keep, by pca: so many, or the fewest with a share of the variance.  [default: all]",
+    help="Principal components to keep: a number, or the fewest that hold a share of the variance.  [default: all]",
 )
-@click.option("--log", is_flag=True, help="log(1 + x) instead of every intensity x, undone with the whitening.")
+@click.option("--log", is_flag=True, help="Replace every intensity x by log(1 + x); undone together with the whitening.")
 @click.option("--mix", type=MIX, default=None, help="INPUT's columns are sources: mix them first.")
 @click.option("--mixing", metavar="FILE", default=None, help="A data set whose X is the known mixing of INPUT's rows, for Amari distances.")
 @click.option(
     "--density",
     type=click.Choice(["auto", *DENSITIES]),
     default=None,
-    help="Of infomax, ml; auto: one for each output.  [default: auto; more filters than dimensions, ebm: logistic]",
+    help="Density of the outputs (infomax, ml); auto: one for each output.  [default: auto; more filters than dimensions, ebm: logistic]",
 )
-@click.option("--gradient", type=click.Choice(["natural", "exact"]), default="natural", show_default=True, help="Of infomax.")
+@click.option("--gradient", type=click.Choice(["natural", "exact"]), default="natural", show_default=True, help="Gradient of infomax.")
 @click.option(
     "--expert",
     type=click.Choice(["auto", *DENSITIES[:4], "bimodal", "infomax"]),
     default=None,
     help="Energy of an output.  [default: student; equil: auto; sparse-coding: laplace]",
 )
-@click.option("--gamma", type=click.FloatRange(0, min_open=True), default=None, help="First weight of every expert.  [default: 1]")
+@click.option("--gamma", type=click.FloatRange(0, min_open=True), default=None, help="Initial weight of every expert.  [default: 1]")
 @click.option(
-    "--gamma-rate", type=click.FloatRange(0), default=None, help="Rate of the student's γ over that of filters; 0: fixed.  [default: 0]"
+    "--gamma-rate",
+    type=click.FloatRange(0),
+    default=None,
+    help="Rate of the Student density's γ, relative to that of the filters; 0: fixed.  [default: 0]",
 )
 @click.option(
-    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="Of ml, fastica, picard, sobi."
+    "--on-nonconvergence",
+    type=click.Choice(["warn", "error"]),
+    default="warn",
+    show_default=True,
+    help="What to do if ml, fastica, picard or sobi do not converge.",
 )
 @click.option(
     "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
 )
-@click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
 @stage(Request, learning_options, input_format_option, cleaning_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Independent components: linear filters whose outputs are sparse or independent.
@@ -81,7 +88,7 @@ def command(session: Session, request: Request) -> None:
     ml is maximum likelihood by L-BFGS.  infomax is its stochastic gradient; with more filters than dimensions
     it maximises the entropy of their squashed outputs.  ebm are energy-based models by contrastive divergence,
     square or overcomplete; equil draws from the square model itself.  sparse-coding explains rows by sources.
-    sobi goes by autocorrelations: its rows are in order of time.  With as many filters as dimensions ml, infomax
+    sobi uses autocorrelations, so its rows must be in order of time.  With as many filters as dimensions ml, infomax
     and equil choose for each output whether its density has heavier or lighter tails than a Gaussian's.
     """
     from herdcli.cli.frame import outputs

@@ -43,7 +43,7 @@ def read(session: Session, request: Request) -> Rows:
     artifact = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     data = artifact.value
     if data.is_sparse:
-        raise DataError("/X is sparse, independent components are of dense rows", where=artifact.name)
+        raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
     try:
         split = _split(data, request)
         X, A = _mixed(session, data.X, request)
@@ -70,7 +70,7 @@ def _split(data: Dataset, request: Request) -> Array:
 def _mixed(session: Session, X: Array, request: Request) -> tuple[Array, Array | None]:
     """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
     if request.mix and request.mixing:
-        raise BadUsage("--mix makes a mixing, --mixing names the one there is", hint="leave one of them out")
+        raise BadUsage("--mix creates a mixing matrix, --mixing names an existing one", hint="leave one of them out")
     if request.mix:
         kind, b = request.mix
         A = mixing.random(X.shape[1], seed=request.seed) if kind == "random" else mixing.instamix(X.shape[1], b)
@@ -90,9 +90,7 @@ def _whitened(session: Session, X: Array, request: Request) -> Whitening:
     wanted = components or (1 if share else columns)
     if rows <= wanted:
         what = f"{wanted} components" if components else f"{columns} columns"
-        raise DataError(
-            f"/X has {rows} training rows for {what}: fewer than it takes", hint=f"--components {max(1, rows // 2)}, or more rows"
-        )
+        raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
     constant = whitening.constant_columns(X)
     method = request.whiten or ("pca" if request.components else "zca")
     fitted = whitening.fit(X, method=method, components=components, share=share, log=request.log)
@@ -106,5 +104,5 @@ def _whitened(session: Session, X: Array, request: Request) -> Whitening:
     if method == "centre" and fitted.dropped:
         raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
     if fitted.method != method:
-        session.console.note(f"--whiten {method} needs all directions: {fitted.method} in its place")
+        session.console.note(f"--whiten {method} needs all directions: {fitted.method} is used instead")
     return fitted

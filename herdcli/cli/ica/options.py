@@ -83,7 +83,7 @@ def learning_options(command: Command) -> Command:
                 help="Rows per update.  [default: 100; square infomax: 900, at least 4 a dimension]",
             ),
             click.option(
-                "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Kept of the last update."
+                "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Share of an update kept."
             ),
             click.option("--weight-decay", type=click.FloatRange(0), default=0.0, show_default=True, help="L2 penalty on the filters."),
             click.option(
@@ -91,13 +91,13 @@ def learning_options(command: Command) -> Command:
                 type=Parsed("float|unit", _parse_scale),
                 default="0.1",
                 show_default=True,
-                help="First filters: deviation, or length 1.",
+                help="Initial filters: their standard deviation, or unit length.",
             ),
             click.option(
                 "--average",
                 type=click.IntRange(0),
                 default=None,
-                help="Average the filters over so many last updates.  [default: 0; square infomax without --rates: 900]",
+                help="Average the filters over the last N updates.  [default: 0; square infomax without --rates: 900]",
             ),
             click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Proposals per update (the n of CD-n)."),
             click.option("--leapfrog", type=click.IntRange(1), default=30, show_default=True, help="Leapfrog steps of a proposal."),
@@ -106,10 +106,10 @@ def learning_options(command: Command) -> Command:
                 type=click.FloatRange(0, 1, min_open=True, max_open=True),
                 default=0.9,
                 show_default=True,
-                help="To adapt the step size to.",
+                help="Acceptance rate that the step size is adapted to.",
             ),
             click.option(
-                "--step-size", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="The first leapfrog step."
+                "--step-size", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="Initial leapfrog step size."
             ),
             click.option(
                 "--topography",
@@ -122,20 +122,25 @@ def learning_options(command: Command) -> Command:
                 "--neighbourhood", type=click.IntRange(1), default=3, show_default=True, help="Side of the squares that are pooled; odd."
             ),
             click.option(
-                "--posterior", type=click.Choice(["map", "laplace", "variational"]), default=None, help="Of sparse-coding.  [default: map]"
+                "--posterior",
+                type=click.Choice(["map", "laplace", "variational"]),
+                default=None,
+                help="Posterior of sparse-coding.  [default: map]",
             ),
-            click.option("--noise", type=click.FloatRange(0), default=None, help="Of sparse-coding; 0 is basis pursuit.  [default: 0.1]"),
+            click.option(
+                "--noise", type=click.FloatRange(0), default=None, help="Noise of sparse-coding; 0 is basis pursuit.  [default: 0.1]"
+            ),
             click.option(
                 "--tolerance",
                 type=click.FloatRange(0, min_open=True),
                 default=None,
-                help="Of ml, fastica, picard, sobi.  [default: 1e-7; fastica: 1e-4]",
+                help="Tolerance of ml, fastica, picard and sobi.  [default: 1e-7; fastica: 1e-4]",
             ),
             click.option(
-                "--lags", type=click.IntRange(1), default=100, show_default=True, help="Of sobi: rows that are compared lie so far apart."
+                "--lags", type=click.IntRange(1), default=100, show_default=True, help="sobi: largest lag of the autocorrelations."
             ),
             click.option(
-                "--iterations", type=click.IntRange(1), default=None, help="Of ml, fastica, picard, sobi, at most.  [default: 500]"
+                "--iterations", type=click.IntRange(1), default=None, help="At most, for ml, fastica, picard and sobi.  [default: 500]"
             ),
         )
     ):

@@ -35,7 +35,7 @@ def run(session: Session, rows: Rows, request: Request) -> None:
 
 
 def _unconverged(found: Fit, request: Request) -> str:
-    message = f"not converged after {found.iterations} iterations: {found.unconverged}"
+    message = f"not converged after {found.iterations} iteration{'' if found.iterations == 1 else 's'}: {found.unconverged}"
     if request.on_nonconvergence == "error":
         raise NotConverged(message, hint="--iterations allows more")
     return message
@@ -74,7 +74,7 @@ def _has_library(session: Session, algorithm: str) -> bool:
 
     if libraries.installed(algorithm):
         return True
-    session.console.note(f"{algorithm} is not installed: our own maximum likelihood in its place (pip install 'herdcli[ica]')")
+    session.console.note(f"{algorithm} is not installed: herd's own maximum likelihood is used instead (pip install 'herdcli[ica]')")
     return False
 
 

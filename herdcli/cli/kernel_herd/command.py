@@ -30,7 +30,7 @@ RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sob
 
 @click.command("kernel-herd", cls=Command)
 @input_argument
-@click.option("-m", "--count", type=click.IntRange(1), required=True, help="Atoms wanted, of each group.")
+@click.option("-m", "--count", type=click.IntRange(1), required=True, help="Number of atoms, in each group.")
 @click.option(
     "--rule", type=click.Choice(RULES), default="herding", help="How atoms are chosen.  [default: herding; of stein kernels greedy]"
 )
@@ -44,13 +44,13 @@ RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sob
 @click.option(
     "--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over the atoms of herding, greedy, random or sobol."
 )
-@click.option("--unique", is_flag=True, help="No candidate twice.")
+@click.option("--unique", is_flag=True, help="Choose no candidate twice.")
 @click.option(
     "--weights",
     type=click.Choice(["rule", "uniform", "simplex", "affine", "free"]),
     default="rule",
     show_default=True,
-    help="The rule's own weights, equal ones, or the best non-negative of sum 1, of sum 1, of all.",
+    help="The rule's own weights, equal ones, or the best: non-negative with sum 1 (simplex), with sum 1 (affine), or any (free).",
 )
 @click.option(
     "--kernel", metavar="NAME[:PARAMETER]", default="gaussian", show_default=True, help="A kernel, or sums and products of kernels."
@@ -91,17 +91,19 @@ RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sob
     help="With --candidates: ‖μ‖² from all pairs of rows, or estimated from N.  [default: exact to 10,000 rows, then sample:2000]",
 )
 @click.option("--polish", is_flag=True, help="Search around each chosen candidate, in the target's interval or box.")
-@click.option("--by", metavar="COLUMN", default=None, help="Atoms for each value of this column.")
+@click.option("--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column.")
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
-@click.option("--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True, help="Of the mean embedding.")
-@click.option("--block-rows", type=click.IntRange(2), default=None, help="Merge-and-reduce: herd blocks of so many rows, then their atoms.")
+@click.option(
+    "--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True, help="Precision of the mean embedding."
+)
+@click.option("--block-rows", type=click.IntRange(2), default=None, help="Merge-and-reduce: herd blocks of N rows, then their atoms.")
 @click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]")
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
-@click.option("--extend", metavar="ARTIFACT", default=None, help="Go on from these samples to --count atoms.")
-@click.option("--no-state", is_flag=True, help="Leave out what --extend goes on from.")
+@click.option("--extend", metavar="ARTIFACT", default=None, help="Extend these samples to --count atoms.")
+@click.option("--no-state", is_flag=True, help="Leave out the state that --extend needs.")
 @stage(Request, input_format_option, cleaning_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Choose few weighted points that stand for a data set or a density: kernel herding and conditional gradients.
+    """Choose a few weighted points that represent a data set or a density: kernel herding and conditional gradients.
 
     \b
       herd data digits | herd kernel-herd -m 100 -o prototypes.h5
@@ -112,12 +114,12 @@ def command(session: Session, request: Request) -> None:
     rational-quadratic[:ℓ,α], energy, linear, polynomial:p[,c], hamming[:λ], bernoulli:1|2|3 on [0,1],
     features:x, features:x+xx; joined by + and *, numbers are weights: '0.5*gaussian:1+linear'.
     Of a sampler's rows with --scores: stein:imq, stein:gaussian, with a length or the rows'
-    covariance as metric: stein:imq,2.5, stein:imq,smpcov; --by CHAIN takes each chain by itself.
+    covariance as metric: stein:imq,2.5, stein:imq,smpcov; --by CHAIN treats each chain separately.
 
-    Equal scores go to the lowest row; a row may be chosen again (not with --unique), as may its
+    Ties go to the lowest row; a row may be chosen again (not with --unique), as may its
     duplicate.  The first m atoms of herding, greedy, line-search, open-loop, step, random and sobol are the
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
-    FILE.parquet are tables of the atoms alone: row, weight, MMD, columns.
+    FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
     """
     from herdcli.cli.kernel_herd import groups, inputs, results
 

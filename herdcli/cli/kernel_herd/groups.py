@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from herdcli.artifacts.wording import rounded
 from herdcli.cli.frame import shards
 from herdcli.cli.kernel_herd import results
 
@@ -52,4 +53,4 @@ def finish(session: Session, whole: SamplesShard, history: History, request: Req
 
     value = together(whole.parts)
     results.tell(session, value, request.count)
-    results.save(session, value, f"{len(value.index)} atoms, {value.kernel}", history)
+    results.save(session, value, f"{len(value.index)} atoms, {rounded(value.kernel)}", history)

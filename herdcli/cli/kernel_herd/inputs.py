@@ -125,9 +125,15 @@ def _target(session: Session, request: Request, given: Array | None, data: _Inpu
 
 def _scale(session: Session, request: Request, data: _Input | None, target: Target, given: Array | None) -> Array:
     """(d,) what columns are divided by."""
-    from herdcli.quadrature.preparation import column_scales
+    from herdcli.quadrature.preparation import column_scales, dominant
 
-    scale, constant = column_scales(_basis(data, target, given), request.scale)
+    basis = _basis(data, target, given)
+    if request.scale == "none" and data is not None and (found := dominant(basis)) is not None:
+        name = data.feature_names[found[0]] if data.feature_names else f"x{found[0]}"
+        session.console.warn(
+            f"column '{name}' has {100 * found[1]:.1f} % of the variance and decides alone which rows are alike: --scale std"
+        )
+    scale, constant = column_scales(basis, request.scale)
     if constant:
         session.console.warn(f"constant columns are left as they are: {', '.join(str(j) for j in constant[:8])}")
     return scale

@@ -100,17 +100,19 @@ class Request:
         if self.rule == "step" and not self.rates:
             raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")
         if self.refine and self.rule not in ("herding", "greedy", *DRAWN):
-            hint = "herding, greedy, random and sobol have"
-            raise BadUsage(f"--refine swaps atoms of equal weight, which --rule {self.rule} has not", hint=hint)
+            hint = "use herding, greedy, random or sobol"
+            raise BadUsage(f"--refine swaps atoms of equal weight, and those of --rule {self.rule} are not equal", hint=hint)
         if self.polish and (not sequence or self.unique or self.rule == "greedy"):
-            raise BadUsage("--polish goes with herding, line-search, open-loop and step, without --unique")
+            raise BadUsage("--polish works with herding, line-search, open-loop and step, without --unique")
         if self.unique and not sequence:
-            raise BadUsage(f"--unique does not go with --rule {self.rule}", hint="rules with an active set take no candidate twice anyway")
+            raise BadUsage(
+                f"--unique does not work with --rule {self.rule}", hint="rules with an active set never take a candidate twice anyway"
+            )
         for option, value in (("by", self.by), ("candidates", self.candidates), ("extend", self.extend), ("polish", self.polish)):
             if self.block_rows and value:
-                raise BadUsage(f"--block-rows does not go with --{option}")
+                raise BadUsage(f"--block-rows does not work with --{option}")
         if self.block_rows and self.target != "rows":
-            raise BadUsage("--block-rows goes with --target rows alone")
+            raise BadUsage("--block-rows works only with --target rows")
         if self.of_scores:
             self._refuse_with_scores()
 
@@ -125,11 +127,9 @@ class Request:
         )
         for option, value in typed:
             if value:
-                raise BadUsage(f"--{option} does not go with a Stein kernel, whose target is the law of the scores")
+                raise BadUsage(f"--{option} does not work with a Stein kernel, whose target is the law of the scores")
         if self.rule in DRAWN:
-            raise BadUsage(
-                f"--rule {self.rule} draws from the target, of which a Stein kernel knows the scores alone", hint="--rule greedy"
-            )
+            raise BadUsage(f"--rule {self.rule} draws from the target, of which a Stein kernel knows only the scores", hint="--rule greedy")
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing here."""

@@ -58,5 +58,5 @@ def command(session: Session, request: Request) -> None:
     observed = len(network.observations())
     summary = f"{network.count} variables, {network.factor_count} factors" + (f", {observed} observed marginals" if observed else "")
     if observed and form != "hdf5":
-        session.console.warn(f"{form} holds no observed marginals: they are left out (HDF5 keeps them)")
+        session.console.warn(f"{form} cannot hold observed marginals: they are left out (HDF5 keeps them)")
     networks.write_network(session, network, summary, form, history)

@@ -52,18 +52,19 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
 @click.option(
     "--C",
     "C",
+    metavar="X|auto|running",
     callback=_c,
     default="auto",
     show_default=True,
-    help="Weight of an example.  auto: eight values race over the first 10 000 examples, and the lowest progressive error goes on; "
-    "running: ¼ over the running mean of |x|².",
+    help="Weight of an example.  auto: eight values compete on the first 10 000 examples, and the one with the lowest "
+    "progressive error is kept; running: ¼ divided by the running mean of |x|².",
 )
 @click.option(
     "--confidence", type=click.FloatRange(0.5, 1, min_open=True, max_open=True), default=0.9, show_default=True, help="η of cw and scw."
 )
-@_choice("--multiclass", ["top-1", "one-vs-rest"], "More than two classes: by the best rival, or each against the rest.")
-@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often the examples are gone through.")
-@click.option("--shuffle", is_flag=True, help="A new order in each pass, from the seed; text is then kept in memory.")
+@_choice("--multiclass", ["top-1", "one-vs-rest"], "More than two classes: against the best rival, or each against the rest.")
+@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="Number of passes over the examples.")
+@click.option("--shuffle", is_flag=True, help="Shuffle the examples before each pass; text is then kept in memory.")
 @click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to length 1.")
 @click.option(
     "--scale",
@@ -74,39 +75,43 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
 )
 @click.option("--bias/--no-bias", default=None, help="Add a feature that is always 1.  [default: yes, with --kernel no]")
 @click.option("--always-update", is_flag=True, help="Shrink the covariance also where the margin is 1 or more (nherd, arow, sop).")
-@click.option("--label-noise", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of training labels made wrong.")
-@_choice("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn functions of a kernel (full form only).")
+@click.option(
+    "--label-noise", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of training labels to replace by wrong ones."
+)
+@_choice("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn with a kernel (full covariance only).")
 @click.option("--width", type=POSITIVE, default=1.0, show_default=True, help="Gaussian kernel: exp(−|x−z|²/2 width²).")
 @click.option("--degree", type=click.IntRange(1), default=2, show_default=True, help="Polynomial kernel: (1 + x·z)^degree.")
-@click.option("--budget", type=click.IntRange(1), default=None, help="Support vectors allowed; updates beyond are refused and counted.")
+@click.option(
+    "--budget", type=click.IntRange(1), default=None, help="Maximum number of support vectors; further updates are refused and counted."
+)
 @click.option("--bits", type=click.IntRange(1, 30), default=None, help="Hash features into 2^bits columns.  [default: 18 for vw, else not]")
 @click.option("--inverse-map", is_flag=True, help="Keep the first feature name of each hashed column (slower).")
 @click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0.")
-@click.option("--skip-bad", type=click.IntRange(0), default=0, metavar="N", help="Pass over up to N wrong lines of text.")
-@click.option("--classes", metavar="A,B,…", default=None, help="All labels there can be; the last of two is the positive one.")
+@click.option("--skip-bad", type=click.IntRange(0), default=0, metavar="N", help="Skip up to N malformed lines of text.")
+@click.option("--classes", metavar="A,B,…", default=None, help="All possible labels; of two, the last is the positive one.")
 @click.option(
     "--max-classes",
     type=click.IntRange(2),
     default=1000,
     show_default=True,
     metavar="N",
-    help="More different labels than this are refused: they are hardly classes.",
+    help="Refuse more different labels than this.",
 )
-@click.option("--only", metavar="A,B,…", default=None, help="Use the rows of these classes alone (data sets; * and ? match).")
+@click.option("--only", metavar="A,B,…", default=None, help="Use only the rows of these classes (data sets; * and ? match).")
 @click.option("--positive", metavar="A,B,…", default=None, help="Two classes: these against the rest (data sets; * and ? match).")
 @click.option("--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows per class of a data set.  [default: its own, else .6,.2,.2]")
-@click.option("--label", default=None, metavar="COLUMN", help="The column of a table that holds the labels.  [default: y]")
+@click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
 @click.option(
     "--input-format",
     type=click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight", "vw"]),
     default=None,
-    help="Read the input as this.  [default: told by its content]",
+    help="Read the input as this format.  [default: detected]",
 )
-@click.option("--continue", "model", metavar="MODEL", default=None, help="Go on with this classifier where it stands.")
+@click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this classifier.")
 @click.option("--verify", is_flag=True, help="Minimise the objective numerically, print how far the closed forms are, and stop.")
 @stage(Request, cleaning_options, seed_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Learn a classifier in one pass or more over a stream of examples.
+    """Learn a classifier in one or more passes over a stream of examples.
 
     \b
       herd data digits | herd nherd-train --normalize l2 | herd eval
@@ -114,8 +119,8 @@ def command(session: Session, request: Request) -> None:
       herd nherd-train --continue ads.h5 today.svm -o ads.h5
 
     INPUT is svmlight or Vowpal Wabbit text, read as it arrives in constant memory, or a data set
-    (HDF5, Parquet, CSV, NPZ), of which the rows of split 0 are learned.  Every example is judged
-    before it is learned; the running error is told at powers of two.
+    (HDF5, Parquet, CSV, NPZ), whose rows of split 0 are learned.  Every example is judged before it is
+    learned; the running error is printed after 1, 2, 4, 8, … examples.
     """
     from herdcli.cli.nherd_train import runs
 

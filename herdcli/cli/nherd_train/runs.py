@@ -114,9 +114,9 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
     train = rows.split == 0
     if not train.any():
-        raise DataError("no row is in the training part", where=name, hint="--split .8,.1,.1 draws parts anew")
+        raise DataError("the training part has no rows", where=name, hint="--split .8,.1,.1 draws a new split")
     if not settings.shuffle and _class_by_class(rows.y[train]):
-        session.console.warn("the rows come class by class, which spoils learning in their order: --shuffle mixes them")
+        session.console.warn("the rows are sorted by class, which spoils learning in that order: --shuffle mixes them")
     source = Memory(
         rows.X[train],
         rows.y[train],
@@ -194,7 +194,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
 
     def require_end(state: State) -> None:
         if learner.next_batch(state) is not None:  # a finished run that was resumed has read nothing: this reads all
-            raise DataError("goes on where the checkpoint's run had ended", where=given.name, hint=AFRESH)
+            raise DataError("continues where the checkpoint's run had ended", where=given.name, hint=AFRESH)
 
     made = session.run(learner, label="learning", ended=require_end)
     running = replace(made.running, skipped=reader.skipped)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("regress", cls=Command)
 @input_argument
-@click.option("--target", metavar="COLUMN", default=None, help="What is predicted.  [default: y, or the labels]")
+@click.option("--target", metavar="COLUMN", default=None, help="Column to predict.  [default: y, or the labels]")
 @click.option(
     "--family",
     type=click.Choice(FAMILIES),
@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 @click.option("--offset", metavar="COLUMN", default=None, help="Added to the linear predictor, as the log of an exposure.")
 @click.option("--weights", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @click.option(
-    "--l2", type=click.FloatRange(0), default=0.0, show_default=True, help="½ l2 ‖β‖² is added to the mean loss; intercepts are free."
+    "--l2",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="½ l2 ‖β‖² is added to the mean loss; intercepts are not penalised.",
 )
 @click.option("--l1", type=click.FloatRange(0), default=0.0, show_default=True, help="l1 ‖β‖₁ is added to the mean loss.")
 @click.option(
@@ -50,15 +54,19 @@ if TYPE_CHECKING:
     "columns, or in A and B; or a file with the covariance of all rows.",
 )
 @click.option("--sequence", metavar="COLUMN", default=None, help="Which sequence a row of --gls ar1 is of.  [default: sequence]")
-@click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Most passes over the rows.")
+@click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of passes over the rows.")
 @click.option(
     "--split",
     metavar="TRAIN,VALID,TEST",
     default=None,
-    help="Rows as counts or fractions, drawn from the seed.  [default: the data set's own split, else .6,.2,.2]",
+    help="Rows as counts or fractions, drawn with the seed.  [default: the data set's own split, else .6,.2,.2]",
 )
 @click.option(
-    "--on-nonconvergence", type=click.Choice(["warn", "error"]), default="warn", show_default=True, help="What to do at the last pass."
+    "--on-nonconvergence",
+    type=click.Choice(["warn", "error"]),
+    default="warn",
+    show_default=True,
+    help="What to do if it has not converged by then.",
 )
 @stage(Request, input_format_option, cleaning_options, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:

@@ -35,7 +35,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     found = inputs.others(session, request.data, model.target, made.get("offset"), made.get("weights"))
     held = np.isin(found.split, (VALID, TEST))
     if not held.any():
-        raise DataError("has no rows of split 1 or 2 to judge by", where=found.history.name)
+        raise DataError("has no rows in split 1 or 2 to judge by", where=found.history.name)
     y = _target(model, found)
     model.distribution().require(y)
     X = matrix_by_name(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)

@@ -23,7 +23,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     model: GeneralisedLinear = fitted.value
     want = request.want or ("classes" if model.classes else "means")
     if want not in ("means", "classes") or (want == "classes" and not model.classes):
-        raise BadUsage(f"--want {want} is not of this regression", hint="--want means, or classes where the target has them")
+        raise BadUsage(f"--want {want} is not available for this regression", hint="--want means, or classes where the target has them")
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=["y"])
     columns = model.coefficients.shape[1]
     value = by_name(session, data, model.feature_names, columns).value

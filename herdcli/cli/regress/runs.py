@@ -101,11 +101,14 @@ def _family(session: Session, inputs: Inputs, request: Request) -> Family:
 
     count = len(inputs.classes or [])
     chosen = "gaussian" if request.gls else request.family
+    if count == 1:
+        only = f"every row has the target '{(inputs.classes or [''])[0]}', so there is nothing to predict"
+        raise DataError(only, where=inputs.history.name, hint="--target COLUMN names another column")
     if chosen is None:
         two = inputs.classes is None and bool(np.isin(inputs.y, (0, 1)).all())
         chosen = "bernoulli" if two or count == 2 else "softmax" if count else "gaussian"
         what = f"{count} classes" if count else "0 and 1" if two else "numbers"
-        session.console.note(f"the target '{inputs.target}' is taken for {what}: --family {chosen}")
+        session.console.note(f"the target '{inputs.target}' holds {what}: --family {chosen}")
     if chosen == "softmax" and count < 2:
         raise DataError(f"the target '{inputs.target}' holds numbers, softmax needs classes", where=inputs.history.name)
     if chosen != "gamma-shape":
@@ -132,12 +135,13 @@ def _warn(session: Session, value: GeneralisedLinear, request: Request) -> None:
     if value.aliased.any() and not value.l2:  # under a ridge all columns have coefficients of their own
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-        session.console.warn(f"{len(names)} columns are constant or combinations of others and have no errors of their own: {listed}")
+        session.console.warn(f"{len(names)} columns are constant or combinations of others and get no standard errors: {listed}")
     if value.separated:
-        message = "the classes can be told apart without error: coefficients grow without bound, and have no errors"
+        message = "the classes can be separated without error: coefficients grow without bound and have no standard errors"
         hint = "--l2 1e-3 gives finite ones"
     elif not value.converged:
-        message, hint = f"not converged after {request.iterations} passes", "--iterations allows more, --l2 makes it easier"
+        passes = "1 pass" if request.iterations == 1 else f"{request.iterations} passes"
+        message, hint = f"not converged after {passes}", "--iterations allows more, --l2 makes it easier"
     else:
         return
     if request.on_nonconvergence == "error":

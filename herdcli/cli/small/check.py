@@ -25,17 +25,17 @@ class Request:
 
 @click.command("check", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
-@click.option("--seal-only", is_flag=True, help="Compare lengths and digests, and do not look inside: quick.")
+@click.option("--seal-only", is_flag=True, help="Only compare lengths and digests, without reading the contents: quick.")
 @stage(Request)
 def command(session: Session, request: Request) -> int:
-    """Verify artifacts: the seal, and that what is inside is what their kind allows; print nothing when all is well.
+    """Verify artifacts: their seals, and that their contents are valid for their kind; print nothing when all is well.
 
     \b
       herd data digits -o digits.h5
       herd check digits.h5
 
     A damaged file, or one that was sealed with shapes or values that no command writes, is named and the exit
-    code is 65.  An unsealed data set is named and is no fault.  Of several files the worst code counts.
+    code is 65.  An unsealed data set is named but is not an error.  With several files the worst exit code counts.
     """
     from herdcli.artifacts import seal
 

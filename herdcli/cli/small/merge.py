@@ -35,7 +35,7 @@ class Request:
     type=click.Choice(["precision", "evidence", "mean"]),
     default="precision",
     show_default=True,
-    help="Of classifiers.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each learned; "
+    help="How classifiers are merged.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each learned; "
     "mean: plain means.",
 )
 @click.option("--data", metavar="FILE", default=None, help="Labelled examples to calibrate a classifier's confidence on.")
@@ -54,8 +54,8 @@ def command(session: Session, request: Request) -> None:
       herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 -o 2.h5
       herd merge 1.h5 2.h5 -o both.h5
 
-    Shards, in any order, give the bytes of the run without --shard: artifact or, by the suffix of -o, table
-    and text.  All of them must be there, of one command with one set of options and inputs.
+    Shards, in any order, give exactly the output of the run without --shard: artifact or, by the suffix of -o,
+    table and text.  All shards are needed, made by one command with the same options and inputs.
     """
     from herdcli.artifacts.streams import check_destination
 
@@ -70,7 +70,7 @@ def command(session: Session, request: Request) -> None:
     for other in found:
         if other.kind != "classifier":
             raise DataError(
-                f"is {other.value.place.name}, {classifiers[0].name} is a classifier", where=other.name, hint="merge them apart"
+                f"is {other.value.place.name}, {classifiers[0].name} is a classifier", where=other.name, hint="merge them separately"
             )
     _classifiers(session, found, request)
 

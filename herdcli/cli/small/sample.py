@@ -43,13 +43,13 @@ class Request:
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="Rows, of each class if there are several; of an hmm or lds sequences.",
+    help="Rows to draw, per class if there are several; for an hmm or lds, sequences.",
 )
 @click.option("--burn-in", type=click.IntRange(1), default=1000, show_default=True, help="Gibbs sweeps before a chain's first row.")
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
-@click.option("--means", is_flag=True, help="Write the means of the visible units in place of their states.")
-@click.option("--given", metavar="FILE", default=None, help="Rows whose entries are held fast; those that are NaN are drawn.")
+@click.option("--means", is_flag=True, help="Write the means of the visible units instead of their states.")
+@click.option("--given", metavar="FILE", default=None, help="Rows whose entries are kept fixed; NaN entries are drawn.")
 @click.option("--mask", metavar="FILE", default=None, help="With --given: 0 where an entry is drawn, for each row or one row for all.")
 @click.option("--steps", type=click.IntRange(1), default=None, help="Length of the sequences of an hmm or lds.  [default: 100]")
 @stage(Request, seed_option, threads_option, checkpoint_options, output_options)
@@ -62,8 +62,8 @@ def command(session: Session, request: Request) -> None:
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
     MODEL is an rbm, dbn, hmm or lds.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
-    their class as y, sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once], the
-    entries that it has held fast.
+    their class as y, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once],
+    with its known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
 
@@ -107,7 +107,7 @@ def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Arr
 
     if not alone or model.count > 1:
         what = f"{model.count} models, one for each class" if alone else "a dbn"
-        raise BadUsage(f"--given is of one rbm, this is {what}", hint="fit-rbm without --per-class and --layers")
+        raise BadUsage(f"--given needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")
     session.ignored("chains", "with --given: one for each row and draw")
     data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
     mask = None if request.mask is None else session.load(request.mask, "mask", kinds={"dataset"})

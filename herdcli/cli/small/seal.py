@@ -26,14 +26,14 @@ class Request:
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
 @stage(Request)
 def command(session: Session, request: Request) -> None:
-    """Seal files that were edited on purpose, in place and whole or not at all.
+    """Seal files that were edited on purpose, in place; if that fails a file stays as it was.
 
     \b
       herd data digits -o digits.h5
       herd seal digits.h5
 
     Only the header line changes.  An HDF5 file without a herd header is a data set that needs no
-    seal; `herd convert data.h5 -o sealed.h5` makes an artifact of it.
+    seal; `herd convert data.h5 -o sealed.h5` turns it into an artifact.
     """
     from herdcli.artifacts import seal
 

@@ -47,9 +47,9 @@ def command(session: Session, request: Request) -> None:
       herd network grid --sigma-w 2 | herd ups-infer -o exact.h5
       herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm ups --format mar
 
-    NETWORK is UAI, libDAI .fg or BIF text, or a `network` artifact.  --evidence holds variables at a state,
-    --observe fixes their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows
-    takes a table of evidence and writes a table of marginals.
+    NETWORK is UAI, libDAI .fg or BIF text, or a `network` artifact.  --evidence fixes the states of variables,
+    --observe their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows takes
+    a table of evidence and writes a table of marginals.
     """
     from herdcli.cli.frame.networks import check, load_network, output_format
     from herdcli.cli.ups_infer import evidence_rows, inputs, starts

@@ -35,10 +35,10 @@ def infer_rows(session: Session, loaded: Artifact, network: Network, request: Re
     dense = data.X.toarray() if data.is_sparse else np.asarray(data.X)
     names = data.feature_names or [f"x{i}" for i in range(dense.shape[1])]
     if (dense % 1 != 0).any():
-        raise DataError("evidence is whole numbers: a state, or −1 for none", where=found.name)
+        raise DataError("evidence must be whole numbers: a state, or −1 for none", where=found.name)
     variables = [results.variable(network, name) for name in names]
     if len(set(variables)) < len(variables):
-        raise DataError("two columns are of one variable", where=found.name)
+        raise DataError("two columns stand for the same variable", where=found.name)
     batch = Batch(network, variables, dense.astype(np.int64), orders=request.orders, seed=request.seed)
     size, what = batch.bytes_needed()
     session.require_memory(size, what)

@@ -15,7 +15,7 @@ def _parse_shares(text: str) -> tuple[float, ...]:
     except ValueError:
         shares = ()
     if not shares or not all(0 <= share < 1 for share in shares):
-        raise ValueError("is no list of shares from 0 to below 1, such as 0,0.5,0.9")
+        raise ValueError("is not a list of shares from 0 to below 1, such as 0,0.5,0.9")
     return shares
 
 
@@ -27,9 +27,9 @@ def iteration_options(command: Command) -> Command:
             type=click.Choice(["warn", "error"]),
             default="warn",
             show_default=True,
-            help="What to do at the last iteration.",
+            help="What to do if it has not converged by then.",
         ),
-        click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Most iterations."),
+        click.option("--iterations", type=click.IntRange(1), default=1000, show_default=True, help="Maximum number of iterations."),
     ):
         command = option(command)
     return command
@@ -42,13 +42,13 @@ def evidence_options(command: Command) -> Command:
         click.option("--likelihood", multiple=True, metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4."),
         click.option("--observe", multiple=True, metavar="X=P,P…", help="Fix a marginal, as x3=0.2,0.8.  May be repeated."),
         click.option(
-            "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` a line."
+            "--evidence", metavar="FILE", default=None, help="States of some variables: UAI evidence, or one `name=state` per line."
         ),
         click.option(
             "--evidence-rows",
             metavar="FILE",
             default=None,
-            help="A table of evidence, a column a variable (a state, −1 for none): the result is a table of marginals, row by row.",
+            help="A table of evidence, a column for each variable (a state, or −1 for none): the result is a table of marginals.",
         ),
     ):
         command = option(command)
@@ -58,7 +58,7 @@ def evidence_options(command: Command) -> Command:
 def gibbs_options(command: Command) -> Command:
     """How many sweeps of how many chains."""
     for option in (
-        click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Chains of gibbs."),
+        click.option("--chains", type=click.IntRange(2), default=8, show_default=True, help="Number of Gibbs chains."),
         click.option(
             "--annealing",
             type=click.IntRange(0),
@@ -66,8 +66,8 @@ def gibbs_options(command: Command) -> Command:
             show_default=True,
             help="Sweeps of the burn-in over which gibbs cools to the network's own temperature.",
         ),
-        click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Sweeps of gibbs that are not counted."),
-        click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Sweeps of gibbs that are averaged."),
+        click.option("--burn-in", type=click.IntRange(0), default=1000, show_default=True, help="Gibbs sweeps to discard first."),
+        click.option("--sweeps", type=click.IntRange(2), default=10_000, show_default=True, help="Gibbs sweeps to average over."),
     ):
         command = option(command)
     return command
@@ -83,30 +83,28 @@ def algorithm_options(command: Command) -> Command:
             show_default=True,
             help="Largest regions of double-loop and gbp: the factors, or also loops of three and four variables.",
         ),
-        click.option(
-            "--linear-response", is_flag=True, help="Covariances too, by linear response (bp, ups, belief-optimization, mean-field, tap)."
-        ),
+        click.option("--linear-response", is_flag=True, help="Covariances too (bp, ups, belief-optimization, mean-field, tap)."),
         click.option(
             "--restarts",
             type=click.IntRange(0),
             default=0,
             show_default=True,
-            help="Further runs from random first states; the lowest free energy is the answer, all fixed points are told.",
+            help="Additional runs from random starts; the lowest free energy is the answer, and all fixed points are listed.",
         ),
         click.option(
             "--clamp",
             metavar="auto|rows|columns|rows-columns|FILE",
             default="auto",
             show_default=True,
-            help="Which variables ups holds in turn.  auto: so that the others are a forest, with Newton steps between; "
-            "FILE: a set a line.  Other than auto is the plain algorithm.",
+            help="Which variables ups clamps in turn.  auto: sets that leave a forest, with Newton steps in between; "
+            "FILE: one set per line.  Everything but auto runs the plain algorithm.",
         ),
         click.option(
             "--damping-kind",
             type=click.Choice(["geometric", "linear"]),
             default="geometric",
             show_default=True,
-            help="Mean of old and new.",
+            help="How old and new messages are averaged.",
         ),
         click.option(
             "--damping-schedule",
@@ -135,16 +133,22 @@ def algorithm_options(command: Command) -> Command:
             type=click.Choice(["hugin", "shafer-shenoy"]),
             default="hugin",
             show_default=True,
-            help="How junction-tree propagates: dividing messages out of clique tables, or with none in them.",
+            help="How junction-tree propagates: with messages divided out of the clique tables (hugin), or kept apart from them.",
         ),
         click.option("--orders", type=click.IntRange(1), default=8, show_default=True, help="Elimination orders tried by junction-tree."),
-        click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-9, show_default=True, help="Residual to reach."),
+        click.option(
+            "--tolerance",
+            type=click.FloatRange(0, min_open=True),
+            default=1e-9,
+            show_default=True,
+            help="Residual at which it has converged.",
+        ),
         click.option(
             "--algorithm",
             type=click.Choice([AUTO, *ALGORITHMS]),
             default=AUTO,
             show_default=True,
-            help="How marginals are had; auto: exactly if a junction tree (or the frontier of a lattice) fits, else bp, else ups.",
+            help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else bp, else ups.",
         ),
     ):
         command = option(command)

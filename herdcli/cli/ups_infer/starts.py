@@ -32,7 +32,7 @@ def infer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
 
     asked = settings(Settings, request, clamp_sets=clamp_sets(session, loaded.value, request.clamp))
     if output_format(session, request.format, FORMATS) == "pr" and asked.algorithm == "gibbs":
-        raise BadUsage("gibbs has no log Z, which is all that pr holds", hint="--format mar")
+        raise BadUsage("gibbs computes no log Z, and pr holds nothing else", hint="--format mar")
     try:
         made = _inferred_units(session, loaded.value, given, asked, request)
         shards.close(session, made, "starts", finish, loaded, request)
@@ -46,6 +46,7 @@ def _inferred_units(
 ) -> BeliefsShard:
     """What came of this run's starts."""
     from herdcli.markov.bethe.starts import BeliefsShard
+    from herdcli.markov.mean.bound import mean_field_bound
     from herdcli.markov.model import beliefs
 
     network, evidence = given
@@ -54,7 +55,11 @@ def _inferred_units(
         shards.refuse(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.units(session, restarts + 1, "starts")
     inferred = _starts(session, network, asked, units) if restarts else [_inferred(session, network, asked)]
-    parts = [beliefs.assemble(full, evidence, found.nodes, found.cliques, algorithm=name, **found.attributes) for found, name in inferred]
+    bound = None if asked.algorithm == "gibbs" else mean_field_bound(network)
+    parts = [
+        beliefs.assemble(full, evidence, found.nodes, found.cliques, algorithm=name, log_z_mean_field=bound, **found.attributes)
+        for found, name in inferred
+    ]
     return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
 
 

@@ -163,7 +163,7 @@ def write_bif(network: Network) -> str:
     factors = {scope[-1]: (scope, table) for scope, table in network.factors() if scope}
     proper = all(np.allclose(table.sum(axis=-1), 1, rtol=0, atol=1e-4) for _, table in factors.values())
     if len(factors) != network.count or network.factor_count != network.count or not proper:
-        raise DataError("is no Bayesian network, which is all that BIF holds", hint="write UAI or HDF5: -o FILE.uai")
+        raise DataError("is not a Bayesian network, the only kind that BIF can hold", hint="write UAI or HDF5: -o FILE.uai")
     names = [_quoted(network.name(i)) for i in range(network.count)]
     states = _state_names(network)
     lines = ["network unknown {", "}"]

@@ -31,7 +31,9 @@ def read_evidence(text: str, network: Network) -> dict[int, int]:
     elif all(len(line) == 2 for line in lines):
         pairs = words
     else:
-        raise DataError("is no evidence file", hint="expected: the number of pairs, then variable and state of each; or one pair a line")
+        raise DataError(
+            "is not an evidence file", hint="expected: the number of pairs, then variable and state of each; or one pair per line"
+        )
     found: dict[int, int] = {}
     for name, state in zip(pairs[::2], pairs[1::2], strict=True):
         i = variable(network, name)
@@ -50,7 +52,7 @@ def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
     found = [[variable(network, name) for name in line if line != ["-"]] for line in lines if line]
     if not found:
-        raise DataError("holds no clamp set", hint="one set of variables a line, as x1 x3 x5")
+        raise DataError("holds no clamp set", hint="one set of variables per line, as x1 x3 x5")
     return found
 
 
@@ -103,5 +105,5 @@ def read_mar(text: str) -> list[Array]:
     words.finish()
     for i, p in enumerate(found):
         if not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-3:
-            raise DataError(f"the marginal of variable {i} is no distribution")
+            raise DataError(f"the marginal of variable {i} is not a distribution")
     return found

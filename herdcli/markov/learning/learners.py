@@ -43,7 +43,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Learned:
-    """A factor for each cluster, and how they were had.
+    """A factor for each cluster, and how they were learned.
 
     counts  scaling and propagation updates.  residual  one entry an iteration: the largest difference between a
     marginal (or expectation) of the model and the given one, or what else the algorithm brings to zero.

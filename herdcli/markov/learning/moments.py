@@ -47,7 +47,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise DataError(f"is no JSON text ({error})") from None
+        raise DataError(f"is not JSON text ({error})") from None
 
 
 def _list(items: Any) -> list[Any]:
@@ -67,7 +67,7 @@ def _cluster(a: int, item: dict[str, Any], cardinality: Array, names: Sequence[s
         if len(table) != cells:
             raise DataError(f"the marginal of cluster {a} has {len(table)} values, its variables have {cells} states")
         if not np.isfinite(table).all() or (table < 0).any() or abs(table.sum() - 1) > 1e-6:
-            raise DataError(f"the marginal of cluster {a} is no distribution: its values sum to {table.sum():.6g}")
+            raise DataError(f"the marginal of cluster {a} is not a distribution: its values sum to {table.sum():.6g}")
         return Cluster(scope, (table / table.sum()).reshape(shape))
     if "features" not in item:
         raise DataError(f"cluster {a} has no 'features'" + ("" if rows is not None else " and no 'marginal'"), hint=HINT)

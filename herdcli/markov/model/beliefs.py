@@ -1,4 +1,4 @@
-"""The `beliefs` artifact: marginals of variables and of cliques, log Z, and how they were had."""
+"""The `beliefs` artifact: marginals of variables and of cliques, log Z, and how they were computed."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ class Beliefs:
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     names: list[str] | None = None
+    log_z_mean_field: float | None = None  # lower bound of log Z by naive mean field, where that is quick
 
     def validate(self) -> None:
         """Raise DataError unless the parts are divided as they are long."""

@@ -15,7 +15,7 @@ class Fit:
     scope, target   the clusters whose marginals were given, and those marginals, flat as in a network.
     residual_trace  one entry an iteration; residual is the last: for most algorithms the largest difference between a
                     marginal of the model and the given one before the iteration's scaling.
-    log_likelihood  mean over the training rows, nats; NaN where log Z could not be had.  rows  0 without rows.
+    log_likelihood  mean over the training rows, nats; NaN where log Z could not be computed.  rows  0 without rows.
     """
 
     scope: Array = array("S", "variables of all clusters", kind="iu")

@@ -112,7 +112,7 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
             raise DataError(f"line {number} names a variable twice")
         found.append(tuple(scope))
     if not found:
-        raise DataError("names no variables", hint="one cluster a line, as: 0 1")
+        raise DataError("names no variables", hint="one cluster per line, as: 0 1")
     return found
 
 

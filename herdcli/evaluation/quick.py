@@ -1,0 +1,88 @@
+"""Figures of RBMs and networks of them for the verdict at the end of training: quick estimates that err on the model's side.
+
+`herd eval` has the whole table; these are the columns that the judges of `verdicts` look at, from at most ROWS held-out rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from herdcli.algorithm import solve
+from herdcli.evaluation import dbn
+from herdcli.evaluation.classes import errors
+from herdcli.evaluation.rbm import by_model, independent
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.rbm import annealing
+from herdcli.rbm.enumeration import log_partition_exact, states_of
+from herdcli.rbm.layers import DBN
+from herdcli.rbm.likelihood import log_likelihood
+from herdcli.rbm.model import RBM, Harmonium
+from herdcli.rbm.transform import energies
+from herdcli.rbm.units import discrete
+from herdcli.splits import TEST, VALID
+
+Map = Callable[..., Any]
+Row = dict[str, Any]
+STATES = 14  # bits of the smaller layer up to which log Z is summed
+CHAINS, TEMPERATURES, ROWS = 20, 200, 1000
+FIXED = EvaluationSettings(calibrate="auto", mlr_penalty=0.01)  # no search for the penalty
+AIS = EvaluationSettings(likelihood="ais", chains=CHAINS, temperatures=TEMPERATURES)
+SURE = 3.0  # standard errors that a likelihood is raised by before it is blamed
+
+
+def of_rbm(value: RBM, *, map: Map = map) -> Row:
+    """Likelihood of held-out rows, independent columns, how much better training rows are explained, errors of classes.
+
+    An annealed log Z errs below, so that the likelihood errs above; it is raised by SURE standard errors more: a bad model may
+    pass, a good one is not blamed.
+    """
+    row: Row = {}
+    held = value.holdout
+    if held is not None and value.base_rates is not None and len(held.split):
+        part = TEST if (held.split == TEST).any() else VALID
+        groups = by_model(held, held.split == part, value.count, ROWS)
+        if groups:
+            row |= _likelihood(value, groups, map)
+    if value.scores is not None and (value.scores.split == VALID).any():
+        row |= errors(value.scores, FIXED)
+    return row
+
+
+def _likelihood(value: RBM, groups: dict[int, Any], map: Map) -> Row:
+    count, own, gap = sum(part.shape[0] for part in groups.values()), 0.0, 0.0
+    for m, part in groups.items():
+        h = value.harmonium(m)
+        log_z = _log_z(value, h, m, map)
+        own += float(log_likelihood(h, discrete(h.visible, part), log_z, map=map).sum())
+        if value.training_energy is not None:
+            gap += float((energies([h], part, map) - value.training_energy[m]).sum())
+    scale = 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
+    row: Row = {"log_likelihood": own / count - scale, "independent": independent(value, groups)}
+    return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
+
+
+def _log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
+    """Summed, or the lower end of what one short run of annealing allows."""
+    if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) <= STATES:
+        return log_partition_exact(h, map=map)
+    assert value.base_rates is not None
+    problem = annealing.Problem((h,), (value.base_rates[m],), CHAINS, TEMPERATURES, value.seed)
+    (found,) = solve(annealing.Annealing(problem))
+    return found.log_partition - SURE * found.standard_error
+
+
+def of_dbn(value: DBN, *, map: Map = map) -> Row:
+    """The bound and the first layer's likelihood, of at most ROWS test rows by one short run of annealing each, raised likewise."""
+    first = value.layers[0]
+    if first.holdout is None or not (first.holdout.split == TEST).any():
+        return {}
+    chosen = np.sort(np.concatenate([np.flatnonzero(first.holdout.split == part)[:ROWS] for part in (VALID, TEST)]))
+    fewer = replace(first.holdout, X=first.holdout.X[chosen], split=first.holdout.split[chosen], y=None)
+    row: Row = dict(dbn.metrics(DBN([replace(first, holdout=fewer, scores=None), *value.layers[1:]]), AIS, map=map))
+    for name in ("log_likelihood_bound", "log_likelihood_first"):
+        row[name] = row[name] + SURE * row[f"{name}_se"]
+    return row

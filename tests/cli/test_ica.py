@@ -329,7 +329,7 @@ def test_dropped_directions_and_constant_channels_are_told(run, tmp_path):
     assert ended.code == 0
     assert "ica: 1 of 5 columns are constant (first: column 3)\n" in ended.err
     assert "ica: rows vary in 3 of 5 directions: 2 components were dropped\n" in ended.err
-    assert "ica: --whiten zca needs all directions: pca in its place\n" in ended.err
+    assert "ica: --whiten zca needs all directions: pca is used instead\n" in ended.err
     assert load("a.h5").value.J.shape == (3, 3)
 
 

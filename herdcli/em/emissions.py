@@ -137,6 +137,7 @@ def raised(counts: Array, floor: float) -> tuple[Array, int]:
         more = (p < floor) & ~low
         if not more.any():
             return p, int((low & (counts < floor * counts.sum(axis=-1, keepdims=True))).sum())
+        # What is raised takes from the others, which can but fall: none that was at the floor comes up again, and V rounds suffice.
         low |= more
 
 
@@ -363,6 +364,7 @@ class _ReadyMeans:
         Y = np.where(missing, 0.0, X)
         there = (~missing).astype(np.float64)
         if self.family.name == "poisson":
+            # Σ over the columns that are there of y log λ − λ − log y!; a missing value is 0 in Y and in `there`, and adds nothing.
             found = Y @ log(self.mean).T - there @ self.mean.T - gammaln(Y + 1.0).sum(axis=1)[:, None]
         else:
             found = Y @ log(self.mean).T + (there - Y) @ log(1.0 - self.mean).T

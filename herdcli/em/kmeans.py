@@ -99,6 +99,7 @@ class KMeans:
         held.upper += drift[held.nearest]
         held.lower -= drift.max()
         held.centre = centre
+        # Where |z − c| ≤ ½ |c − c'|, |z − c'| ≥ |c − c'| − |z − c| ≥ |z − c|: no other centre is nearer, whatever its own bound says.
         safe = np.maximum(half[held.nearest], held.lower) * (1.0 - SLACK)
         doubtful = np.flatnonzero(held.upper >= safe)
         held.upper[doubtful] = np.sqrt(np.square(Z[doubtful] - centre[held.nearest[doubtful]]).sum(axis=1)) * (1.0 + SLACK)

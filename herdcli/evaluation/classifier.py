@@ -55,6 +55,7 @@ def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any =
     result["error_majority"] = 1.0 - float(np.bincount(y).max()) / len(y)
     result["auc"] = auc(p, y)
     result["log_loss"] = float(-np.mean(np.log(np.maximum(own, 1e-15))))
+    # Of two classes both columns have the same square, and one of them is counted.
     result["brier"] = float(np.mean(((p - truth) ** 2).sum(axis=1)) / (2 if p.shape[1] == 2 else 1))
     result["calibration_error"] = calibration_error(top, right)
     return result
@@ -84,6 +85,8 @@ def _auc(score: Array, positive: Array) -> float | None:
         return None
     _, place, sizes = np.unique(score, return_inverse=True, return_counts=True)
     rank = (np.cumsum(sizes) - (sizes - 1) / 2.0)[place]
+    # Mann & Whitney: the positives' ranks sum to n(n + 1)/2 among themselves and one for each negative below them; ties have mean ranks,
+    # and count half.
     return float((rank[positive].sum() - count * (count + 1) / 2) / (count * (total - count)))
 
 
@@ -130,6 +133,7 @@ def sign_test(first: int, second: int) -> float:
     if total == 0:
         return 1.0
     if total <= 1000:
+        # Cases that differ are heads or tails of a fair coin: twice the tail P(X ≤ min) of B(n, ½).
         return float(min(1.0, 2.0 * bdtr(min(first, second), total, 0.5)))
     statistic = max(0.0, abs(first - second) - 1) / np.sqrt(total)
     return float(erfc(statistic / np.sqrt(2.0)))

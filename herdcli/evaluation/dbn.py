@@ -58,6 +58,7 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     drawn = bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
     spread = drawn.mean(axis=1).std(ddof=1) / np.sqrt(len(drawn))
     for way, found in tops.items():
+        # The bound has the last layer's −log Z once, whatever was drawn: another estimate of it moves the bound by the difference.
         result[f"log_likelihood_bound{way}"] = float(drawn.mean()) + last.log_partition - found.log_partition
         result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
     result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())

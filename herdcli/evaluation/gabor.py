@@ -86,6 +86,7 @@ def _starts(pictures: Array, grid: tuple[Array, Array]) -> Array:
     mass = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
     x0, y0 = mass @ x, mass @ y
     spread = (mass * ((x - x0[:, np.newaxis]) ** 2 + (y - y0[:, np.newaxis]) ** 2)).sum(axis=1) / 2
+    # The fourth power of exp(−½ u²/σ²) has the variance σ²/4 along u.
     size = np.clip(2.0 * np.sqrt(spread), 0.7, max(height, width) / 2)
     power = np.abs(np.fft.rfft2(pictures, (SPECTRUM, SPECTRUM))) ** 2
     down, across = np.fft.fftfreq(SPECTRUM), np.fft.rfftfreq(SPECTRUM)
@@ -130,6 +131,7 @@ def _derivatives(p: Array, x: Array, y: Array) -> tuple[Array, Array]:
     turned = envelope * (b * wave - a * other) * (2 * np.pi)  # ∂g/∂(fu)
     by_u, by_v = turned * f - g * across, -g * along
     result = np.empty((len(p), 8, x.size))
+    # ∂u/∂(x₀, y₀, θ) = (−cos θ, −sin θ, v) and ∂v/∂(x₀, y₀, θ) = (sin θ, −cos θ, −u); by log σ the exponent −½ u²/σ² grows by u²/σ².
     result[:, 0] = by_v * sin - by_u * cos
     result[:, 1] = -by_u * sin - by_v * cos
     result[:, 2], result[:, 3] = g * u * across, g * v * along
@@ -152,6 +154,8 @@ def _marquardt(p: Array, data: Array, grid: tuple[Array, Array], steps: int) -> 
         gradient = (derivatives @ (data - g)[:, :, np.newaxis])[..., 0]
         normal = derivatives @ derivatives.transpose(0, 2, 1)
         diagonal = np.einsum("nii->ni", normal)
+        # (D'D + λ diag D'D) δ = D'r: the damping is in the units of each parameter (Marquardt 1963).  Small λ is Gauss & Newton's step,
+        # large λ a short one downhill.
         diagonal += damping[:, np.newaxis] * diagonal + 1e-10
         moved = np.clip(p + np.linalg.solve(normal, gradient[..., np.newaxis])[..., 0], lowest, highest)
         new_g, new_derivatives = _derivatives(moved, x, y)

@@ -122,6 +122,8 @@ def _compared(value: Beside, found: Calibrated | None, scopes: list[tuple[int, .
     own = fitted.marginals(reference, wider, [scope for scope, _ in factors])
     known = [(scope, table) for scope, table in reference.factors() if scope]
     theirs = fitted.marginals(reference, wider, [scope for scope, _ in known])
+    # KL(R ‖ P) = Σ_factors of R E_R log f − log Z_R − Σ_factors of P E_R log f + log Z_P: marginals of R over both networks' scopes say
+    # all.
     constant = _constant(reference) - _constant(network)
     energy = sum(_expected_log(p, table) for p, (_, table) in zip(theirs, known, strict=True))
     energy -= sum(_expected_log(p, table) for p, (_, table) in zip(own, factors, strict=True))

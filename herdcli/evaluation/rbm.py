@@ -108,6 +108,7 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
     result["independent"] = independent(value, groups)
     for suffix, found in ways.items():
         shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
+        # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
         error = np.sqrt(sum((rows.shape[0] * found[m].standard_error) ** 2 for m, rows in groups.items())) / total
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
@@ -168,6 +169,7 @@ def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
 
 def _scale(value: RBM) -> float:
     """What the log-likelihood of a row as it was before it was standardised is less by."""
+    # Learned were x/s: the density of x is that of x/s over Π s.
     return 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
 
 

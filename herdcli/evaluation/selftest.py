@@ -73,6 +73,7 @@ def boltzmann_machines() -> Iterator[Answer]:
     free = -model.free_energy(states)
     summed = float(free.max() + np.log(np.exp(free - free.max()).sum()))
     yield Answer("log Z of an RBM, over hidden against over visible states", "Teh (2003), 2.5", exact, summed, 1e-9)
+    # v = (1 + s)/2 and h = (1 + t)/2: v'Wh = ¼ (s'Wt + s·W1 + t·W'1 + 1'W1), b·v = ½ (b·s + b·1), and the states are as many.
     spins = Harmonium(W / 4, b / 2 + W.sum(1) / 4, c / 2 + W.sum(0) / 4, family("spin"), family("spin"))
     shift = W.sum() / 4 + b.sum() / 2 + c.sum() / 2
     yield Answer("log Z of the same machine in spins", "gauge map", enumeration.log_partition_exact(spins) + shift, exact, 1e-9)
@@ -111,6 +112,7 @@ def quadrature() -> Iterator[Answer]:
         problems.Problem(kernel, (problems.Group(target, grid, 16),), problems.Settings(rules.Settings("herding")))
     )
     result = solve(chosen).done[0]
+    # μ = 0, so that MMD² is the mean of k over pairs; Σ_m B_2(m/n) = B_2/n makes that of n equispaced points k(0, 0)/n².
     own = float(kernel.matrix(grid[:1], grid[:1])[0, 0])
     yield Answer("MMD of 16 equispaced points, ν = 1", "Bach et al. (2012), 5.1", float(result.mmd[-1]), np.sqrt(own) / 16, 1e-12)
     wrong = float(np.abs(np.sort(result.index[:4]) - [0, 4, 8, 12]).sum() + abs(int(result.index[1]) - 8))

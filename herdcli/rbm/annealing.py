@@ -189,6 +189,7 @@ def gain(units: Family, x: Array, before: float, beta: float) -> Array:
     linear = (low + gap / 2) * x.sum(axis=1)
     np.abs(x, out=x)
     linear += gap / 2 * x.sum(axis=1)
+    # A(a) = (l + g/2) a + g/2 |a| + log(1 + e^{−g|a|}): of the last term the difference at βx and β'x is the log of one quotient.
     ratio = np.exp(-gap * beta * x)
     ratio += 1.0
     x *= -gap * before
@@ -212,6 +213,8 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
         weights = np.exp(log_weights - top)
         mean = weights.mean()
         error = weights.std(ddof=1) / (mean * np.sqrt(len(weights)))
+        # Weights average Z_1/Z_0 on the way there and Z_0/Z_1 on the way back; `start` is log Z_0 = Σ A(a) of the visible units and Σ A(0)
+        # of the hidden ones.
         log_z = start - top - np.log(mean) if problem.reverse else start + top + np.log(mean)
         effective = float(weights.sum() ** 2 / np.square(weights).sum())
         found.append(Estimate(float(log_z), float(error), effective, problem.temperatures))

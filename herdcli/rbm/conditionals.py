@@ -63,6 +63,8 @@ def _weights(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Arra
     """p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
     group = h.visible.group
     free = h.visible.log_partition(natural)[:, ~given.reshape(-1, group)[:, 0]].sum(axis=1)
+    # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
+    # others summed out.
     weight = fixed + natural[:, given] @ row[given] + free
     weight = np.exp(weight - weight.max())
     shares: Array = weight / weight.sum()

@@ -149,6 +149,7 @@ class Categorical(Drawn):
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         units = mean.reshape(*mean.shape[:-1], mean.shape[-1] // self.columns, self.columns)
+        # How many of the first k − 1 sums are at most u is the state; the last sum is 1 and left out, so that rounding makes no state k.
         below = np.cumsum(units[..., :-1], axis=-1) <= generator.random((*units.shape[:-1], 1), dtype=np.float32)
         states = np.zeros(units.shape, dtype=np.float32)
         np.put_along_axis(states, below.sum(axis=-1, keepdims=True), 1.0, axis=-1)

@@ -145,6 +145,7 @@ class TwoState:
         low, high = self.values
         mean = np.asarray(mean, dtype=np.float64)
         odds: Array = (mean - low) / (high - mean)
+        # mean = low + g σ(g a): g a is the log of (mean − low)/(high − mean).
         return np.log(odds) / (high - low)
 
     def base_rate(self, rows: Any) -> Array:
@@ -337,6 +338,7 @@ class Softmax:
     def mean(self, natural: Array) -> Array:
         """(..., columns) e^a / Σ e^a within each unit."""
         units = self._units(natural)
+        # A' of log Σ e^a is the share e^{a_i}/Σ e^a.
         shares: Array = np.exp(units - np.logaddexp.reduce(units, axis=-1, keepdims=True))
         return shares.reshape(natural.shape)
 

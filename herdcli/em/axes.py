@@ -104,6 +104,7 @@ class Axes:
         K, (values, vectors) = self.components, eigen(Z @ Z.T)
         kept = np.flatnonzero(values[:K] > NOTHING * max(float(values[0]), 1e-300))
         axes, found = np.zeros((Z.shape[1], K)), np.zeros(K)
+        # ZZ'a = λa gives Z'Z(Z'a) = λ(Z'a), and |Z'a|² = a'ZZ'a = λ.
         axes[:, kept] = signed((Z.T @ vectors[:, kept]) / np.sqrt(values[kept]))
         found[kept] = values[kept] / self.found.mass
         return axes, found

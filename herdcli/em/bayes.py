@@ -85,6 +85,7 @@ class VariationalGMM(GMM):
     def _log_weight(self, parameters: Parameters) -> Array:
         """E log π_k = ψ(α_k) − ψ(Σ α)."""
         alpha = parameters["concentration"]
+        # The mean of log π_k under Dir(α): the slope of its log normaliser Σ log Γ(α_k) − log Γ(Σ α).
         found: Array = digamma(alpha) - digamma(alpha.sum())
         return found
 

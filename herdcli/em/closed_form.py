@@ -33,6 +33,7 @@ def ppca(found: Moments, factors: int, floor: float) -> Parameters:
     """
     values, vectors = eigen(found.covariance)
     noise = max(float(values[factors:].mean()), floor) if factors < len(values) else floor
+    # CC' + σ²I then has the sample's variance λ_k along the axes kept, and along all others the mean of what they have.
     loading = vectors[:, :factors] * np.sqrt(np.maximum(values[:factors] - noise, 0.0))
     return {"loading": loading, "mean": found.mean.copy(), "noise": np.full(len(values), noise)}
 

@@ -175,6 +175,7 @@ class Factors:
         """(D,) Σ E(y_d − C_d x − c_d)²."""
         A = np.concatenate([parameters["loading"], (parameters["mean"] - sums["mean"])[:, None]], axis=1)
         xx = sums["xx"]
+        # Σ (y_d² − 2 A_d z y_d + A_d zz'A_d'), of any A: also where A is not the regression's.
         quadratic = np.einsum("di,dij,dj->d", A, np.broadcast_to(xx, (len(A), *xx.shape[1:])), A)
         found: Array = sums["yy"] - 2.0 * (A * sums["yx"]).sum(axis=1) + quadratic
         return found
@@ -189,6 +190,8 @@ class Factors:
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Loadings and mean by regression on the factors, noise from what is left."""
         xx, yx = sums["xx"], sums["yx"]
+        # Σ ⟨(y_d − A_d z)²⟩ is least at A_d = ⟨y_d z'⟩⟨zz'⟩⁻¹ with z = (x, 1), whatever Ψ is, since Ψ is diagonal; of rows with gaps each
+        # column has a ⟨zz'⟩ of its own.
         A = np.stack([solved(one, y) for one, y in zip(xx, yx, strict=True)]) if len(xx) == len(yx) else solved(xx[0], yx.T).T
         K = self.factors
         after = {"loading": A[:, :K].copy(), "mean": sums["mean"] + A[:, K], "noise": parameters["noise"]}

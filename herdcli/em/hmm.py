@@ -178,6 +178,8 @@ class HMM:
         """Shares of first states and transitions; a state that is never left keeps its row."""
         pairs, first = sums["pairs"], sums["initial"]
         leaving = pairs.sum(axis=1, keepdims=True)
+        # Σ_ij ξ_ij log A_ij with Σ_j A_ij = 1 is greatest at A_ij = ξ_ij / Σ_j ξ_ij (Lagrange's multiplier of row i is Σ_j ξ_ij; Rabiner
+        # 1989, eq. 40b).  What is 0 has ξ = 0 and stays 0.
         transition = np.divide(pairs, leaving, out=parameters["transition"].copy(), where=leaving > 0)
         emitted, floors = self.emission.maximise(parameters, sums)
         return {"initial": first / first.sum(), "transition": transition, **emitted}, floors

@@ -192,14 +192,15 @@ class MarkovChain:
 
     def paths(self, sequences: Sequences, count: int, seed: int, map: Map = map) -> Array:
         """(m, count) paths from their posterior, each a column."""
+        states = self.states_of(sequences)
 
         def drawn(block: SequenceBlock, logs: Array) -> Array:
-            alpha = _filtered(self.chain, logs, block.offsets)
+            alpha = _filtered(states, logs, block.offsets)
             found = [
                 np.concatenate([generator(seed, Stream.PATHS, unit=block.first + s, step=n).random(T) for s, T in enumerate(block.lengths)])
                 for n in range(count)
             ]
-            return np.stack([chain.drawn(self.chain, alpha, block.offsets, uniform) for uniform in found], axis=1)
+            return np.stack([chain.drawn(states, alpha, block.offsets, uniform) for uniform in found], axis=1)
 
         return self._blocks(sequences, drawn, map)
 

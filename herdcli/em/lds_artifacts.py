@@ -162,6 +162,7 @@ class LinearDynamics:
         means, spreads = [], []
         for _ in range(steps):
             means.append(mean @ p["loading"].T + p["mean"])
+            # Var y = C P C' + R with the state's own P, which grows by AP A' + Q a step: of a stable A it ends at the stationary spread.
             spreads.append(deviations(p["loading"] @ covariance @ p["loading"].T + p["noise"]))
             mean, covariance = _stepped(p, mean, covariance, p["drift"])
         return tuple(np.stack(part, axis=1).reshape(-1, self.columns) for part in (means, spreads))  # type: ignore[return-value]

@@ -132,6 +132,7 @@ def _earlier(system: System, cloud: Cloud, after: Array, t: int) -> Array:
         joint -= np.where(np.isfinite(most), most, 0.0)
         np.exp(joint, out=joint)
         whole = joint.sum(axis=0)
+        # `joint` has w_t(m) p(x_n | x_m) in column n; over its sum it is p(m | n), and later weights are handed down by it.
         found += joint @ np.divide(after[part], whole, out=np.zeros(len(whole)), where=whole > 0)
     return np.asarray(found / found.sum())
 

@@ -137,6 +137,7 @@ def _crosses(axes: Any, found: gabor.Gabors, good: Array) -> None:
     centre = f[:, np.newaxis] * outwards
     arms = []
     for direction, size in ((outwards, found.sigma[good]), (sideways, found.tau[good])):
+        # A Gaussian of deviation σ in space has one of 1/(2πσ) in frequency, and a full width at half height of 2√(2 log 2) of these.
         half = direction * (0.5 * CROSS * HALF / (2 * np.pi * size))[:, np.newaxis]
         arms += list(np.stack([centre - half, centre + half], axis=1))
     axes.add_collection(LineCollection(arms, linewidths=0.6, colors="k"))

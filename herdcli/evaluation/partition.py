@@ -130,5 +130,6 @@ def _judged(base: modes.Base, runs: Sequence[Estimate]) -> Estimate:
     """The last run's estimate; where runs disagree its interval reaches to what the one before it said."""
     last, before = runs[-1], runs[-2]
     sound = _sound(base, runs)
+    # An interval of STUDENT times this reaches as far as the run before.
     drift = 0.0 if sound else abs(last.log_partition - before.log_partition) / populations.STUDENT
     return replace(last, standard_error=max(last.standard_error, drift), reliable=sound)

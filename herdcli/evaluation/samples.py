@@ -227,6 +227,7 @@ def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: Reference,
     own, z = kernel.diagonal(atoms), target.mean(atoms)
     running, quadratic, linear = np.zeros(len(atoms)), 0.0, 0.0
     for t, rate in enumerate(rates):
+        # ⟨g, g⟩ of g ← (1 − ρ) g + ρ Φ(x), with ⟨g, Φ(x)⟩ = g(x), and ⟨g, μ⟩ likewise: a step costs one row of k.
         quadratic = (1 - rate) ** 2 * quadratic + 2 * rate * (1 - rate) * float(running[t]) + rate**2 * float(own[t])
         linear = (1 - rate) * linear + rate * float(z[t])
         running *= 1 - rate

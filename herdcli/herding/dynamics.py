@@ -180,6 +180,8 @@ def _advance(problem: Problem, state: State, count: int, u: int) -> None:
                 accumulate(run.energy, work.queried, work.energy)
                 run.averaged += 1
             if settings.variant == "safe":
+                # Ascent from the row of lowest energy ends at E(s) ≤ min_n E_n ≤ mean E_n, so that w·∇ℓ₀ = E(s) − mean E_n ≤ 0: the weights
+                # are drawn inwards (Welling 2009, prop. 3).
                 start = unit.row(int(work.energy.argmin()), settings.representation)
         run.x[...] = start
         run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.spin, settings.flips, settings.sweeps, work.scratch)
@@ -213,6 +215,8 @@ def _update(unit: Packed | Drive, run: Run, settings: Settings, work: _Work) -> 
     # w ← w + η (data's sum of the statistic − n times its value at the state the ascent ended in): step 3, eq. 11 of Welling
     # (2009), with the step size of eq. 16.  All weights are kept n times as large, so that every number here is an integer.
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
+    # Without the data's sum, the "growth", c falls where a hidden unit of s is on and rises where it is off: it settles where that is so
+    # half of the time (sec. 10).
     if settings.hidden_bias == "full":
         run.c += hidden_step * (hidden_data - n * z.astype(np.int64))
     elif settings.hidden_bias == "growthless":

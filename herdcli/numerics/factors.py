@@ -69,6 +69,8 @@ def fit(S: Array, count: int) -> Factors:
 
 def determined(columns: int) -> int:
     """The largest number of factors k that so many columns D determine, (D − k)² ≥ D + k.      Source: Ledermann (1937)."""
+    # A covariance has D(D + 1)/2 numbers; loadings up to a rotation and noises are Dk − k(k − 1)/2 + D.  The first are at least as many
+    # where (D − k)² ≥ D + k.
     return max((k for k in range(columns) if (columns - k) ** 2 >= columns + k), default=0)
 
 
@@ -78,6 +80,8 @@ def likeliest(S: Array, count: int, least: Array) -> tuple[Factors, bool]:
     x = np.log(np.maximum(_unshared(S, count, least), least))
     value, gradient, hessian = _profile(S, x, count)
     for _ in range(ITERATIONS):
+        # A noise at its bound that would fall further stays there: the projected slope of the others says whether this is a minimum
+        # (Bertsekas 1982).
         free = ~((x <= lowest) & (gradient > 0))
         if float(np.abs(gradient[free]).max(initial=0.0)) <= SETTLED:
             break
@@ -101,6 +105,8 @@ def _unshared(S: Array, count: int, least: Array) -> Array:
     scale = np.sqrt(variance[there])
     correlation = S[np.ix_(there, there)] / np.outer(scale, scale)
     if len(scale) and np.linalg.eigvalsh(correlation)[0] > REGULAR:
+        # 1/(S⁻¹)_ii is the variance that is left of column i when all others are known, an upper bound of its noise; correlations are
+        # inverted in place of S, whose columns may differ in scale.
         start[there] = (1 - 0.5 * count / len(S)) * scale**2 / np.diag(np.linalg.inv(correlation))
     return start
 

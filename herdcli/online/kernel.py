@@ -139,6 +139,7 @@ def kernel_scores(machines: list[Machine], settings: Settings, X: Array, score: 
     for z, machine in enumerate(machines):
         support = np.zeros((len(machine.support), X.shape[1]))
         support[:, : machine.support.shape[1]] = machine.support
+        # f = Σ α_i k(x_i, x) and v = k(x, x) − k'Bk, as they were learned.
         k = kernel_matrix(settings, X, support)
         score[:, z] = k @ machine.alpha
         variance[:, z] = own - np.einsum("nm,nm->n", k @ machine.B, k)

@@ -167,6 +167,8 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
     if state.running[0] == block.rows:
         rows = slice(0, STRAIN_ROWS)
         largest = settings.C or 0.25 * state.running[0] / max(state.running[1], 1e-300)
+        # An example multiplies its own variance by 1/(1 + Cv)² (eq. 13): where Cv is large the first one leaves next to nothing for the
+        # others.
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
         _judge(learner, state, score, block.label)

@@ -31,6 +31,8 @@ class Harmonium:
     def free_energy(self, v: Any) -> Array:
         """F(v) in nats for rows v (n, D), dense or CSR; returns (n,) float64."""
         v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
+        # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units do not meet: F = −log of it and the base
+        # of v.
         result: Array = -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
         return result - log_base(self.visible, v)
 

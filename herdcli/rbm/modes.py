@@ -57,6 +57,7 @@ class Base:
 
         A component's share of the start is then near its region's share of the model, and weights are near to equal.
         """
+        # log q_m(v) = a_m·v − Σ A(a_m), the base of v left out, which all components share.
         terms = v @ self.biases.T - self.log_partitions
         parts = np.exp(terms - np.logaddexp.reduce(terms, axis=1, keepdims=True))
         weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
@@ -109,6 +110,7 @@ def climb(h: Harmonium, means: Array) -> tuple[Array, Array]:
     """Mean-field solutions from hidden means (n, K): their variational bounds (n,) in nats, and their hidden means."""
     for _ in range(SWEEPS):
         before = means
+        # Each layer given the other's means is the best factor of q: coordinate ascent of the bound, which never falls.
         means = h.hidden.mean(h.visible.mean(means @ h.W.T + h.b) @ h.W + h.c)
         if np.abs(means - before).max(initial=0.0) < 1e-6:
             break

@@ -106,6 +106,14 @@ def test_pieces_that_begin_later_begin_in_any_state() -> None:
     assert value.log_likelihood(once) != began.log_likelihood(once)
 
 
+def test_paths_of_pieces_that_begin_later_are_drawn_from_their_own_posterior() -> None:
+    value = fitted(key=None, parts=(0.6, 0.2, 0.2))
+    held = replace(value.held.sequences, X=np.full_like(value.held.X, np.nan))  # nothing is seen: the occupancy alone says where they begin
+    first = value.paths(held, 2000, 1)[held.offsets[:-1]]
+    share = value.told(held, "smoothed")[held.offsets[:-1]]
+    assert np.bincount(first.astype(int).ravel(), minlength=2) / first.size == pytest.approx(share.mean(axis=0), abs=0.05)
+
+
 def test_numbers_of_states_are_tried_and_judged() -> None:
     for criterion in ("bic", "aic", "valid"):
         value = fitted(sizes=(1, 2, 3), criterion=criterion)

@@ -21,7 +21,7 @@ Not changed, since no result shows it:
     to a factor only; functions named `block`, and names `block` and `size` of the larger of two numbers, how much is done at one time;
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no
     option, have their own, and old artifacts theirs, which their archive in tests/data holds;
-  - arguments `maxsize`, `stacklevel`, `chunksize`;
+  - arguments `maxsize`, `stacklevel`, `chunksize`; protocols, which only say what others have;
   - the −1 of a `reshape`, for which NumPy takes any negative number;
   - herdcli/fast (compiled loops and NumPy twins, which are held to each other bit by bit).
 An operator takes the place of another, a whole number is made one more, a fraction halved, and a comparison moved by its boundary (< and
@@ -157,6 +157,8 @@ def unchanged(node: ast.AST, function: str, within: str) -> bool:
             return all(isinstance(each, ast.Name) and each.id.strip("_").isupper() for each in names)
         case ast.AnnAssign():
             return within == "."  # a field
+        case ast.ClassDef(bases=[ast.Name(id="Protocol") | ast.Subscript(value=ast.Name(id="Protocol"))]):
+            return True
         case ast.FunctionDef(name=name):
             return any(fnmatch.fnmatch(name.strip("_"), estimate) for estimate in ESTIMATES)
     return False

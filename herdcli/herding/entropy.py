@@ -14,6 +14,7 @@ from herdcli.schema import Array
 MOST_STATES = {"x": 20, "x,xx": 12}  # units up to which the distribution is enumerated
 ITERATIONS = 200
 TOLERANCE = 1e-10  # largest difference of a fitted moment
+SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
 
 
 def unit_entropy(mean: Array, representation: str) -> Array:
@@ -76,7 +77,7 @@ def max_entropy(mean: Array, units: int, features: str, representation: str) -> 
         size = 1.0
         while size > 1e-10:
             trial, trial_p = dual(w + size * direction)
-            if trial <= value + 1e-4 * size * float(gradient @ direction):
+            if trial <= value + SUFFICIENT * size * float(gradient @ direction):
                 break
             size /= 2.0
         else:

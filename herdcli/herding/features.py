@@ -5,6 +5,7 @@ A row's units stand 64 to a word, first unit in the lowest bit; bit 1 is the uni
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +90,7 @@ def unit_count(length: int, features: str) -> int:
     """D for a vector of F moments.  Raises DataError if no D has F features `x,xx`."""
     if features == "x":
         return length
-    units = int(((8 * length + 1) ** 0.5 - 1) / 2 + 0.5)
+    units = math.isqrt(2 * length)  # D² ≤ D² + D < (D + 1)²
     if units * (units + 1) // 2 != length:
         raise DataError(f"{length} moments are not D + D(D-1)/2 for any number of units D")
     return units

@@ -93,7 +93,7 @@ def _by_products(replicas: int, probes: Totals, gallery: Totals) -> Callable[[sl
 
     def score(rows: slice, columns: slice) -> Array:
         blocks = [(x[:, rows], y[:, columns]) for x, y in zip(mine, others, strict=True)]
-        total = np.zeros((blocks[0][0].shape[1], blocks[0][1].shape[1]))
+        total = np.zeros([part.shape[1] for part in blocks[0]])
         product, term = np.empty_like(total), np.empty_like(total)
         for x, y in blocks:
             for start in range(0, len(x), FACTORS):

@@ -393,6 +393,19 @@ def test_types_grow_where_their_sums_would_not_fit() -> None:
     assert guarded(more[:64], (1 << 28) - 1).M.dtype == np.int32
 
 
+def test_updates_that_could_leave_32_bits_begin_in_64() -> None:
+    """One moves a sum of 20 weights by at most 2 · 20 · 60 times the step size, of which 2³⁰ are too many."""
+    unit = packed(np.random.default_rng(0).random((60, 20)) < 0.5, "spin")
+    for size, dtype in ((447_392, np.int32), (447_393, np.int64)):
+        for sizes in ((size, 1, 1), (1, 1, size)):
+            problem = dynamics.Problem((unit,), dynamics.Settings(hidden=5, step_sizes=sizes))
+            assert dynamics.HiddenHerding(problem).init().runs[0].M.dtype == dtype
+    start = np.zeros((20, 5), dtype=np.int32), *np.zeros((2, 1), int), np.ones(20, np.int8), np.ones(5, np.int8)
+    for n, dtype in ((26_843_545, np.int32), (26_843_546, np.int64)):
+        drive = dynamics.Drive(np.zeros((20, 5), int), np.zeros(20, int), np.zeros(5, int), n, start)
+        assert dynamics.HiddenHerding(dynamics.Problem((drive,), dynamics.Settings(hidden=5))).init().runs[0].M.dtype == dtype
+
+
 # features and entropies ---------------------------------------------------------------------------
 
 

@@ -129,6 +129,8 @@ def test_quantiles_of_gaussians_and_mixtures() -> None:
     far = Mixture(np.array([1e-12, 1.0]), np.array([[-20.0], [0.0]]), np.ones((2, 1, 1)))
     np.testing.assert_allclose(far.quantile(np.array([[0.975], [0.5]])), [[1.959964], [0.0]], atol=1e-5)
     assert far.quantile(np.array([[0.0]]))[0, 0] < -20
+    halves = Mixture(np.full(2, 0.5), np.zeros((2, 1)), np.ones((2, 1, 1)))
+    np.testing.assert_allclose(halves.quantile(np.array([[0.0]])), [[-8.2095361516]], atol=1e-6)  # Φ⁻¹(2⁻⁵³)
     with pytest.raises(BadUsage, match="a mixture of several columns does not have"):
         Mixture(np.full(2, 0.5), np.zeros((2, 2)), np.stack([np.eye(2)] * 2)).quantile(u)
 

@@ -75,3 +75,24 @@ def test_blocks_and_threads_change_nothing():
         np.testing.assert_array_equal(matching.similarity(model, *parts, map=pool.map), whole)
     one = matching.similarity(model, matching.totals(model, probes[65:66]), matching.totals(model, gallery[1050:1051]))
     np.testing.assert_allclose(whole[65, 1050], one[0, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_similarity_of_one_large_place(place):
+    """Products of eight terms 1 + e^a would overflow where an image's own part in one place is large."""
+    random, visible = np.random.default_rng(3), np.zeros((2, D))
+    weights = [random.random((D, 16)) * scale for scale in ((20.0, 0.0) if place == 0 else (0.0, 20.0))]
+    settings = Settings(visible_units="rate:10", hidden_units="rate:100")
+    made = {"W1": weights[0], "W2": weights[1], "b1": np.zeros(D), "b2": np.zeros(D), "c": np.zeros(16)}
+    model = pairs.PairRBM(**made, settings=settings, pairs=1, trace=np.zeros(1), split=np.zeros(1, dtype=int))
+    probes = np.full((2, D), 5.0)
+    for first, second in ((probes, visible), (visible, probes)):
+        found = matching.similarity(model, matching.totals(model, first), matching.totals(model, second))
+        np.testing.assert_allclose(found, definition(model, first, second), rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("K", [1, 7, 8, 9, 17])
+def test_any_number_of_hidden_units_is_multiplied_in_eights(images, K):
+    model = model_of("rate:100", K=K)
+    found = matching.similarity(model, matching.totals(model, images[:3]), matching.totals(model, images))
+    np.testing.assert_allclose(found, definition(model, images[:3], images), rtol=1e-9, atol=1e-8)

@@ -11,7 +11,7 @@ from herdcli.algorithm import Progress
 from herdcli.rbm import modes, populations
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import family
-from herdcli.rbm.walk import Walk, drawn_anew, pilot
+from herdcli.rbm.walk import Walk, drawn_anew, effective, pilot
 from herdcli.rng import Stream, generator
 
 D, K = 6, 4
@@ -189,3 +189,18 @@ def test_a_sweep_draws_the_component_of_a_row() -> None:
     again = Walk.of(h, base, v, labels.copy())
     again.sweep(1.0, generator(0, Stream.POPULATIONS))
     np.testing.assert_array_equal(again.labels, labels)
+
+
+def test_populations_are_drawn_anew_where_less_than_half_is_in_effect() -> None:
+    """After every ten temperatures at least half of the rows are; below that none was ever left."""
+    shares, least = [], 8 * 20
+    for coupling in (0.5, 0.6, 0.8, 1.2):
+        h = magnet(coupling)
+        base = modes.Base.of(h, np.full((1, D), 0.3))
+        algorithm = populations.Populations(populations.Problem((h,), (base,), (np.linspace(0, 1, 41) ** 0.5,), least))
+        state = algorithm.init()
+        while not algorithm.done(state):
+            state = algorithm.step(state)
+            shares += [effective(weights) / 20 for weights in state.log_weights[0]]
+    assert 0.5 <= min(shares) < 0.55
+    assert np.count_nonzero(state.log_means) > 4

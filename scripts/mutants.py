@@ -193,13 +193,16 @@ def candidates(folder: Path, only: str = "") -> list[Mutant]:
     """Every mutant of the topics."""
     found = []
     for path in sorted(each for topic in TOPICS for each in (folder / "herdcli" / topic).rglob("*.py")):
-        source, name = path.read_bytes(), path.relative_to(folder).as_posix()
+        name = path.relative_to(folder).as_posix()
+        if only not in name:
+            continue
+        source = path.read_bytes()
         starts = [0]
         for line in source.splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
         tree = ast.parse(source)
         rest = rests(tree)
-        for node, function in expressions(tree) if only in name else ():
+        for node, function in expressions(tree):
             new = None if node in rest else changed(node)
             if new is not None and node.end_lineno is not None and node.end_col_offset is not None:
                 begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset

@@ -385,6 +385,24 @@ def test_layers_cost_as_their_weights() -> None:
     assert (lower.W.shape, upper.W.shape, lower.trace.reconstruction.shape) == ((1, 6, 4), (1, 4, 3), (2, 1))
 
 
+def test_what_a_resumed_run_is_read_into_has_the_shapes_of_its_start() -> None:
+    rows = RANDOM.integers(0, 2, (12, 6)).astype(np.int8)
+    stacked = stack.Stacking(stack.Problem(rows, (4, 3), Settings(epochs=2, batch_size=5)))
+    learning = Learning(Problem(ROWS, Settings(epochs=2, algorithm="fpcd", **PLAIN)))
+    sampled = sampling.Sampling(sampling.Problem((of(3, 2),), 7, chains=3, burn_in=2))
+    assert (stacked.like().step, stacked.init().step, stacked.like().finished) == (0, 0, [])
+    for like, begun in (
+        (stacked.like().current, stacked.init().current),
+        (learning.like(), learning.init()),
+        (sampled.like(), sampled.init()),
+    ):
+        for name, part in vars(begun).items():
+            if isinstance(part, np.ndarray):
+                assert (getattr(like, name).shape, getattr(like, name).dtype) == (part.shape, part.dtype)
+    assert not sampled.like().rows.any()
+    assert stacked.memory() == stacked._layer([]).memory() > 0
+
+
 # products of sparse matrices ----------------------------------------------------------------------
 
 

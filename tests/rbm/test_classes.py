@@ -76,6 +76,8 @@ def test_classes_of_too_few_rows_are_refused(names: list[str], split: np.ndarray
     with pytest.raises(DataError) as found:
         group(X, Y if len(names) > 1 else np.zeros(N, dtype=int), split, names, folds=folds, seed=0)
     assert found.value.message == says
+    one = np.where((Y == 2) & (np.arange(N) != 2), 1, SPLIT)
+    assert len(group(X, Y, one, NAMES, folds=0, seed=0).training_rows()[2]) == 1
     without = replace(groups(0), split=np.where(Y == 1, 2, SPLIT))
     with pytest.raises(DataError, match="class 'b' has no validation rows"):
         without.validation_rows()
@@ -123,6 +125,13 @@ def test_energies_of_folds_are_moved_to_the_scale_of_the_final_models(kind: type
     np.testing.assert_array_equal(found.holdout.X, X[held])
     np.testing.assert_array_equal(found.holdout.y, Y[held])
     np.testing.assert_array_equal(found.holdout.split, SPLIT[held])
+
+
+def test_the_most_frequent_class_is_that_of_the_training_rows() -> None:
+    split = np.where(Y == 1, 0, 1)
+    split[0] = split[2] = 0  # class 1 trains, the others are held out but for a row
+    assert classes._labels(replace(groups(0), split=split)).majority == 1
+    assert classes._labels(replace(groups(0), split=1 - split)).majority == 0
 
 
 def test_without_validation_rows_energies_of_folds_stay_as_they_are() -> None:

@@ -151,6 +151,7 @@ def test_a_pilots_step_keeps_its_share_of_the_rows_in_effect() -> None:
     assert betas[0] == 0
     assert betas[-1] == 1
     assert (np.diff(betas) > 0).all()
+    assert len(betas) > 5
     draws = generator(4, Stream.PILOT, unit=2)
     labels, values = modes.drawn(h, base, 64, draws)
     walk, log_weights = Walk.of(h, base, values, labels), np.zeros(64)

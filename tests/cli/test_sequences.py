@@ -28,8 +28,8 @@ class Session:
 
 def read(path, **options):
     session = Session()
-    defaults = {"input_format": None, "label": None, "split": None, "seed": 0}
-    return sequences.read(session, str(path), **(defaults | options)), session.notes
+    defaults = {"input_format": None, "label": None, "split": None, "seed": 0, "sequence": None, "weights": None, "controls": None}
+    return sequences.read(session, SimpleNamespace(source=str(path), **(defaults | options))), session.notes
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def test_a_column_called_sequence_groups_the_rows_and_is_no_feature(csv):
 
 
 def test_another_column_can_be_named_also_one_of_numbers(csv):
-    found, _ = read(csv, column="wave")
+    found, _ = read(csv, sequence="wave")
     assert found.sequences.names == ["0", "1"]
     assert found.data.feature_names == ["u", "v"]
     with pytest.raises(BadUsage, match="has no further column 'tide'"):
-        read(csv, column="tide")
+        read(csv, sequence="tide")
 
 
 def test_formats_agree(csv, tmp_path):
@@ -67,7 +67,7 @@ def test_formats_agree(csv, tmp_path):
 def test_a_sealed_set_may_have_it_among_its_features(tmp_path):
     X = np.array([[1.0, 5], [1, 6], [2, 7]])
     save(str(tmp_path / "rows.h5"), Dataset(X, feature_names=["night", "u"]), [])
-    found, _ = read(tmp_path / "rows.h5", column="night")
+    found, _ = read(tmp_path / "rows.h5", sequence="night")
     assert found.sequences.names == ["1", "2"]
     assert found.data.X.tolist() == [[5], [6], [7]]
 

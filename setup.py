@@ -2,6 +2,7 @@
 
 HERD_REQUIRE_EXT=1   a loop that does not compile fails the build (releases, CI).
 HERD_PUREPYTHON=1    nothing is compiled; the NumPy loops are used.
+HERD_SANITIZE=1      with gcc's AddressSanitizer and UndefinedBehaviorSanitizer, into build/sanitize (scripts/sanitize.py runs it).
 Otherwise a loop that does not compile is left out with a warning, and its NumPy twin is used.
 """
 
@@ -14,7 +15,10 @@ from setuptools import Extension, find_packages, setup
 
 # No fast-math, no fused multiply-add: the compiled loops give the bits of their NumPy twins.
 # No -march=native: a wheel runs on every machine of its architecture.
-FLAGS = ["-O3", "-ffp-contract=off"]
+SANITIZE = os.environ.get("HERD_SANITIZE") == "1"
+CHECKED = ["-fsanitize=address,undefined"]
+FLAGS = ["-O1", "-g1", "-fno-omit-frame-pointer", "-ffp-contract=off", *CHECKED] if SANITIZE else ["-O3", "-ffp-contract=off"]
+APART = {"build_lib": "build/sanitize", "build_temp": "build/sanitize/temp", "inplace": False} if SANITIZE else {}
 
 
 def headers(source: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
@@ -49,6 +53,7 @@ def extensions() -> list[Extension]:
             depends=sorted(headers(source)),
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             extra_compile_args=FLAGS,
+            extra_link_args=CHECKED if SANITIZE else [],
         )
         for source in sources
     ]
@@ -62,5 +67,5 @@ setup(
     packages=[*find_packages(include=["herdcli", "herdcli.*"]), "herdcli.data"],
     package_dir={"herdcli.data": "data"},
     ext_modules=extensions(),
-    options={"build_ext": {"parallel": os.cpu_count()}},
+    options={"build_ext": {"parallel": os.cpu_count(), **APART}},
 )

@@ -2,6 +2,7 @@
 
     python scripts/torture.py --seconds 120            all parts, the same trials each time
     python scripts/torture.py --part mutants --first 7 --count 1
+    python scripts/torture.py --seconds 3600 --write   the table, into docs/reliability.md
 
 Parts: mutants, parsers, faults, kills, races.
 A fault is printed as it is found, with the number that makes it again; the table at the end counts.
@@ -17,9 +18,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from torture import corpus, faults, kills, lanes, mutants, parsers, races
+from torture import corpus, faults, kills, lanes, mutants, parsers, races, table
 
 PARTS: dict[str, Callable[[Path, int], lanes.Trial]] = {
     "mutants": mutants.Mutants,
@@ -28,7 +30,33 @@ PARTS: dict[str, Callable[[Path, int], lanes.Trial]] = {
     "kills": kills.Kills,
     "races": races.Races,
 }
+SHARES = {"mutants": 0.56, "parsers": 0.06, "faults": 0.2, "kills": 0.16, "races": 0.02}  # of the time
 MANY = 10_000_000
+
+
+@dataclass
+class Count:
+    """What a part has done."""
+
+    trials: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+def tortured(part: str, folder: Path, root: Path, options: argparse.Namespace, seconds: float) -> Count:
+    """Run a part for so many seconds, print its faults, count."""
+    began, count = time.monotonic(), Count()
+    trial = PARTS[part](folder, options.seed)
+    numbers = range(options.first, options.first + options.count)
+    for outcome in lanes.outcomes(trial, numbers, root, jobs=options.jobs, seconds=seconds):
+        if outcome.verdict == "begun":
+            count.trials += 1
+            continue
+        count.verdicts[outcome.verdict] += 1
+        if outcome.fault:
+            print(f"{part} {outcome.trial} {outcome.verdict}: {outcome.what}\n    {outcome.detail.strip()[:1500]}", flush=True)
+    count.seconds = time.monotonic() - began
+    return count
 
 
 def main() -> int:
@@ -40,6 +68,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--count", type=int, default=MANY, help="how many trials at most")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="put the rows of the parts that were run into docs/reliability.md")
     options = parser.parse_args()
     parts = options.part or list(PARTS)
     if "faults" in parts and "shim.so" not in os.environ.get("LD_PRELOAD", ""):  # loaded before libc: the program begins again
@@ -51,24 +80,16 @@ def main() -> int:
         folder, root = Path(name) / "files", Path(name) / "trials"
         folder.mkdir()
         root.mkdir()
-        for line in [*corpus.make(folder), *corpus.make_checkpoints(folder)]:
+        left_out = corpus.make(folder) + (corpus.make_checkpoints(folder) if "mutants" in parts else [])
+        for line in left_out:
             print(f"left out: {line}", flush=True)
-        wrong, rows = 0, []
-        for part in parts:
-            trial, counts, trials, began = PARTS[part](folder, options.seed), Counter[str](), set(), time.monotonic()
-            numbers = range(options.first, options.first + options.count)
-            for outcome in lanes.outcomes(trial, numbers, root, jobs=options.jobs, seconds=options.seconds / len(parts)):
-                counts[outcome.verdict] += 1
-                trials.add(outcome.trial)
-                if outcome.fault:
-                    wrong += 1
-                    print(f"{part} {outcome.trial} {outcome.verdict}: {outcome.what}\n    {outcome.detail.strip()[:700]}", flush=True)
-            rows.append((part, len(trials), counts, time.monotonic() - began))
-    print("\n| part | trials | commands | refused | ran | faults | seconds |\n|---|---|---|---|---|---|---|")
-    for part, count, counts, seconds in rows:
-        bad = sum(counts.values()) - counts["ran"] - counts["refused"]
-        print(f"| {part} | {count} | {sum(counts.values())} | {counts['refused']} | {counts['ran']} | {bad} | {seconds:.0f} |")
-    return 1 if wrong else 0
+        whole = sum(SHARES[part] for part in parts)
+        done = {part: tortured(part, folder, root, options, options.seconds * SHARES[part] / whole) for part in parts}
+    rows = {part: table.row(part, count.trials, count.verdicts, count.seconds) for part, count in done.items()}
+    print("\n" + table.text(rows), flush=True)
+    if options.write:
+        table.write(rows)
+    return 1 if left_out or any(table.faults(count.verdicts) for count in done.values()) else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,7 @@ def read_array(path: str, *, where: str, asked: Asked) -> Dataset:
     """The data set of a single array: rows (n, d), of a vector one column, of pictures (n, h, w) their pixels."""
     if asked.label is not None or asked.required:
         raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, _readable("the array", where):
         shape, _, dtype = _header(file, "X", where)
         if dtype.hasobject:
             raise DataError("holds Python objects (a pickle)", where=where, hint="pickles can run code and are never loaded: save numbers")
@@ -58,24 +60,27 @@ def read_array(path: str, *, where: str, asked: Asked) -> Dataset:
             raise DataError("holds records (a structured array)", where=where, hint=hint)
         memory.require(int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, asked.limit, where=where)
         file.seek(0)
-        try:
-            X = npy.read_array(file, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise DataError(f"the array cannot be read ({error})", where=where, hint="it may be cut short or damaged") from error
+        X = npy.read_array(file, allow_pickle=False)
     X, pictures = pictured(X)
     return assemble(X, {}, pictures, where=where, note=asked.note)
 
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
     """Every array of the file by its name.  Raises DataError for a file that is cut short, damaged, or holds pickles."""
+    with _readable("the NPZ file", where), zipfile.ZipFile(path) as archive:
+        return _arrays(archive, where, limit)
+
+
+@contextmanager
+def _readable(what: str, where: str) -> Iterator[None]:
+    """One DataError for whatever zipfile, zlib, struct, tokenize, ast and NumPy raise, each its own."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _arrays(archive, where, limit)
+        yield
     except (HerdError, MemoryError):
         raise
-    except Exception as error:  # zipfile, zlib, struct, tokenize and ast each raise their own
+    except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"the NPZ file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+        raise DataError(f"{what} cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
 
 
 def _arrays(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+from importlib import import_module
 from pathlib import Path
 
+import h5py
 import numpy as np
+
+from herdcli.cli.main import COMMANDS
 
 from . import lanes
 
@@ -17,7 +21,7 @@ MADE: dict[str, str] = {
     "bin.h5": "convert rows.csv",
     "real.h5": "convert points.csv --label label",
     "rbm.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1",
-    "classes.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class",
+    "classes.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --split 3,1,1",
     "dbn.h5": "fit-rbm bin.h5 --layers 4,3 --epochs 1",
     "herding.h5": "herd bin.h5 --hidden 3 --iterations 30 --burn-in 10",
     "visible.h5": "herd bin.h5 --model mrf --iterations 30 --burn-in 10",
@@ -38,9 +42,44 @@ MADE: dict[str, str] = {
     "herding2.h5": "herd bin.h5 --hidden 3 --iterations 30 --burn-in 10 --per-class --shard 2/2",
     "rbm1.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --shard 1/2",
     "rbm2.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --shard 2/2",
+    "pairs.h5": "fit-rbm --pairs faces.csv --visible-units gaussian --label label --hidden 3 --epochs 1 --batch-size 5",
+    "chain.h5": "em steps.csv --model hmm --components 2 --iterations 3",
+    "dynamics.h5": "em steps.csv --model lds --components 1 --iterations 2",
+    "samples1.h5": "kernel-herd real.h5 --by y -m 2 --shard 1/2",
+    "samples2.h5": "kernel-herd real.h5 --by y -m 2 --shard 2/2",
+    "beliefs1.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 1/2",
+    "beliefs2.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 2/2",
+    "evidence1.h5": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv --shard 1/2",
+    "evidence2.h5": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv --shard 2/2",
     "bin.parquet": "convert rows.csv",
     "samples.parquet": "kernel-herd points.csv -m 4",
     "report.parquet": "eval rbm.h5",
+}
+
+# kind -> a file of it; the files of one kind that are made in other ways stand in READ as well
+OF_KIND: dict[str, str] = {
+    "dataset": "bin.h5",
+    "rbm": "rbm.h5",
+    "rbm-pairs": "pairs.h5",
+    "dbn": "dbn.h5",
+    "herding": "herding.h5",
+    "classifier": "linear.h5",
+    "samples": "samples.h5",
+    "network": "network.h5",
+    "beliefs": "beliefs.h5",
+    "ica": "sources.h5",
+    "mixture": "mixture.h5",
+    "kmeans": "kmeans.h5",
+    "factors": "factors.h5",
+    "hmm": "chain.h5",
+    "lds": "dynamics.h5",
+    "regression": "regression.h5",
+    "report": "report.h5",
+    "rbm-shard": "rbm1.h5",
+    "herding-shard": "herding1.h5",
+    "samples-shard": "samples1.h5",
+    "beliefs-shard": "beliefs1.h5",
+    "dataset-shard": "evidence1.h5",
 }
 
 # file -> the commands that read it, EVIL in its place; `info`, `check` and `eval` read every one
@@ -63,16 +102,32 @@ READ: dict[str, tuple[str, ...]] = {
         "apply linear.h5 EVIL -o out.h5",
         "eval linear.h5 --data EVIL",
     ),
+    "pairs.h5": ("eval EVIL --gallery faces.csv", "eval EVIL --plot filters out.png"),
+    "herding.h5": ("herd --rates EVIL --iterations 9 -o out.h5",),
+    "chain.h5": (
+        "apply EVIL steps.csv -o out.h5",
+        "sample EVIL --count 3 --steps 4 -o out.h5",
+        "network from-hmm EVIL --evidence steps.csv -o out.h5",
+        "em steps.csv --model hmm --components 2 --iterations 2 --init EVIL -o out.h5",
+    ),
+    "dynamics.h5": (
+        "apply EVIL steps.csv -o out.h5",
+        "sample EVIL --count 3 --steps 4 -o out.h5",
+        "em steps.csv --model lds --components 1 --iterations 2 --init EVIL -o out.h5",
+    ),
+    "samples1.h5": ("merge EVIL samples2.h5 -o out.h5",),
+    "beliefs1.h5": ("merge EVIL beliefs2.h5 -o out.h5",),
+    "evidence1.h5": ("merge EVIL evidence2.h5 -o out.h5",),
     "rbm.h5": (
         "apply EVIL bin.h5 -o out.h5",
-        "sample EVIL --count 3 -o out.h5",
+        "sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5",
         "fit-rbm bin.h5 --below EVIL --hidden 2 --epochs 1 -o out.h5",
         "eval EVIL --plot filters out.png",
     ),
-    "classes.h5": ("apply EVIL bin.h5 -o out.h5", "sample EVIL --count 3 -o out.h5"),
+    "classes.h5": ("apply EVIL bin.h5 -o out.h5", "sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5"),
     "dbn.h5": (
         "apply EVIL bin.h5 -o out.h5",
-        "sample EVIL --count 3 -o out.h5",
+        "sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5",
         "fit-rbm bin.h5 --below EVIL --hidden 2 --epochs 1 -o out.h5",
     ),
     "linear.h5": (
@@ -92,8 +147,8 @@ READ: dict[str, tuple[str, ...]] = {
         "ups-infer EVIL -o out.h5",
         "ups-infer EVIL --ignore-observed --algorithm bp --iterations 20 -o out.h5",
         "ups-infer EVIL --ignore-observed --algorithm double-loop --iterations 5 -o out.h5",
-        "ups-infer EVIL --algorithm junction-tree -o out.h5",
-        "eval beliefs.h5 --reference EVIL",
+        "ups-infer EVIL --ignore-observed --algorithm junction-tree -o out.h5",
+        "network convert EVIL -o out.uai",
     ),
     "beliefs.h5": ("eval EVIL --reference beliefs.h5", "eval beliefs.h5 --reference EVIL"),
     "sources.h5": ("apply EVIL sources.csv -o out.h5", "eval EVIL --data sources.csv"),
@@ -108,31 +163,73 @@ READ: dict[str, tuple[str, ...]] = {
 }
 EVERYWHERE = ("check EVIL", "info EVIL", "eval EVIL")
 
+FULL = 74  # exit code where an output has no room
+
 # name -> a command with checkpoints that takes several steps; `-o` and the checkpoint are added
 LONG: dict[str, str] = {
-    "fit-rbm": "fit-rbm bin.h5 --hidden 3 --epochs 3 --batch-size 5",
     "fit-rbm layers": "fit-rbm bin.h5 --layers 4,3 --epochs 2 --batch-size 10",
     "fit-rbm per-class": "fit-rbm bin.h5 --hidden 3 --epochs 2 --per-class --batch-size 5",
-    "herd": "herd bin.h5 --hidden 3 --iterations 2000 --burn-in 10",
-    "herd mrf": "herd bin.h5 --model mrf --iterations 2000 --burn-in 10",
-    "nherd-train": "nherd-train real.h5 --passes 3",
+    "fit-rbm pairs": "fit-rbm --pairs faces.csv --visible-units gaussian --label label --hidden 3 --epochs 2 --batch-size 3",
+    "herd safe": "herd bin.h5 --hidden 3 --iterations 8 --burn-in 2 --variant safe",
     "nherd-train stream": "nherd-train stream.svm --passes 2",
-    "kernel-herd": "kernel-herd points.csv -m 8",
-    "kernel-herd away": "kernel-herd points.csv -m 8 --rule away",
-    "ups-infer": "ups-infer network.h5 --algorithm ups",
-    "ups-infer bp": "ups-infer network.h5 --ignore-observed --algorithm bp",
-    "ups-infer double-loop": "ups-infer network.h5 --ignore-observed --algorithm double-loop",
-    "ups-infer gibbs": "ups-infer network.h5 --ignore-observed --algorithm gibbs --burn-in 10 --sweeps 40",
-    "fit-mrf": "fit-mrf rows.csv --smoothing 1 --label label --algorithm gradient",
-    "fit-mrf ipf": "fit-mrf rows.csv --smoothing 1 --label label",
-    "ica": "ica sources.csv --algorithm ml",
-    "ica ebm": "ica sources.csv --algorithm ebm --filters 4 --gamma-rate 0.1 --leapfrog 3 --rates 0.01x8",
-    "ica sparse": "ica sources.csv --algorithm sparse-coding --filters 4 --rates 0.1x3",
-    "em": "em points.csv --components 2",
-    "em kmeans": "em points.csv --model kmeans --components 3",
-    "em factors": "em sources.csv --model fa --components 1",
-    "regress": "regress points.csv --target b --family bernoulli",
+    "nherd-train kernel": "nherd-train real.h5 --kernel gaussian --passes 2",
+    "ups-infer observed": "ups-infer network.h5 --algorithm ups",
+    "nherd-train rows": "nherd-train real.h5 --passes 2",
+    "ups-infer rows": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv",
+    "sample": "sample rbm.h5 --count 6 --burn-in 4 --thin 2",
 }
+
+RESTED = "--ignore-observed"
+AT_ONCE = None  # done in one step, without a checkpoint
+# command -> its option, a line, and what the line needs for some of the option's values; every other value is asked for alone
+VARIED: dict[str, tuple[str, str, dict[str, str | None]]] = {
+    "fit-rbm": ("algorithm", "fit-rbm bin.h5 --hidden 3 --epochs 3 --batch-size 5", {}),
+    "herd": ("model", "herd bin.h5 --iterations 12 --burn-in 4", {"rbm": "--hidden 3"}),
+    "nherd-train": ("algorithm", "nherd-train stream.svm --passes 3", {}),
+    "kernel-herd": ("rule", "kernel-herd points.csv -m 8", {"step": "--step constant:0.3", "sobol": AT_ONCE}),
+    "ups-infer": (
+        "algorithm",
+        "ups-infer network.h5",
+        {
+            **dict.fromkeys(("bp", "frontier", "junction-tree", "mean-field", "structured-mean-field", "tap"), RESTED),
+            "double-loop": RESTED,
+            "auto": AT_ONCE,
+            "enumerate": AT_ONCE,
+            "ups-t": AT_ONCE,
+            "gibbs": f"{RESTED} --burn-in 10 --sweeps 40",
+            "gbp": f"{RESTED} --iterations 20",
+            "belief-optimization": f"{RESTED} --iterations 20",
+        },
+    ),
+    "fit-mrf": ("algorithm", "fit-mrf rows.csv --smoothing 1 --label label", {}),
+    "ica": (
+        "algorithm",
+        "ica sources.csv",
+        {
+            "infomax": "--steps 2",
+            "fastica": "--steps 9",
+            "picard": "--steps 9",
+            "ebm": "--filters 4 --gamma-rate 0.1 --leapfrog 3 --rates 0.01x8",
+            "equil": "--leapfrog 3 --rates 0.01x8",
+            "sparse-coding": "--filters 4 --rates 0.1x5",
+        },
+    ),
+    "em": ("model", "em steps.csv --components 2 --iterations 6", {"lds": "--restarts 1"}),
+    "regress": ("family", "regress counts.csv --target y", {"bernoulli": "--target b", "softmax": "--target label"}),
+}
+
+
+def choices(command: str, option: str) -> list[str]:
+    """The values that an option of a command can have, as the program declares them."""
+    (found,) = (param for param in import_module(COMMANDS[command][0]).command.params if param.name == option)
+    return [str(choice) for choice in found.type.choices]
+
+
+for _command, (_option, _line, _special) in VARIED.items():
+    for _choice in choices(_command, _option):
+        _more = _special.get(_choice, "")
+        if _more is not AT_ONCE:
+            LONG[f"{_command} {_choice}"] = f"{_line} --{_option} {_choice} {_more}".strip()
 
 
 def texts(folder: Path) -> None:
@@ -149,6 +246,18 @@ def texts(folder: Path) -> None:
     weights, X = random.normal(size=5), random.normal(size=(60, 5))
     lines = [f"{1 if x @ weights > 0 else -1} " + " ".join(f"{j + 1}:{v:.4f}" for j, v in enumerate(x)) for x in X]
     (folder / "stream.svm").write_text("\n".join(lines) + "\n")
+    counts = [f"{x:.4f},{int(y > 1)},{z:.4f},{1 + int(abs(4 * y)) % 3},{i % 3}" for i, (x, y, z) in enumerate(points)]
+    (folder / "counts.csv").write_text("\n".join(["a,b,c,y,label", *counts]) + "\n")
+    steps = np.cumsum(random.normal(size=(40, 2)), axis=0) * 0.3
+    lines = [f"{i // 10},{u:.4f},{v:.4f}" for i, (u, v) in enumerate(steps)]
+    (folder / "steps.csv").write_text("\n".join(["sequence,u,v", *lines]) + "\n")
+    faces = random.normal(size=(5, 6))[np.arange(30) % 5] + 0.2 * random.normal(size=(30, 6))
+    lines = [
+        ",".join(f"{v:.4f}" for v in row) + f",{i % 5},{('train', 'train', 'train', 'test')[i // 5 % 4]}" for i, row in enumerate(faces)
+    ]
+    (folder / "faces.csv").write_text("\n".join(["a,b,c,d,e,f,label,split", *lines]) + "\n")
+    evidence = "\n".join(",".join(map(str, row)) for row in random.integers(-1, 2, (5, 3)))
+    (folder / "evidence.csv").write_text(f"x0,x4,x8\n{evidence}\n")
 
 
 def run(line: str, folder: Path, *more: str) -> tuple[int, str]:
@@ -168,23 +277,38 @@ def run(line: str, folder: Path, *more: str) -> tuple[int, str]:
 
 
 def make(folder: Path) -> list[str]:
-    """Make every file of the corpus; the lines that could not be run are told and left out."""
+    """Make every file of the corpus; what could not be made, or is of another kind than OF_KIND says, is told and left out.
+
+    Done in this process, whose children find loaded what a command loads when it first needs it; but for Parquet's threads.
+    """
     texts(folder)
     skipped = []
-    for name, line in MADE.items():
-        code, text = run(line, folder, "-q", "-o", name)
-        if code or not (folder / name).exists():
-            skipped.append(f"{line}: {text.strip()[:200]}")
+    with lanes.inside(folder):
+        for name, line in MADE.items():
+            asked = f"{line} -q -o {name}"
+            code, text = run(asked, folder) if "parquet" in name else lanes.herd(shlex.split(asked))
+            if code or not (folder / name).exists():
+                skipped.append(f"{line}: {text.strip()[:200]}")
+        for lines in READ.values():
+            lanes.herd(shlex.split(lines[-1].replace("EVIL", "bin.h5")))
+        for name in ("rbm.h5", "network.h5", "linear.h5"):
+            lanes.herd(["eval", name])
+    for path in folder.glob("out.*"):
+        path.unlink()
+    for kind, name in OF_KIND.items():
+        with h5py.File(folder / name) as file:
+            if file.attrs["kind"] != kind:
+                skipped.append(f"{name} is of kind {file.attrs['kind']}, not {kind}")
     for archived in sorted((ROOT / "tests" / "data").glob("*.h5")):
         (folder / f"archived-{archived.name}").write_bytes(archived.read_bytes())
     return skipped
 
 
 def make_checkpoints(folder: Path) -> list[str]:
-    """A checkpoint of every long command, NAME.ck, left by an output that is full."""
+    """A checkpoint of every long command, NAME.ck, left by an output that is full; the commands that leave none are told."""
     skipped = []
     for name, line in LONG.items():
         code, text = run(line, folder, "-q", "--checkpoint", f"{name}.ck", "--every", "1", "-o", "/dev/full")
-        if not (folder / f"{name}.ck").exists():
+        if code != FULL or not (folder / f"{name}.ck").exists():
             skipped.append(f"{line}: no checkpoint ({code}) {text.strip()[:200]}")
     return skipped

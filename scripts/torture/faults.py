@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import corpus
-from .lanes import SECONDS, Outcome, herd, judged
+from .lanes import SECONDS, Outcome, herd, judged, linked
 
 ERRORS = {
     "write": (errno.ENOSPC, errno.EIO),
@@ -99,8 +99,7 @@ class Faults:
     def _run(self, line: str, folder: Path, call: str, nth: int, error: int) -> tuple[int, str, bool]:
         """Exit code, stderr, and whether the call failed, of a run in a child; `folder` is left as the run left it."""
         folder.mkdir()
-        for path in self.folder.iterdir():
-            (folder / path.name).symlink_to(path)
+        linked(self.folder, folder)
         if call and "-o out" in line:
             (folder / line.rpartition(" ")[2]).write_bytes(b"old")
         told = os.memfd_create("told")

@@ -23,15 +23,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-BATCH = 64
-SECONDS = 60  # one command may take
+BATCH = 512
+SECONDS = 120  # one trial may take
 ADDRESSES = 6 << 30  # bytes of address space of a child
 STRAY = re.compile(r"\.py:\d+: \w*Warning|Traceback \(most recent call last\)|internal error|AddressSanitizer|runtime error:")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a trial.  verdict: ran, refused, or a fault: crashed, hung, traceback, warned, wrong."""
+    """What became of a command.  verdict: ran, refused, stopped (by a signal), or a fault: crashed, hung, traceback, warned, wrong."""
 
     trial: int
     what: str
@@ -41,7 +41,12 @@ class Outcome:
     @property
     def fault(self) -> bool:
         """Is it one that must not be?"""
-        return self.verdict not in ("ran", "refused")
+        return self.verdict not in ("ran", "refused", "stopped")
+
+    def line(self) -> bytes:
+        """As a line for a pipe; what is no fault needs no words."""
+        told = [self.what, self.verdict, self.detail] if self.fault else ["", self.verdict, ""]
+        return (json.dumps([self.trial, *told]) + "\n").encode()
 
 
 Trial = Callable[[int, Path], Iterator[Outcome]]  # number and an empty folder -> outcomes
@@ -58,9 +63,9 @@ def herd(arguments: list[str]) -> tuple[int, str]:
         main(arguments)
     except SystemExit as ended:
         code = ended.code
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
+    with contextlib.suppress(OSError, AttributeError):  # the program drops a stdout that is full
         sys.stderr.flush()
+        sys.stdout.flush()
     text = os.pread(2, 1 << 16, 0).decode(errors="replace")
     return (code if isinstance(code, int) else 0 if code is None else 1), text
 
@@ -83,26 +88,48 @@ def silent_streams() -> None:
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
-def _child(trial: Trial, numbers: list[int], pipe: int, root: Path) -> None:
-    """Do the trials one after another, telling of each."""
+def linked(folder: Path, own: Path) -> None:
+    """Links to every file of a folder, where they are not there yet."""
+    there = set(os.listdir(own))
+    for entry in os.scandir(folder):
+        if entry.name not in there:
+            os.symlink(entry.path, own / entry.name)
+
+
+def emptied(own: Path) -> None:
+    """Nothing in a folder but its links."""
+    for entry in list(os.scandir(own)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        elif not entry.is_symlink():
+            os.unlink(entry.path)
+
+
+def _child(trial: Trial, numbers: list[int], pipe: int, root: Path, until: float) -> None:
+    """Do the trials one after another in one folder, telling of each, until the time is up."""
     silent_streams()
     warnings.simplefilter("always", RuntimeWarning)
     if "verify_asan" not in os.environ.get("ASAN_OPTIONS", ""):
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    folder = Path(tempfile.mkdtemp(dir=root))
+    tempfile.tempdir = str(folder)
+    os.chdir(folder)
     for number in numbers:
-        folder = Path(tempfile.mkdtemp(dir=root))
-        tempfile.tempdir = str(folder)
-        os.chdir(folder)
+        if time.monotonic() > until:
+            break
         os.write(pipe, f"{number}\n".encode())
         signal.alarm(getattr(trial, "seconds", SECONDS))
         for outcome in trial(number, folder):
-            os.write(pipe, (json.dumps([outcome.trial, outcome.what, outcome.verdict, outcome.detail]) + "\n").encode())
+            os.write(pipe, outcome.line())
+            if time.monotonic() > until:
+                break
         signal.alarm(0)
-        os.chdir(root)
-        shutil.rmtree(folder, ignore_errors=True)
+        emptied(folder)
+    os.chdir(root)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _batch(trial: Trial, numbers: list[int], root: Path) -> Iterator[Outcome]:
+def _batch(trial: Trial, numbers: list[int], root: Path, until: float) -> Iterator[Outcome]:
     """The outcomes of a batch; after a crash the rest of it goes on in another child."""
     while numbers:
         reader, writer = os.pipe()
@@ -111,11 +138,11 @@ def _batch(trial: Trial, numbers: list[int], root: Path) -> Iterator[Outcome]:
             code = 3
             try:
                 os.close(reader)
-                _child(trial, numbers, writer, root)
+                _child(trial, numbers, writer, root, until)
                 code = 0
             except BaseException as error:  # a fault of the torture itself
                 told = "".join(traceback.format_exception(error))
-                os.write(writer, (json.dumps([numbers[0], "the torture itself", "wrong", told[-1500:]]) + "\n").encode())
+                os.write(writer, Outcome(-1, "the torture itself", "wrong", told[-1500:]).line())
             os._exit(code)
         os.close(writer)
         begun = None
@@ -124,6 +151,7 @@ def _batch(trial: Trial, numbers: list[int], root: Path) -> Iterator[Outcome]:
                 found = json.loads(line)
                 if isinstance(found, int):
                     begun = found
+                    yield Outcome(found, "", "begun")
                 else:
                     yield Outcome(*found)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -139,12 +167,12 @@ def _lane(trial: Trial, numbers: Iterator[int], out: int, root: Path, until: flo
         batch = [number for number, _ in zip(numbers, range(BATCH), strict=False)]
         if not batch:
             return
-        for outcome in _batch(trial, batch, root):
-            os.write(out, (json.dumps([outcome.trial, outcome.what, outcome.verdict, outcome.detail]) + "\n").encode())
+        for outcome in _batch(trial, batch, root, until):
+            os.write(out, outcome.line())
 
 
 def outcomes(trial: Trial, numbers: range, root: Path, *, jobs: int, seconds: float) -> Iterator[Outcome]:
-    """The outcomes of trials, in the order in which they end; no batch begins after so many seconds."""
+    """The outcomes of trials, in the order in which they end; no trial begins after so many seconds."""
     until, readers, lanes = time.monotonic() + seconds, selectors.DefaultSelector(), []
     for lane in range(jobs):
         reader, writer = os.pipe()
@@ -155,14 +183,16 @@ def outcomes(trial: Trial, numbers: range, root: Path, *, jobs: int, seconds: fl
                 _lane(trial, iter(numbers[lane::jobs]), writer, root, until)
             os._exit(0)
         os.close(writer)
-        readers.register(reader, selectors.EVENT_READ, open(reader, "rb"))  # noqa: SIM115
+        readers.register(reader, selectors.EVENT_READ, b"")
     while readers.get_map():
         for key, _ in readers.select():
-            line = key.data.readline()
-            if line:
-                yield Outcome(*json.loads(line))
-            else:
-                readers.unregister(key.fileobj)
+            piece = os.read(key.fd, 1 << 16)
+            *lines, rest = (key.data + piece).split(b"\n")
+            yield from (Outcome(*json.loads(line)) for line in lines)
+            readers.modify(key.fd, selectors.EVENT_READ, rest)
+            if not piece:
+                readers.unregister(key.fd)
+                os.close(key.fd)
     for lane in lanes:
         os.waitpid(lane, 0)
 
@@ -183,3 +213,30 @@ def import_everything() -> None:
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):
                 import_module(module.name)
+    _spare()
+
+
+def _spare() -> None:
+    """What every command would find out anew, asked once: BLAS has one thread, and so much memory is free."""
+    from herdcli.artifacts import memory
+    from herdcli.cli import main
+
+    free = min(4 << 30, memory.available())
+    main._limit_blas = lambda: None
+    memory.available = lambda: free
+
+
+@contextlib.contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """This process in a folder, with the streams of `silent_streams`, for a while."""
+    kept, here, streams = [os.dup(number) for number in range(3)], os.getcwd(), (sys.stdin, sys.stdout, sys.stderr)
+    os.chdir(folder)
+    silent_streams()
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        sys.stdin, sys.stdout, sys.stderr = streams

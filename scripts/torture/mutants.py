@@ -1,7 +1,7 @@
 """(a) Artifacts and checkpoints with one or two things changed and a new seal: every command that reads them refuses, or works.
 
 What can be changed is found twice: in the file, dataset by dataset and attribute by attribute, and in the dataclass of its kind,
-whose optional fields a file may lack.  Mutant number i of a file is a function of (seed, file, i).
+whose optional fields a file may lack.  Mutant number i is a function of (seed, file, i).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from herdcli.artifacts import header
 from herdcli.schema import spec_of
 
 from . import corpus
-from .lanes import Outcome, herd, judged
+from .lanes import Outcome, herd, judged, linked
 
 INTEGERS = (0, 1, -1, 2, 7, 1000, 2**31, -(2**31), 2**31 - 1, 2**63 - 1, -(2**63))
 REALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, -5.0, 7.0, 1e300, -1e300, 1e-320, 2.0**31)
@@ -40,29 +40,11 @@ def places(file: Any) -> list[str]:
     return sorted(found)
 
 
-def array(values: Any, random: np.random.Generator) -> tuple[str, Any]:
-    """An array in the place of another: its name and itself."""
-    kind, axis = values.dtype.kind, int(random.integers(max(1, values.ndim)))
-    choice = str(random.choice(SHAPES if random.random() < 0.45 or kind not in "fiub" or not values.size else VALUES))
-    if choice in ("one", "all", "row"):
-        pool = REALS if kind == "f" else INTEGERS if kind in "iu" else (0, 1)
-        value = pool[random.integers(len(pool))]
-        made = values.copy()
-        at: Any = tuple(int(random.integers(length)) for length in made.shape)
-        with np.errstate(all="ignore"):
-            made[at if choice == "one" else at[:1] if choice == "row" else ...] = _held(value, made.dtype)
-        return f"{choice}={value}", made
-    if choice == "noise":
-        made = values.copy().ravel()
-        random.shuffle(made)
-        return choice, made.reshape(values.shape)
-    return choice, _shaped(choice, values, axis, random)
-
-
 SHAPES = (
     "longer",
     "shorter",
     "empty",
+    "half",
     "transposed",
     "flat",
     "deeper",
@@ -74,9 +56,29 @@ SHAPES = (
     "bool",
     "text",
     "single",
-    "half",
 )
-VALUES = ("one", "one", "one", "all", "all", "row", "noise")
+PLACED = ("one", "all", "row")  # where a value is put
+TURNS = len(SHAPES) + 3 + len(PLACED) * len(REALS)  # single changes of one place, the most there are
+
+
+def array(values: Any, turn: int, random: np.random.Generator) -> tuple[str, Any]:
+    """An array in the place of another: its name and itself."""
+    kind, axis = values.dtype.kind, int(random.integers(max(1, values.ndim)))
+    pool: tuple[Any, ...] = REALS if kind == "f" else INTEGERS if kind in "iu" else (0, 1)
+    placed = [(where, value) for value in pool for where in PLACED] if kind in "fiub" and values.size else []
+    choice = turn % (len(SHAPES) + 1 + len(placed))
+    if choice < len(SHAPES):
+        return SHAPES[choice], _shaped(SHAPES[choice], values, axis)
+    made = values.copy()
+    if choice == len(SHAPES) or not placed:
+        flat = made.ravel()
+        random.shuffle(flat)
+        return "mixed", flat.reshape(values.shape)
+    where, value = placed[choice - len(SHAPES) - 1]
+    at: Any = tuple(int(random.integers(length)) for length in made.shape)
+    with np.errstate(all="ignore"):
+        made[at if where == "one" else at[:1] if where == "row" else ...] = _held(value, made.dtype)
+    return f"{where}={value}", made
 
 
 def _held(value: Any, dtype: Any) -> Any:
@@ -87,7 +89,7 @@ def _held(value: Any, dtype: Any) -> Any:
     return value
 
 
-def _shaped(choice: str, values: Any, axis: int, random: np.random.Generator) -> Any:
+def _shaped(choice: str, values: Any, axis: int) -> Any:
     if choice == "longer" and values.ndim:
         return np.concatenate([values, values.take(range(min(1, values.shape[axis])), axis)], axis)
     if choice == "shorter" and values.ndim and values.shape[axis]:
@@ -111,69 +113,60 @@ def _shaped(choice: str, values: Any, axis: int, random: np.random.Generator) ->
         return values.astype(dtype)
 
 
-def attribute(value: Any, random: np.random.Generator) -> tuple[str, Any]:
-    """A scalar, text or array in the place of an attribute."""
-    pools: tuple[tuple[Any, ...], ...] = (
-        INTEGERS,
-        REALS,
-        TEXTS,
-        (True, False, np.zeros(3), np.array(["a", "b"], dtype=h5py.string_dtype())),
-    )
+def attribute(value: Any, turn: int) -> tuple[str, Any]:
+    """A scalar, text or array in the place of an attribute: of its own type first."""
+    odd = (True, False, np.zeros(3), np.array(["a", "b"], dtype=h5py.string_dtype()))
     same = TEXTS if isinstance(value, (str, bytes)) else INTEGERS if isinstance(value, (np.integer, int)) else REALS
-    pool = same if random.random() < 0.6 else pools[random.integers(len(pools))]
-    made = pool[random.integers(len(pool))]
+    pool = [*same, *(made for other in (INTEGERS, REALS, TEXTS) if other is not same for made in other), *odd]
+    made = pool[turn % len(pool)]
     return f"={str(made)[:20]!r}", made
 
 
-def change(file: Any, place: str, random: np.random.Generator) -> str:
-    """Change one place of an open file; what was done."""
+def change(file: Any, place: str, turn: int, random: np.random.Generator) -> str:
+    """Change one place of an open file in one of its ways; what was done."""
     group, at, name = place.partition("@")
     if at:
         parent = file[group or "/"]
-        if random.random() < 0.1:
-            del parent.attrs[name]
-            return f"{place} missing"
-        what, made = attribute(parent.attrs[name], random)
+        what, made = attribute(parent.attrs[name], turn - 1)
         del parent.attrs[name]
+        if not turn % TURNS:
+            return f"{place} missing"
         parent.attrs[name] = made
         return f"{place} {what}"
     if place not in file:
         made = np.zeros([int(n) for n in random.integers(0, 4, int(random.integers(1, 4)))], dtype=random.choice(["f8", "i8", "u1"]))
         file[place] = made
         return f"{place} there, {made.dtype} {made.shape}"
-    item, draw = file[place], random.random()
-    if draw < 0.06:
-        del file[place]
+    item, turn = file[place], turn % TURNS
+    if isinstance(item, h5py.Group) and turn % 3 == 2:
+        item["extra"] = np.zeros(2)
+        return f"{place}/extra"
+    held = None if isinstance(item, h5py.Group) else item[()] if item.dtype.kind != "O" else item.asstr()[()]
+    del file[place]
+    if not turn or (held is None and not turn % 3):
         return f"{place} missing"
-    if isinstance(item, h5py.Group):
-        if draw < 0.5:
-            item["extra"] = np.zeros(2)
-            return f"{place}/extra"
-        del file[place]
-        file[place] = np.zeros(3)
-        return f"{place} is an array"
-    if draw < 0.1:
-        del file[place]
+    if turn == 1 and held is not None:
         file.create_group(place)
         return f"{place} is a group"
-    what, made = array(item[()] if item.dtype.kind != "O" else item.asstr()[()], random)
-    del file[place]
+    if held is None:
+        file[place] = np.zeros(3)
+        return f"{place} is an array"
+    what, made = array(np.asarray(held), turn - 2, random)
     if getattr(made, "dtype", None) is not None and made.dtype.kind in "UO":
         made = np.array(made, dtype=h5py.string_dtype())
     file[place] = made
     return f"{place} {what}"
 
 
-def mutate(source: Path, target: Path, random: np.random.Generator) -> str:
-    """A changed copy with a seal of its own; what was changed."""
+def mutate(source: Path, target: Path, chosen: list[tuple[str, int]], random: np.random.Generator) -> str:
+    """A copy with some places changed, each in the way of its number, and a seal of its own; what was changed."""
     shutil.copyfile(source, target)
     done = []
     with h5py.File(target, "r+") as file:
         kind = str(file.attrs["kind"])
-        for _ in range(1 if random.random() < 0.8 else 2):
-            choices = [place for place in places(file) if place not in ("@format", "@kind")]
+        for place, turn in chosen:
             try:
-                done.append(change(file, choices[int(random.integers(len(choices)))], random))
+                done.append(change(file, place, turn, random))
             except (ValueError, TypeError, OSError, RuntimeError, KeyError, OverflowError) as error:
                 done.append(f"(not {type(error).__name__})")
     header.seal_file(target, kind)
@@ -181,26 +174,46 @@ def mutate(source: Path, target: Path, random: np.random.Generator) -> str:
 
 
 class Mutants:
-    """Trial i changes file i mod F and runs every command that reads it."""
+    """Trial i changes file i mod F: each of its places in every way first, then two of them at once.
+
+    `check` and the commands read a file through one door.  What it lets in is given to two of the others in turn, a quarter of what it
+    refuses to one.
+    """
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
-        self.files = sorted(path for path in folder.iterdir() if path.suffix in (".h5", ".ck"))
+        self.files: list[Path] = []
+        self.places: dict[str, list[str]] = {}
+        for path in sorted(path for path in folder.iterdir() if path.suffix in (".h5", ".ck")):
+            with h5py.File(path) as file:
+                known = [place for place in places(file) if place not in ("@format", "@kind")]
+            if path.suffix == ".h5" or known not in self.places.values():  # a state that other algorithms have too counts once
+                self.files.append(path)
+                self.places[path.name] = known
 
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
-        source = self.files[number % len(self.files)]
-        for path in self.folder.iterdir():
-            if path.suffix not in (".ck", ".png"):
-                (own / path.name).symlink_to(path)
+        linked(self.folder, own)
+        source, turn = self.files[number % len(self.files)], number // len(self.files)
+        known = self.places[source.name]
         random = np.random.default_rng([self.seed, zlib.crc32(source.name.encode()), number])
+        chosen = [(known[turn % len(known)], turn // len(known))]
+        if turn >= len(known) * TURNS:
+            chosen = [(known[place], int(random.integers(10 * TURNS))) for place in random.integers(len(known), size=2)]
         evil = f"evil{source.suffix}"
-        done = mutate(source, own / evil, random)
-        lines: tuple[str, ...]
-        if source.suffix == ".ck":
-            lines = (f"{corpus.LONG[source.stem]} --checkpoint EVIL --every 1 --resume -o out.h5",)
-        else:
-            lines = (*corpus.EVERYWHERE, *corpus.READ.get(source.name, ()))
-        for line in lines:
-            code, text = herd(shlex.split(line.replace("EVIL", evil)))
-            what = f"{source.name}: {done}: {line}"
-            yield Outcome(number, what, judged(code, text), text[:1500])
+        done = mutate(source, own / evil, chosen, random)
+        for line, code, text in _tried(source, evil, turn):
+            yield Outcome(number, f"{source.name}: {done}: {line}", judged(code, text), text[:1500])
+
+
+def _tried(source: Path, evil: str, turn: int) -> Iterator[tuple[str, int, str]]:
+    """Command lines that read the changed file, with exit code and stderr."""
+    if source.suffix == ".ck":
+        line = f"{corpus.LONG[source.stem]} --checkpoint EVIL --every 100000 --resume -o out.h5"
+        yield line, *herd(shlex.split(line.replace("EVIL", evil)))
+        return
+    first, *others = (*corpus.EVERYWHERE, *corpus.READ.get(source.name, ()))
+    code, text = herd(shlex.split(first.replace("EVIL", evil)))
+    yield first, code, text
+    for k in range(2) if code == 0 else range(turn % 4 == 0):
+        line = others[(turn // 4 + k * (len(others) // 2)) % len(others)]
+        yield line, *herd(shlex.split(line.replace("EVIL", evil)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus
-from .lanes import Outcome, herd, judged
+from .lanes import Outcome, herd, judged, linked
 
 TOKENS = (
     b"", b"0", b"-1", b"1", b"2", b"7", b"nan", b"inf", b"-inf", b"1e999", b"1e300", b"1e-320", b"2147483646", b"2147483647", b"4294967296",
@@ -87,8 +87,7 @@ class Parsers:
 
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
         name = list(READ)[number % len(READ)]
-        for path in self.folder.iterdir():
-            (own / path.name).symlink_to(path)
+        linked(self.folder, own)
         random = np.random.default_rng([self.seed, number])
         evil = own / f"evil{name.removeprefix('in')}"
         evil.write_bytes(broken(self.texts[name], random))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .lanes import SECONDS, Outcome, herd, judged
+from .lanes import SECONDS, Outcome, herd, judged, linked
 
 PAIRS = (
     ("convert rows.csv -o out.h5", "convert points.csv --label label -o out.h5"),
@@ -41,8 +41,7 @@ class Races:
 
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
         pair = PAIRS[number % len(PAIRS)]
-        for path in self.folder.iterdir():
-            (own / path.name).symlink_to(path)
+        linked(self.folder, own)
         out = own / pair[0].rpartition(" ")[2]
         for line in pair:
             if line not in self.whole:

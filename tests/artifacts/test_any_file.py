@@ -101,6 +101,33 @@ def test_pickles_in_arrays_are_refused(tmp_path):
         load(str(tmp_path / "x.npy"))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"(2, 3)", b"(2, +)"),
+        (b"(2, 3)", b"(2, 3,"),
+        (b"False", b"12345"),
+        (b"'descr'", b"'descr "),
+        (b"'shape'", b"\xff\xfeshap'"),
+        (b"}", b""),
+    ],
+)
+def test_a_damaged_header_of_an_array_is_one_line(tmp_path, old, new):
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    text = (tmp_path / "x.npy").read_bytes()
+    assert old in text
+    (tmp_path / "x.npy").write_bytes(text.replace(old, new))
+    with pytest.raises(DataError, match=r"^\S+: the array cannot be read \("):
+        load(str(tmp_path / "x.npy"))
+
+
+def test_an_array_that_ends_in_its_header_is_one_line(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:40])
+    with pytest.raises(DataError, match="the array cannot be read"):
+        load(str(tmp_path / "x.npy"))
+
+
 DATA = Dataset(X, y=np.array([0, 1, 0, 1]), feature_names=["a", "b", "c"])
 
 

@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify cluster-test mutants torture lint bench manual digits lock clean
+.PHONY: help demo test verify cluster-test mutants torture sanitize lint bench manual digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -42,6 +42,9 @@ mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of oper
 
 torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races: SECONDS=120 of them; needs cc
 	$(BIN)/python scripts/torture.py --seconds $(or $(SECONDS),120)
+
+sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests, hostile files and texts; SECONDS=180; needs gcc
+	$(BIN)/python scripts/sanitize.py --seconds $(or $(SECONDS),180)
 
 lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
 	$(BIN)/ruff format --check .

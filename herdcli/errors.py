@@ -10,6 +10,7 @@ import re
 
 # controls of terminals, line ends of Unicode and controls of its writing direction, half characters
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNRECKONABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)  # raised by values that fit nothing
 NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 

@@ -239,8 +239,16 @@ def _read_group(item: Any, hint: Any, where: str) -> Any:
             if length > len(item) + len(item.attrs):
                 raise ValueError(f"says it has {length} members and has {len(item)}")
             kinds = inner if origin is tuple and inner[1:] != (Ellipsis,) else inner[:1] * length
-            return origin(_read_item(item, str(index), kinds[index], where) for index in range(length))
+            return origin(_member(item, index, kinds[index], where) for index in range(length))
     raise TypeError("is a group, expected something else")
+
+
+def _member(group: Any, index: int, hint: Any, where: str) -> Any:
+    """A member of a list or tuple, which may lack those alone that its type lets be None."""
+    found = _read_item(group, str(index), hint, where)
+    if found is None and not _admits_none(hint):
+        raise ValueError(f"member {index} is missing")
+    return found
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

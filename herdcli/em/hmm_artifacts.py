@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 FAMILIES = {"gaussian": "mean", "gmm": "mean", "categorical": "table", "poisson": "rate", "bernoulli": "probability"}
+TOGETHER = {"mean": ("mixing", "mean", "covariance"), "table": ("table", "symbols")}  # what there must be with it
 WANTS = ("smoothed", "filtered", "predicted", "viterbi")
 SURE = 1e-9  # of probabilities that sum to 1
 
@@ -37,6 +38,15 @@ class Emissions:
     symbols: Array | None = array("V", "the symbols, whole numbers", kind="i", optional=True)
     rate: Array | None = array("K D", "mean counts", kind="f", optional=True)
     probability: Array | None = array("K D", "probabilities of a 1", kind="f", optional=True)
+
+    def require(self, emission: str, where: str) -> None:
+        """Raise DataError unless the parameters of a family are there, and those of no other."""
+        needed = TOGETHER.get(FAMILIES[emission], (FAMILIES[emission],))
+        for declared in fields(self):
+            there, wanted = getattr(self, declared.name) is not None, declared.name in needed
+            if there != wanted:
+                what = f"has no '{declared.name}'" if wanted else f"has '{declared.name}'"
+                raise DataError(f"/{where} {what}, which --emission {emission} {'needs' if wanted else 'does not have'}")
 
     @property
     def parameters(self) -> Parameters:
@@ -105,8 +115,9 @@ class MarkovChain:
         """Raise DataError unless probabilities are probabilities and the emissions are those of the family."""
         if self.emission not in FAMILIES:
             raise DataError(f"emission is '{self.emission}', expected one of {', '.join(FAMILIES)}")
-        if getattr(self.emissions, FAMILIES[self.emission]) is None:
-            raise DataError(f"/emissions has no '{FAMILIES[self.emission]}', which --emission {self.emission} needs")
+        self.emissions.require(self.emission, "emissions")
+        if self.known is not None:
+            self.known.base.require(self.emission, "known/base")
         for name, rows in (("initial", self.initial[None]), ("transition", self.transition), *self._shares()):
             if not np.isfinite(rows).all() or (rows < 0).any() or np.abs(rows.sum(axis=-1) - 1.0).max() > SURE:
                 raise DataError(f"/{name} are not probabilities")
@@ -116,8 +127,6 @@ class MarkovChain:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
             raise DataError("/emissions have a different number of states")
-        if self.emissions.table is not None and self.emissions.symbols is None:
-            raise DataError("/emissions/symbols is missing")
 
     def _shares(self) -> list[tuple[str, Array]]:
         return [(f"emissions/{name}", p) for name in ("mixing", "table") if (p := getattr(self.emissions, name)) is not None]

@@ -76,8 +76,22 @@ class LinearDynamics:
                 raise DataError(f"/{name} is not positive definite")
         if self.transition.shape[0] != self.transition.shape[1]:
             raise DataError("/transition is not square")
+        self._require_controls()
         if self.holdout is not None:
             require_offsets("holdout_offsets", np.asarray(self.holdout_offsets), len(self.holdout), "holdout")
+
+    def _require_controls(self) -> None:
+        """What is known of controls is of as many as there are, and of the rows that were held out."""
+        known = self.known
+        names, mean, held = (None,) * 3 if known is None else (known.control_names, known.control_mean, known.holdout_controls)
+        widths = {"control_names": names and len(names), "control_mean": None if mean is None else len(mean)}
+        if self.holdout is not None or held is not None:
+            widths["holdout_controls"] = 0 if held is None else held.shape[1]
+        for name, width in widths.items():
+            if width is not None and width != self.controls:
+                raise DataError(f"/known/{name} is of {width} controls, /control of {self.controls}")
+        if held is not None and (self.holdout is None or len(held) != len(self.holdout)):
+            raise DataError("/known/holdout_controls are of other rows than /holdout")
 
     @property
     def states(self) -> int:

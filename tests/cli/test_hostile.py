@@ -172,3 +172,68 @@ def test_a_state_that_no_run_was_in_is_refused(
     header.seal_file(tmp_path / "run.ck", "checkpoint")
     ended = herd(*resume)
     assert (ended.code, "run.ck" in ended.err) == (65, True), ended.err
+
+
+STEPS = "sequence,u,v,push\n" + "".join(
+    f"{n // 10},{u:.4f},{v:.4f},{n % 3}\n" for n, (u, v) in enumerate(np.cumsum(np.random.default_rng(4).normal(size=(60, 2)), axis=0))
+)
+
+
+def without(source: Path, name: str) -> None:
+    """The artifact without one dataset, sealed again."""
+    with h5py.File(source, "r+") as file:
+        del file[name]
+        kind = str(file.attrs["kind"])
+    header.seal_file(source, kind)
+
+
+@pytest.mark.parametrize("name", ["emissions/covariance", "emissions/mixing", "known/base/covariance", "known/base/mean"])
+def test_a_chain_has_all_parameters_of_its_emissions(herd: Callable[..., Any], tmp_path: Path, name: str) -> None:
+    (tmp_path / "steps.csv").write_text(STEPS)
+    assert herd("em", "steps.csv", "--model", "hmm", "--components", "2", "--iterations", "2", "-q", "-o", "m.h5").code == 0
+    without(tmp_path / "m.h5", name)
+    group, _, last = name.rpartition("/")
+    told = f"m.h5: /{group} has no '{last}', which --emission gaussian needs"
+    for line in (("check", "m.h5"), ("eval", "m.h5"), ("apply", "m.h5", "steps.csv", "-o", "a.h5")):
+        ended = herd(*line)
+        assert (ended.code, told in ended.err) == (65, True), ended.err
+
+
+@pytest.mark.parametrize("name", ["control", "known/holdout_controls"])
+def test_what_is_known_of_controls_is_of_as_many_as_there_are(herd: Callable[..., Any], tmp_path: Path, name: str) -> None:
+    (tmp_path / "steps.csv").write_text(STEPS)
+    line = ("em", "steps.csv", "--model", "lds", "--components", "1", "--iterations", "2", "--controls", "push", "--split", "4,0,2")
+    assert herd(*line, "-q", "-o", "m.h5").code == 0
+    assert herd("check", "m.h5").code == 0
+    without(tmp_path / "m.h5", name)
+    for asked in (("check", "m.h5"), ("eval", "m.h5")):
+        ended = herd(*asked)
+        assert (ended.code, "m.h5: /known/" in ended.err and "controls, /control of" in ended.err) == (65, True), ended.err
+
+
+@pytest.mark.parametrize(("name", "told"), [("parts/0", "parts cannot be read (member 0 is missing)"), ("parts/0/energy", "make no whole")])
+def test_shards_that_make_no_whole(herd: Callable[..., Any], tmp_path: Path, digits: bytes, name: str, told: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(digits)
+    line = ("fit-rbm", "rows.csv", "--label", "label", "--hidden", "3", "--epochs", "1", "--per-class", "-q")
+    for index in (1, 2):
+        assert herd(*line, "--shard", f"{index}/2", "-o", f"{index}.h5").code == 0
+    without(tmp_path / "1.h5", name)
+    ended = herd("merge", "1.h5", "2.h5", "-o", "out.h5")
+    assert (ended.code, told in ended.err) == (65, True), ended.err
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (("nherd-train", "rows.csv", "--label", "label", "--kernel", "gaussian", "--passes", "2"), "machines"),
+        (("ups-infer", "grid.h5", "--algorithm", "gis-bp"), "potential"),
+    ],
+)
+def test_a_state_that_lacks_what_every_run_has_is_refused(
+    herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tuple[str, ...], name: str
+) -> None:
+    assert herd("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border", "-o", "grid.h5").code == 0
+    resume = made_long(herd, tmp_path, digits, line)
+    without(tmp_path / "run.ck", name)
+    ended = herd(*resume)
+    assert (ended.code, "run.ck: holds no state that this run can go on from" in ended.err) == (65, True), ended.err

@@ -24,7 +24,7 @@ from herdcli.cli.frame import tracing
 from herdcli.cli.frame.cleaning import Cleaning
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
-from herdcli.errors import BadUsage, DataError, Interrupted
+from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted
 from herdcli.shards import Place
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
-UNRECKONABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 

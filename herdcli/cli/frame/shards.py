@@ -14,7 +14,7 @@ import click
 
 from herdcli.cli.frame.options import Command, Parsed
 from herdcli.cli.frame.request import revived
-from herdcli.errors import BadUsage, DataError, NoInput
+from herdcli.errors import UNRECKONABLE, BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS, named
 from herdcli.shards import Shard, joined, parse
 
@@ -85,7 +85,13 @@ def merge(session: Session, shards: Sequence[Artifact]) -> None:
     kind = KINDS[first.kind]
     finish: Finish = named(str(kind.finish))
     parameters = _record(first)["parameters"]
-    finish(session, whole, outputs.Restored(first), revived(named(kind.request), parameters) if kind.request else parameters)
+    try:
+        finish(session, whole, outputs.Restored(first), revived(named(kind.request), parameters) if kind.request else parameters)
+    except UNRECKONABLE as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
+        what = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(
+            f"holds parts that make no whole ({what})", where=first.name, hint="make the shards anew and merge those"
+        ) from error
 
 
 def _missing(missing: list[int], count: int) -> NoReturn:

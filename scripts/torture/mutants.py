@@ -57,6 +57,7 @@ SHAPES = (
     "text",
     "single",
 )
+SPREAD = 1_000_003  # a prime
 PLACED = ("one", "all", "row")  # where a value is put
 TURNS = len(SHAPES) + 3 + len(PLACED) * len(REALS)  # single changes of one place, the most there are
 
@@ -196,8 +197,10 @@ class Mutants:
         source, turn = self.files[number % len(self.files)], number // len(self.files)
         known = self.places[source.name]
         random = np.random.default_rng([self.seed, zlib.crc32(source.name.encode()), number])
-        chosen = [(known[turn % len(known)], turn // len(known))]
-        if turn >= len(known) * TURNS:
+        ways = len(known) * TURNS
+        first = turn * SPREAD % ways  # each way once in the first `ways` turns, and a short run has some of all
+        chosen = [(known[first % len(known)], first // len(known))]
+        if turn >= ways:
             chosen = [(known[place], int(random.integers(10 * TURNS))) for place in random.integers(len(known), size=2)]
         evil = f"evil{source.suffix}"
         done = mutate(source, own / evil, chosen, random)

@@ -236,4 +236,4 @@ def test_a_state_that_lacks_what_every_run_has_is_refused(
     resume = made_long(herd, tmp_path, digits, line)
     without(tmp_path / "run.ck", name)
     ended = herd(*resume)
-    assert (ended.code, "run.ck: holds no state that this run can go on from" in ended.err) == (65, True), ended.err
+    assert (ended.code, "run.ck: holds a state that this run cannot resume from" in ended.err) == (65, True), ended.err

@@ -86,6 +86,8 @@ HERD_CLONES static void herd_leapfrog_block(float *restrict u, const float *rest
 {
     const float half = 0.5f * epsilon;
     for (ptrdiff_t t = 0; t <= steps; t++) {
+        /* Momentum half steps at both ends, whole ones between (Teh 2003,
+           eq. 4.40): a = Σ s_r g_r, and a drift adds ε (W k − W W'a) to u. */
         const float size = t == 0 || t == steps ? half : epsilon;
         for (ptrdiff_t i = 0; i < filters; i++) {
             const float *x = u + i * HERD_CHAINS;

@@ -207,6 +207,7 @@ def settle_and_scale(const int32_t[::1] scalings, const int32_t[:, ::1] sends, c
                     _update(here, sends[e, 0], sends[e, 1], sending, &unused, &change)
                     c = here.clique[sends[e, 1]]
                     for j in range(out_offset[c], out_offset[c + 1]):
+                        # An undamped propagation makes both ends agree, so the way back has nothing to tell.
                         if out[j] != (e ^ 1) or sending != 1.0:
                             pending[out[j]] += change
                     if sending != 1.0:

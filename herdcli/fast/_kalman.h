@@ -140,6 +140,8 @@ INLINE int k_edge(ptrdiff_t n, Filter *f, int64_t at, int64_t which, int64_t pla
     const ptrdiff_t size = n * n;
     double *r = f->work, *ft = r + size, *t = ft + size, *h = t + size, *g = h + size;
     double *w = f->whiten + place * size, *u = f->factor + place * size;
+    /* S = I + F F' = H'H and P⁺ = r'(I + F'F)⁻¹ r = U'U, with F' = r T'; the
+       gain is P T'S⁻¹ = r'F'H⁻¹ H⁻ᵀ, whose last factor whitens the surprise. */
     k_root(n, f->node + at * size, r);
     k_mul(n, r, f->tt + which * size, ft);
     k_tmul(n, ft, ft, t);
@@ -211,6 +213,8 @@ INLINE void k_ready(ptrdiff_t n, Smoother *f)
     for (int64_t place = 0; place < f->edges; place++) {
         const double *u = f->factor + place * size;
         double *x = f->back + place * size, *rest = f->rest + place * size;
+        /* J' = (next P)⁻¹ A P⁺ by the root of next P; rest = (I − JA) P⁺
+           (I − JA)' + J Q J' is P⁺ − J (next P) J' without a difference. */
         k_root(n, f->node + f->edge_next[place] * size, r);
         k_mul(n, u, f->at, t);
         k_tmul(n, t, u, x);

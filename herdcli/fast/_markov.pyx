@@ -142,6 +142,7 @@ def residual_updates(
             j = net.head[d]
             for k in range(net.in_offset[j], net.in_offset[j + 1]):
                 e = net.in_edge[k] ^ 1
+                # What j sends back along d leaves d out (5.25), unless j bounces it (5.26).
                 if (e ^ 1) == d and not net.fixed[net.tail[e]]:
                     continue
                 change = 0
@@ -179,6 +180,7 @@ cdef Py_ssize_t sweep(
         top = 0
         for y in range(columns):
             total = 0
+            # ψ is stored once, rows the tail of the even direction: the odd one reads it by columns.
             if d & 1:
                 for x in range(rows):
                     total += weight[x] * table[y * rows + x]
@@ -188,6 +190,7 @@ cdef Py_ssize_t sweep(
             made[y] = total
             if not total <= top:
                 top = total
+        # Zero everywhere, or target/M with M = 0: no message has such a marginal.
         if not 0 < top < INFINITY:
             return d
         for y in range(columns):
@@ -230,6 +233,7 @@ cdef inline void weights(Py_ssize_t d, Py_ssize_t i, Py_ssize_t rows, const doub
         at = net.offset[e]
         for x in range(rows):
             weight[x] *= old[at + x]
+            # 2^500 is taken out of a small product, state by state; at the end only differences between states are put back.
             if 0 < weight[x] < SMALL:
                 weight[x] *= LARGE
                 power[x] -= SHIFT

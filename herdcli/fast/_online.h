@@ -41,6 +41,8 @@ static double online_log_step(double m, double v, double C)
         } else {
             p = 1.0 / (1.0 + exp(z));
         }
+        /* ½ (μ − μ_i)'Σ⁻¹(μ − μ_i) + C log(1 + e^−m') is least where α = C p, p = 1/(1 + e^m'),
+           m' = m + αv the margin after it; f has slope 1 + C v p (1 − p) ≥ 1. */
         f = alpha - C * p;
         if (f > 0.0)
             high = alpha;
@@ -61,6 +63,7 @@ static online_step online_confidence_step(const online_rule *rule, double m, dou
     online_step step = {0.0, 0.0, 0.0, 0.0};
     const double phi = rule->phi, phi2 = phi * phi;
     if (rule->rule == SCW2) {
+        /* The constraint m + αv + α/2C = φ√u, u the new variance x'Σ'x: see numpy_online.py for both roots. */
         const double n = v + 1.0 / (2.0 * C);
         const double root = sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2));
         step.alpha = (phi * root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2));
@@ -107,6 +110,7 @@ static online_step online_solve(const online_rule *rule, double m, double v, dou
         if (learns)
             step.alpha = rule->loss == LOG ? online_log_step(m, v, C) : (1.0 - m) / (v + 1.0 / C);
         if (learns || rule->always) {
+            /* NHERD adds 2k + k²v times xx' to the inverse covariance, AROW k; `shrink` is what Woodbury takes off Σ along Σx. */
             const double k = rule->loss == LOG ? 0.25 * C : C, grown = 1.0 + k * v;
             step.curvature = k;
             if (rule->rule == NHERD) {
@@ -341,6 +345,8 @@ static int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t
         const double C = online_aggressiveness(rule, running, squares, weight ? weight[row] : 1.0);
         int changed = 0;
         if (top) {
+            /* The example e_y⊗x − e_rival⊗x has margin (μ_y − μ_rival)·x and
+               variance u_y + u_rival: the blocks of a diagonal Σ add up. */
             ptrdiff_t rival = y == 0 ? 1 : 0;
             for (ptrdiff_t z = 0; z < classes; z++)
                 if (z != y && s[z] > s[rival])

@@ -150,12 +150,13 @@ def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str |
 
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
+            names, groups = file.schema_arrow.names, file.metadata.num_row_groups
             own = columns.roles_of(names, label, where).get("split")
             split = None if own is None else split_of(file.read(columns=[own]).column(0).to_numpy(), where, note)
             others = [name for name in names if name != own]
-            first = next(file.iter_batches(batch_size=1, columns=others, use_threads=False), None)
+            first = next(file.iter_batches(batch_size=1, columns=others, row_groups=[0], use_threads=False), None) if groups else None
             head = None if first is None else _table(pa, first, where, Asked(note=note, label=label))
+            del first
             if head is not None and head.y is not None:
                 note(f"{where}: labels are left out")
             batches = (_batch(_table(pa, batch, where, Asked(note=silent, label=label))) for batch in _pieces(file, others))
@@ -169,9 +170,10 @@ def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str |
 
 
 def _pieces(file: Any, names: list[str]) -> Iterator[Any]:
-    group = file.metadata.row_group(0)
-    size = max(1, BATCH_BYTES // max(1, group.total_byte_size // max(1, group.num_rows)))
-    yield from file.iter_batches(batch_size=size, columns=names, use_threads=False)
+    first = file.metadata.row_group(0)
+    size = max(1, BATCH_BYTES // max(1, first.total_byte_size // max(1, first.num_rows)))
+    for group in range(file.metadata.num_row_groups):  # one iterator over all of them would hold what it has read
+        yield from file.iter_batches(batch_size=size, columns=names, row_groups=[group], use_threads=False)
 
 
 def _table(pa: Any, batch: Any, where: str, asked: Asked) -> Dataset:

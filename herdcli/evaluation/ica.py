@@ -60,10 +60,13 @@ def metrics(
                           models of the same rows and of whitenings that differ by a rotation alone.
     log_likelihood        nats per held-out whitened row, of square models whose outputs have densities of their own.
     objective, acceptance last of the trace.
+    rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats a row.
     """
     M, D = value.J.shape
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {"filters": M, "dimensions": D, "kurtosis": float(np.median(value.kurtosis)), "objective": float(value.trace.objective[-1])}
+    if value.posterior == "gaussian":
+        result["rise"] = float(max(0.0, -np.diff(value.trace.objective).min(initial=0.0)))
     if value.trace.acceptance is not None:
         result["acceptance"] = float(value.trace.acceptance[-1])
     if value.mixing is not None:

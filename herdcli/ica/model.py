@@ -48,7 +48,7 @@ class Filters:
     seed: int
     dictionary: Array | None = array("D M", "sparse coding: z ≈ dictionary @ s", kind="f", optional=True, finite=True)
     noise: float = 0.0  # sparse coding: standard deviation of z given s
-    posterior: str | None = None  # sparse coding: map, laplace or variational
+    posterior: str | None = None  # sparse coding: map, laplace, variational or gaussian
     density: str | None = None  # infomax: the density whose distribution function squashes the outputs
     topography: Array | None = array("K M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True, finite=True)
     grid: Array | None = array("2", "height and width of the topographic map", kind="iu", optional=True, low=1)

@@ -36,7 +36,7 @@ ALGORITHMS: dict[str, str] = {
     "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
     "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
 }
-TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp"}
+TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 

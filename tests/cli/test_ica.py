@@ -49,6 +49,8 @@ ALL = [
     ("sparse-coding", "--filters", 6, "--rates", "0.1x5"),
     ("sparse-coding", "--filters", 5, "--rates", "0.1x2", "--batch-size", 10, "--noise", 0),
     ("sparse-coding", "--filters", 5, "--rates", "0.1x2", "--expert", "student", "--posterior", "variational"),
+    ("sparse-coding", "--filters", 5, "--posterior", "gaussian", "--noise", 0.5, "--iterations", 3),
+    ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 2, "--e-step", "book"),
 ]
 
 
@@ -107,7 +109,13 @@ def test_preprocessing_is_kept_and_undone(run, tmp_path):
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(
-    "line", [("ebm", *SHORT, "--filters", 90), ("sparse-coding", "--rates", "0.1x3", "--filters", 6)], ids=["ebm", "sparse-coding"]
+    "line",
+    [
+        ("ebm", *SHORT, "--filters", 90),
+        ("sparse-coding", "--rates", "0.1x3", "--filters", 6),
+        ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 2),
+    ],
+    ids=["ebm", "sparse-coding", "gaussian"],
 )
 def test_threads_and_reruns_leave_the_bytes_alone(run, tmp_path, line):
     write(tmp_path / "wide.h5", RANDOM.laplace(size=(300, 50)) if line[0] == "ebm" else SOURCES)
@@ -119,7 +127,16 @@ def test_threads_and_reruns_leave_the_bytes_alone(run, tmp_path, line):
 
 
 @pytest.mark.usefixtures("data")
-@pytest.mark.parametrize("line", [("ebm", *SHORT), ("infomax", "--rates", "0.02x30"), ("ml",), ("sparse-coding", "--rates", "0.1x30")])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("ebm", *SHORT),
+        ("infomax", "--rates", "0.02x30"),
+        ("ml",),
+        ("sparse-coding", "--rates", "0.1x30"),
+        ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 30),
+    ],
+)
 def test_an_interrupted_run_goes_on_to_the_same_bytes(run, monkeypatch, line):
     import herdcli.cli.frame.session as session
 
@@ -272,7 +289,31 @@ BAD = [
         2,
         "without noise there is no laplace posterior\nhint: --posterior map, or --noise above 0\n",
     ),
+    (
+        ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "gaussian"),
+        2,
+        "without noise there is no gaussian posterior\nhint: --posterior map, or --noise above 0\n",
+    ),
+    (
+        ("mixed.h5", "--algorithm", "sparse-coding", "--expert", "student", "--posterior", "gaussian"),
+        2,
+        "--posterior gaussian is of --expert laplace, not student\nhint: --posterior variational\n",
+    ),
 ]
+
+
+@pytest.mark.usefixtures("data")
+def test_the_free_energy_of_the_exact_e_step_never_rises_and_options_without_effect_are_told(run):
+    line = ("ica", "mixed.h5", "--algorithm", "sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 4)
+    made = run(*line, "--filters", 5, "--batch-size", 10, "-o", "a.h5")
+    assert made.code == 0
+    assert "warning: --batch-size has no effect with --posterior gaussian\n" in made.err
+    assert "warning: not converged after 4 iterations: the last one changed the bound by " in made.err
+    assert run("eval", "a.h5", "--require", "rise<1e-9").code == 0
+    assert np.diff(load("a.h5").value.trace.objective).min() > -1e-10
+    assert run(*line, "--on-nonconvergence", "error", "-o", "b.h5").code == 1
+    told = run("ica", "mixed.h5", "--algorithm", "sparse-coding", "--rates", "0.1x2", "--e-step", "book", "-o", "c.h5")
+    assert "warning: --e-step has no effect with --posterior map\n" in told.err
 
 
 @pytest.mark.usefixtures("data")

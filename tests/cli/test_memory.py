@@ -51,6 +51,7 @@ AT_MOST = {  # a run that fills a small part of the blocks which the estimate co
     "Search mixture of wide": "em real400.csv --components 2 --iterations 2 -o OUT.h5",
     "Search k-means of many": "em many.npy --model kmeans --components 5 --iterations 2 -o OUT.h5",
     "DictionaryLearning": "ica real50.csv --algorithm sparse-coding --filters 100 --rates 0.1x1 -o OUT.h5",
+    "Coding": "ica real50.csv --algorithm sparse-coding --posterior gaussian --noise 1 --filters 60 --iterations 1 -o OUT.h5",
     "JointDiagonalisation": "ica real50.csv --algorithm sobi --iterations 2 -o OUT.h5",
     "Regression": "regress real100.csv --target c0 -o OUT.h5",
 }

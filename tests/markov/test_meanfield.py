@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from herdcli import iterate
 from herdcli.algorithm import solve
@@ -164,3 +165,91 @@ def test_taps_fixed_points_are_stationary_points_of_its_free_energy():
         step = np.zeros(len(m))
         step[i] = 1e-5
         assert (method.free_energy(m + step) - method.free_energy(m - step)) / 2e-5 == pytest.approx(0, abs=1e-8)
+
+
+@pytest.mark.parametrize("algorithm", ["mean-field", "tap"])
+@pytest.mark.parametrize("seed", range(3))
+def test_observed_means_are_constraints_on_the_free_energy(algorithm, seed):
+    """Against a general minimiser over the hidden means; the bound is below that of all distributions with these marginals."""
+    given = network.observe(machine(0.4, seed), {1: np.array([0.8, 0.2]), 4: np.array([0.35, 0.65])})
+    method = algorithms.method(given, Settings(algorithm=algorithm))
+    state, found = infer(given, algorithm, tolerance=1e-13)
+    m = means(found)
+    assert found.attributes["converged"]
+    np.testing.assert_allclose(m[[1, 4]], [0.2, 0.65], rtol=1e-15)
+    hidden = [0, 2, 3, 5]
+
+    def energy(x):
+        full = m.copy()
+        full[hidden] = 1 / (1 + np.exp(-x))
+        return method.free_energy(full)
+
+    best = minimize(energy, np.zeros(4), tol=1e-14)
+    assert -found.attributes["log_z"] == pytest.approx(best.fun, abs=1e-9)
+    np.testing.assert_allclose(m[hidden], 1 / (1 + np.exp(-best.x)), atol=1e-5)
+    exact = infer(given, "enumerate", tolerance=1e-13)[1]
+    if algorithm == "mean-field":
+        assert found.attributes["log_z"] < exact.attributes["log_z"]
+        assert np.diff(state.free_energy).max() < 1e-12
+    assert np.abs(m - means(exact)).max() < 0.05
+
+
+def test_tap_is_nearer_than_mean_field_with_observed_marginals():
+    errors = {"mean-field": [], "tap": []}
+    for seed in range(6):
+        given = network.observe(machine(0.15, seed), {0: np.array([0.3, 0.7]), 3: np.array([0.9, 0.1])})
+        exact = means(infer(given, "enumerate", tolerance=1e-13)[1])
+        for algorithm, told in errors.items():
+            told.append(np.abs(means(infer(given, algorithm, tolerance=1e-12)[1]) - exact).max())
+    assert np.mean(errors["tap"]) < 0.5 * np.mean(errors["mean-field"])
+
+
+def test_scaling_with_mean_field_inside_does_not_converge_and_the_constrained_minimum_is_found():
+    """Teh (2003), sec. 5.5: weight 5, biases −2.5, means 0.3 of both units."""
+    weight, target = 5.0, 0.3
+    given = generate.from_weights(np.array([[0, 1]]), np.array([weight]), np.array([-2.5, -2.5]))
+    both = network.observe(given, {0: np.array([0.7, 0.3]), 1: np.array([0.7, 0.3])})
+    _, found = infer(both, "mean-field", tolerance=1e-12)
+    np.testing.assert_allclose(means(found), target)
+    m = target
+    energy = -weight * m * m + 5 * m + 2 * (m * np.log(m) + (1 - m) * np.log(1 - m))
+    assert found.attributes["log_z"] == pytest.approx(-energy, rel=1e-12)
+    # 5.16: λ_i grows by the log odds of the target less those of mean field's means, which jump past it for ever
+    multiplier, gaps = np.zeros(2), []
+    for t in range(200):
+        m = np.full(2, 0.5)
+        for _ in range(500):
+            for i in range(2):
+                m[i] = 1 / (1 + np.exp(-(weight * m[1 - i] - 2.5 + multiplier[i])))
+        i = t % 2
+        multiplier[i] += np.log(target / (1 - target)) - np.log(m[i] / (1 - m[i]))
+        gaps.append(np.abs(m - target).max())
+    assert min(gaps[-20:]) > 0.05
+
+
+def test_observed_means_of_certainty_are_evidence_and_respond_to_nothing():
+    given = machine(0.3)
+    sure = network.observe(given, {2: np.array([0.0, 1.0])})
+    _, found = infer(sure, "mean-field", tolerance=1e-13, linear_response=True)
+    _, other = infer(network.condition(given, {2: 1}), "mean-field", tolerance=1e-13)
+    np.testing.assert_allclose(means(found)[[0, 1, 3, 4, 5]], means(other)[[0, 1, 3, 4, 5]], atol=1e-10)
+    assert found.attributes["log_z"] == pytest.approx(other.attributes["log_z"], abs=1e-10)
+    assert not found.attributes["covariance"][2].any()
+
+
+def test_linear_response_of_observed_units_is_that_of_their_multipliers():
+    """Finite differences in the biases of the network that the multipliers make, whose unconstrained solution this is."""
+    given = network.observe(machine(0.3), {1: np.array([0.6, 0.4])})
+    method = algorithms.method(given, Settings(algorithm="mean-field"))
+    state, found = infer(given, "mean-field", tolerance=1e-14, linear_response=True)
+    m, W = state.mean, method.machine.W.toarray()
+    b = np.log(m / (1 - m)) - W @ m
+    edges = np.array([(i, j) for i in range(6) for j in range(i + 1, 6)])
+    weights = np.array([W[i, j] for i, j in edges])
+    h, slopes = 1e-5, np.empty((6, 6))
+    for j in range(6):
+        up, down = (
+            infer(generate.from_weights(edges, weights, b + s * h * np.eye(6)[j]), "mean-field", tolerance=1e-14)[0].mean for s in (1, -1)
+        )
+        slopes[:, j] = (up - down) / (2 * h)
+    np.testing.assert_allclose(found.attributes["covariance"], slopes, atol=1e-7)

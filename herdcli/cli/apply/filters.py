@@ -51,6 +51,8 @@ def _function(model: ICA, want: str) -> Callable[[Array], Array]:
     if want == "rows":
         return model.restore
     if model.dictionary is not None:
+        if model.posterior == "gaussian":
+            return _by_gaussians(model, want)
         coder = Model(model.dictionary, model.expert, float(model.gamma[0]), model.noise, str(model.posterior))
 
         def code(rows: Array) -> Array:
@@ -60,3 +62,20 @@ def _function(model: ICA, want: str) -> Callable[[Array], Array]:
         return code
     energy = energy_of(model.J, model.gamma, model.experts, topography=model.topography, density=model.density)
     return model.features if want == "features" else lambda rows: energy.energy(model.whitening.apply(rows))[:, np.newaxis]
+
+
+def _by_gaussians(model: ICA, want: str) -> Callable[[Array], Array]:
+    """Sources by Gaussian posteriors, or the free energy of their rows."""
+    from herdcli.ica.folded import ROWS as TOGETHER
+    from herdcli.ica.folded import Coder
+
+    assert model.dictionary is not None
+    coder = Coder(model.dictionary, float(model.gamma[0]), model.noise)
+
+    def code(rows: Array) -> Array:
+        Z = model.whitening.apply(rows)
+        found = [coder.inferred(Z[start : start + TOGETHER]) for start in range(0, len(Z), TOGETHER)]
+        mean, bound = (np.concatenate([item[index] for item in found]) for index in (0, 1))
+        return mean if want == "features" else -bound[:, np.newaxis]
+
+    return code

@@ -123,9 +123,15 @@ def learning_options(command: Command) -> Command:
             ),
             click.option(
                 "--posterior",
-                type=click.Choice(["map", "laplace", "variational"]),
+                type=click.Choice(["map", "laplace", "variational", "gaussian"]),
                 default=None,
-                help="Posterior of sparse-coding.  [default: map]",
+                help="Posterior of sparse-coding; gaussian: learned by EM, with a covariance for each row.  [default: map]",
+            ),
+            click.option(
+                "--e-step",
+                type=click.Choice(["exact", "book"]),
+                default=None,
+                help="E step of --posterior gaussian; book: at the maximum of the posterior, where the bound can fall.  [default: exact]",
             ),
             click.option(
                 "--noise", type=click.FloatRange(0), default=None, help="Noise of sparse-coding; 0 is basis pursuit.  [default: 0.1]"
@@ -134,13 +140,16 @@ def learning_options(command: Command) -> Command:
                 "--tolerance",
                 type=click.FloatRange(0, min_open=True),
                 default=None,
-                help="Tolerance of ml, fastica, picard and sobi.  [default: 1e-7; fastica: 1e-4]",
+                help="Tolerance of ml, fastica, picard and sobi.  [default: 1e-7; fastica: 1e-4; --posterior gaussian: 1e-6]",
             ),
             click.option(
                 "--lags", type=click.IntRange(1), default=100, show_default=True, help="sobi: largest lag of the autocorrelations."
             ),
             click.option(
-                "--iterations", type=click.IntRange(1), default=None, help="At most, for ml, fastica, picard and sobi.  [default: 500]"
+                "--iterations",
+                type=click.IntRange(1),
+                default=None,
+                help="At most, for ml, fastica, picard and sobi.  [default: 500; --posterior gaussian: 100]",
             ),
         )
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded
+from herdcli.cli.frame.request import as_file, settings, unrecorded, where_given
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -18,8 +18,8 @@ CONVERGING = ("ml", "fastica", "picard", "sobi")
 OF = {  # option -> the algorithms that it means something to
     **dict.fromkeys(MINIBATCH, ("infomax", "ebm", "equil", "sparse-coding")),
     **dict.fromkeys(HYBRID, ("ebm",)),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), CONVERGING),
-    **dict.fromkeys(("posterior", "noise"), ("sparse-coding",)),
+    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), (*CONVERGING, "sparse-coding")),
+    **dict.fromkeys(("posterior", "noise", "e_step"), ("sparse-coding",)),
     "gradient": ("infomax",),
     "lags": ("sobi",),
     "density": ("infomax", "ml", "ebm"),
@@ -69,6 +69,7 @@ class Request:
     lags: int
     iterations: int | None
     seed: int
+    e_step: str | None = where_given()
 
     @property
     def share(self) -> float | None:
@@ -97,3 +98,7 @@ class Request:
         for option, algorithms in OF.items():
             if self.algorithm not in algorithms:
                 session.ignored(option, f"with --algorithm {self.algorithm}")
+        if self.algorithm == "sparse-coding":
+            gaussian = self.posterior == "gaussian"
+            for option in MINIBATCH if gaussian else ("tolerance", "iterations", "on_nonconvergence", "e_step"):
+                session.ignored(option, f"with --posterior {self.posterior or 'map'}")

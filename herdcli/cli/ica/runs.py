@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from herdcli.ica.results import Fit
 
 ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 500, 1e-7, 1e-4, 0.1  # where nothing is said of them
+PASSES, GAIN = 100, 1e-6  # of --posterior gaussian
 
 
 def run(session: Session, rows: Rows, request: Request) -> None:
@@ -89,6 +90,25 @@ def _library(session: Session, rows: Rows, request: Request) -> Fit:
     return session.run(asked, label=algorithm, memory=algorithm)
 
 
+def _gaussian(session: Session, rows: Rows, request: Request) -> Fit:
+    """sparse-coding by EM with a Gaussian posterior for each row."""
+    from herdcli.ica.folded import Coding, Task
+
+    if request.expert not in (None, "laplace"):
+        raise BadUsage(f"--posterior gaussian is of --expert laplace, not {request.expert}", hint="--posterior variational")
+    task = Task(
+        rows.Z,
+        request.filters or rows.Z.shape[1],
+        gamma=request.gamma or 1.0,
+        noise=NOISE if request.noise is None else request.noise,
+        e_step=request.e_step or "exact",
+        iterations=request.iterations or PASSES,
+        tolerance=request.tolerance or GAIN,
+        seed=request.seed,
+    )
+    return session.run(Coding(task, session.map), label="learning", memory="the posteriors")
+
+
 def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
     """infomax, ebm, equil, sparse-coding: by minibatches at rates that are given."""
     from herdcli.ica import learning
@@ -98,6 +118,8 @@ def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
     settings = request.learning(rows.Z.shape[1])
     if settings.expert != "student":
         session.ignored("gamma_rate", f"with --expert {settings.expert}")
+    if request.posterior == "gaussian" and request.algorithm == "sparse-coding":
+        return _gaussian(session, rows, request)
     if request.algorithm == "sparse-coding":
         noise = NOISE if request.noise is None else request.noise
         task = Task(Problem(rows.Z, settings), noise, request.posterior or "map")

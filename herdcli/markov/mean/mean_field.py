@@ -4,6 +4,10 @@ mean field  m_i = σ(Σ_j W_ij m_j + b_i)                                       
 TAP         m_i = σ(Σ_j W_ij m_j + b_i + ½(1 − 2 m_i) Σ_j W_ij² m_j (1 − m_j))                 (2.44, its sign corrected)
 Units of one colour are updated at once, so that a sweep of mean field never raises the free energy (2.37).
 Covariances are ∂m_i/∂b_j, the inverse of the second derivatives of the free energy (2.48, 2.49).  Source: Teh (2003), sec. 2.4.
+
+Observed marginals (generalised inference, sec. 5.5) are constraints m_i = p_i on the free energy: least under them it has these m_i, and
+the equations above for all others.  Iterative scaling with mean field or TAP inside (5.16) looks for the same point and need not find it:
+two units with weight 5, biases −2.5 and means 0.3 have it at a saddle of the free energy that their multipliers make.
 """
 
 from __future__ import annotations
@@ -41,14 +45,18 @@ class MeanField(ToTolerance[State, Settings]):
         self.network, self.settings, self.steps, self.note = network, settings, settings.iterations, ""
         self.machine = boltzmann(network, settings.algorithm)
         self.squares = self.machine.W.multiply(self.machine.W).tocsr() * (settings.algorithm == "tap")
-        self.colours = [part[~self.machine.held[part]] for part in colours(self.machine.W)]
+        self.observed = {i: float(p[1]) for i, p in network.observations().items() if len(p) == 2}
+        fixed = self.machine.held | np.isin(np.arange(network.count), list(self.observed))
+        self.colours = [part[~fixed[part]] for part in colours(self.machine.W)]
         self.rows = [(part, self.machine.W[part], self.squares[part]) for part in self.colours]
 
     def init(self) -> State:
-        """Means of one half, or random ones; 0 for what evidence holds."""
+        """Means of one half, or random ones; 0 for what evidence holds, and what is observed."""
         cardinality = self.network.cardinality
         last = starts.marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
         mean = np.where(self.machine.held, 0.0, last)
+        for i, p in self.observed.items():
+            mean[i] = p
         return State(mean, np.empty(0), np.empty(0), 0)
 
     def step(self, state: State) -> State:
@@ -109,9 +117,9 @@ class MeanField(ToTolerance[State, Settings]):
         return ""
 
     def covariance(self, m: Array) -> Array:
-        """(N, N) covariances of x_i and x_j; zero where evidence holds one."""
-        free = np.flatnonzero(~self.machine.held)
+        """(N, N) covariances of x_i and x_j, observed ones under their multipliers; zero where evidence holds one or a mean is 0 or 1."""
         variance = m * (1 - m)
+        free = np.flatnonzero(~self.machine.held & (variance > 0))
         skew = 1 - 2 * m
         # C⁻¹ = ∂b/∂m = ∇²F (2.47): on the diagonal 1/(m_i (1 − m_i)) and, of ½(1 − 2m_i) in TAP's equation,
         # +Σ_j W_ij² m_j (1 − m_j); off it −W_ij − ½ W_ij² (1 − 2m_i)(1 − 2m_j).  With W² = 0 this is 2.49.

@@ -1,0 +1,243 @@
+"""Sparse coding by EM with a Gaussian posterior for each row: z = C s + noise, s_k of the density ½γ e^{−γ|s_k|}, q = N(ν, P⁻¹).
+
+With λ = 1/σ² the free energy of a row, of which −log p(z) is the least value over all q, is
+
+    F = ½λ (|z − Cν|² + tr C P⁻¹C') + γ Σ_k E|s_k| + ½ log |P| − ½M log 2πe − M log ½γ + ½D log 2πσ²,
+
+where |s_k| is folded normal: E|s| = v^½ (2/π)^½ e^{−ν²/2v} + ν erf(ν/(2v)^½), v = (P⁻¹)_kk.  Its derivatives are the averages of those
+of the energy, ∂E|s|/∂ν = erf(ν/(2v)^½) and ∂²E|s|/∂ν² = 2N(0; ν, v) = 2 ∂E|s|/∂v.
+
+    E, exact   P = λC'C + diag d.  From d towards 2γN(0; ν, v) and from ν by Newton's step, both halved together until F falls.
+               F falls along either: ∂F/∂d = −½ (P⁻¹∘P⁻¹)(2γN − d), and P⁻¹∘P⁻¹ is positive definite.
+    E, book    ν the maximum of the posterior, d = γ b sech²(bν): not the least F for its C, so that F can rise from step to step.
+    M          C = (Σ z ν') (Σ νν' + P⁻¹)⁻¹.  P⁻¹ bounds the columns; without it they would grow without limit.
+
+Source: Opper & Archambeau (2009); Makin, sec. 6.5.1, eq. 6.12 to 6.22, whose E step is `book`.  The exact one is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erf
+
+from herdcli.algorithm import Progress
+from herdcli.errors import BadUsage, Diverged
+from herdcli.ica.experts import check_integrable
+from herdcli.ica.model import Trace
+from herdcli.ica.problem import Map
+from herdcli.ica.results import Fit
+from herdcli.ica.sparse_coding import Model
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+E_STEPS = ("exact", "book")
+ROWS = 50  # that one worker infers at a time
+INNER = 60  # steps of an E step at most
+HALVINGS = 30
+SETTLED = 1e-9  # nats of a row that such a step gains at the end
+SHARPNESS = 20.0  # b, of the book's log cosh in the place of |s|
+PATIENCE = 3
+LEAST = 1e-12  # of the mean curvature of the likelihood, below which no d goes
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Dictionary C (D, M), weight γ of the prior's energy and standard deviation σ of the noise."""
+
+    C: Array
+    gamma: float
+    noise: float
+
+    @property
+    def gram(self) -> Array:
+        """λC'C (M, M)."""
+        return np.asarray(self.C.T @ self.C / self.noise**2)
+
+    def opened(self, d: Array) -> tuple[Array, Array]:
+        """P⁻¹ (n, M, M) and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
+        P = self.gram + d[:, :, None] * np.eye(d.shape[1])
+        return np.linalg.inv(P), np.linalg.slogdet(P)[1]
+
+    def energy(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
+        """F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the covariances P⁻¹."""
+        covariance, logs = self.opened(d)
+        D, M = self.C.shape
+        squares = np.square(Z - mean @ self.C.T).sum(axis=1) / self.noise**2 + np.einsum("ij,nij->n", self.gram, covariance)
+        prior = self.gamma * folded(mean, variances(covariance)).sum(axis=1) - M * np.log(0.5 * self.gamma)
+        constant = 0.5 * (D * np.log(2 * np.pi * self.noise**2) - M * np.log(2 * np.pi * np.e))
+        return 0.5 * squares + prior + 0.5 * logs + constant, covariance
+
+    def exact(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
+        """ν and d (n, M) of the least F of each row, from where they are; no step raises it."""
+        mean, d = mean.copy(), d.copy()
+        least = LEAST * float(np.trace(self.gram)) / len(self.gram)
+        reached, covariance = self.energy(Z, mean, d)
+        at_work = np.arange(len(Z))
+        for _ in range(INNER):
+            v = variances(covariance[at_work])
+            slope = self.gamma * erf(mean[at_work] / np.sqrt(2 * v)) - (Z[at_work] - mean[at_work] @ self.C.T) @ self.C / self.noise**2
+            towards = np.maximum(2 * self.gamma * normal(mean[at_work], v), least)
+            step = np.linalg.solve(self.gram + towards[:, :, None] * np.eye(d.shape[1]), slope[:, :, None])[:, :, 0]
+            gained = self._searched(Z, mean, d, reached, covariance, at_work, -step, towards - d[at_work])
+            at_work = at_work[gained > SETTLED]
+            if not len(at_work):
+                break
+        return mean, d
+
+    def inferred(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, M) of the best posteriors of rows (n, D), and −F (n,), a bound on log p(z)."""
+        n, M = len(Z), self.C.shape[1]
+        mean, d = self.exact(Z, np.zeros((n, M)), np.full((n, M), 0.5 * self.gamma**2))
+        return mean, -self.energy(Z, mean, d)[0]
+
+    def _searched(self, Z: Array, mean: Array, d: Array, reached: Array, covariance: Array, rows: Array, step: Array, turn: Array) -> Array:
+        """The steps of these rows, each halved until its F falls; what each gained.  mean, d, reached and covariance are changed."""
+        gained, left, rate = np.zeros(len(rows)), np.arange(len(rows)), 1.0
+        for _ in range(HALVINGS):
+            at = rows[left]
+            new_mean, new_d = mean[at] + rate * step[left], d[at] + rate * turn[left]
+            energy, spread = self.energy(Z[at], new_mean, new_d)
+            better = energy < reached[at]
+            taken = at[better]
+            gained[left[better]] = reached[taken] - energy[better]
+            mean[taken], d[taken], reached[taken], covariance[taken] = new_mean[better], new_d[better], energy[better], spread[better]
+            left, rate = left[~better], rate / 2
+            if not len(left):
+                break
+        return gained
+
+    def book(self, Z: Array) -> tuple[Array, Array]:
+        """ν at the maximum of the posterior, d the curvature of log cosh there."""
+        mean = Model(self.C, "laplace", self.gamma, self.noise, "map").infer(Z).mean
+        least = LEAST * float(np.trace(self.gram)) / len(self.gram)
+        return mean, np.maximum(self.gamma * SHARPNESS / np.cosh(np.minimum(SHARPNESS * np.abs(mean), 300.0)) ** 2, least)
+
+
+def variances(covariance: Array) -> Array:
+    """(n, M) diagonals."""
+    found: Array = np.diagonal(covariance, axis1=1, axis2=2)
+    return found
+
+
+def normal(mean: Array, variance: Array) -> Array:
+    """N(0; ν, v)."""
+    found: Array = np.exp(-0.5 * mean**2 / variance) / np.sqrt(2 * np.pi * variance)
+    return found
+
+
+def folded(mean: Array, variance: Array) -> Array:
+    """E|s| of N(ν, v) = 2v N(0; ν, v) + ν erf(ν/(2v)^½)."""
+    found: Array = 2 * variance * normal(mean, variance) + mean * erf(mean / np.sqrt(2 * variance))
+    return found
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows Z (n, D), and how M sources of them are found."""
+
+    Z: Array
+    filters: int
+    gamma: float = 1.0
+    noise: float = 0.1
+    e_step: str = "exact"
+    iterations: int = 100
+    tolerance: float = 1e-6  # nats a row that an iteration has to gain
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.e_step not in E_STEPS:
+            raise BadUsage(f"unknown E step '{self.e_step}', expected exact or book")
+        if not self.noise > 0:
+            raise BadUsage("without noise there is no gaussian posterior", hint="--posterior map, or --noise above 0")
+        check_integrable("laplace", self.gamma)
+
+
+@dataclass
+class State:
+    """The dictionary, the posterior of every row, and F after each half-step."""
+
+    step: int
+    C: Array = array("D M", "dictionary", kind="f", finite=True)
+    mean: Array = array("n M", "ν", kind="f", finite=True)
+    curvature: Array = array("n M", "d, what the prior adds to the precision", kind="f", finite=True)
+    energy: Array = array("T", "mean F: after the E step, after the M step, …", kind="f", finite=True)
+    quiet: int = 0  # iterations in a row that gained less than the tolerance
+
+
+@dataclass(frozen=True)
+class Coding:
+    """The algorithm: an E step and an M step over all rows at a time.  map: goes over parts of the rows; it may use threads."""
+
+    task: Task
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    def init(self) -> State:
+        """Columns of length 1 in random directions, posteriors as broad as the prior."""
+        task, (n, D) = self.task, self.task.Z.shape
+        C = generator(task.seed, Stream.INITIAL).standard_normal((D, task.filters))
+        C /= np.sqrt((C**2).sum(axis=0))
+        return State(0, C, np.zeros((n, task.filters)), np.full((n, task.filters), 0.5 * task.gamma**2), np.zeros(0))
+
+    def step(self, state: State) -> State:
+        """Posteriors, then the dictionary.  Raises Diverged where it leaves the numbers."""
+        task, n = self.task, len(self.task.Z)
+        coder = Coder(state.C, task.gamma, task.noise)
+        parts = [slice(start, start + ROWS) for start in range(0, n, ROWS)]
+        found = list(self.map(self._expected(coder, state), parts))
+        state.mean, state.curvature = (np.concatenate([item[index] for item in found]) for index in (0, 1))
+        energy, crossed, moments = (sum(item[index] for item in found) for index in (2, 3, 4))
+        state.C = np.linalg.solve(moments, crossed.T).T
+        # ½λ Σ (|z − Cν|² + tr CP⁻¹C') = ½λ (Σ|z|² − 2 tr C (Σ νz') + tr C (Σ νν' + P⁻¹) C') is all of F that C enters
+        change = np.trace((state.C - coder.C) @ (-2 * crossed.T)) + np.trace(state.C @ moments @ state.C.T - coder.C @ moments @ coder.C.T)
+        after = energy + 0.5 * change / task.noise**2
+        gained = state.energy[-1] - after / n if len(state.energy) else np.inf
+        state.quiet = state.quiet + 1 if abs(gained) <= task.tolerance else 0
+        state.energy = np.append(state.energy, [energy / n, after / n])
+        state.step += 1
+        if not np.isfinite(state.C).all():
+            raise Diverged(f"the dictionary left the finite range at iteration {state.step}", hint="a larger --noise")
+        return state
+
+    def _expected(self, coder: Coder, state: State) -> Callable[[slice], tuple[Array, ...]]:
+        """From a part of the rows to ν, d, Σ F, Σ z ν' (D, M) and Σ νν' + P⁻¹ (M, M)."""
+
+        def part(rows: slice) -> tuple[Array, ...]:
+            Z = self.task.Z[rows]
+            if self.task.e_step == "book":
+                mean, d = coder.book(Z)
+            else:
+                mean, d = coder.exact(Z, state.mean[rows], state.curvature[rows])
+            energy, covariance = coder.energy(Z, mean, d)
+            return mean, d, energy.sum(), Z.T @ mean, mean.T @ mean + covariance.sum(axis=0)
+
+        return part
+
+    def done(self, state: State) -> bool:
+        """Whether iterations gain nothing any more, or none is allowed."""
+        return state.step >= self.task.iterations or state.quiet >= PATIENCE
+
+    def memory(self) -> int:
+        """Bytes of the posteriors, and of the covariances of a part's rows."""
+        n, D, M = len(self.task.Z), int(self.task.Z.shape[1]), self.task.filters
+        return 8 * (4 * n * M + 6 * ROWS * M * M + 3 * M * (D + M))
+
+    def progress(self, state: State) -> Progress:
+        """With the bound."""
+        return Progress(state.step, self.task.iterations, f"bound {-state.energy[-1]:.4f}" if state.step else "")
+
+    def result(self, state: State) -> Fit:
+        """The dictionary, its pseudo-inverse as filters, and −F after each half-step."""
+        task, M = self.task, state.C.shape[1]
+        more = {"experts": ["laplace"] * M, "dictionary": state.C, "noise": task.noise, "posterior": "gaussian"}
+        trace = Trace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)
+        last = abs(float(state.energy[-1] - state.energy[-3])) if len(state.energy) > 2 else np.inf
+        why = "" if state.quiet >= PATIENCE else f"the last one changed the bound by {last:.3g} nats a row"
+        return Fit(np.linalg.pinv(state.C), np.full(M, task.gamma), trace, state.step, "bound", more, unconverged=why)

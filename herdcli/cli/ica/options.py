@@ -71,6 +71,7 @@ MIX = Parsed("random|instamix", _parse_mix)
 
 def learning_options(command: Command) -> Command:
     """Of minibatch learning, hybrid Monte Carlo, sparse coding and what converges."""
+    command = converging_options(command)
     for option in reversed(
         (
             click.option(
@@ -121,6 +122,16 @@ def learning_options(command: Command) -> Command:
             click.option(
                 "--neighbourhood", type=click.IntRange(1), default=3, show_default=True, help="Side of the squares that are pooled; odd."
             ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def converging_options(command: Command) -> Command:
+    """Of sparse coding, and of what converges."""
+    for option in reversed(
+        (
             click.option(
                 "--posterior",
                 type=click.Choice(["map", "laplace", "variational", "gaussian"]),

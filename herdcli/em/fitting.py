@@ -143,7 +143,9 @@ def _clusters(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map:
     if len(asked.sizes) > 1:
         raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
     given = asked.given if isinstance(asked.given, np.ndarray) else None
-    model = kmeans.kmeans(source, asked.sizes[0], init=asked.init or "kmeans++", seed=asked.seed, given=given, map=map)
+    in_memory = isinstance(rows.training, blocks.Table)  # bounds take 24 bytes a row, and rows on disk are many
+    init = asked.init or "kmeans++"
+    model = kmeans.kmeans(source, asked.sizes[0], init=init, seed=asked.seed, given=given, bounded=in_memory, map=map)
     return Fitting(asked, rows, model.found, 0.0, None, Search(asked.sizes, (EM(model, source, settings, map),)))
 
 

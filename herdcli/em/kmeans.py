@@ -280,4 +280,5 @@ class MiniBatch:
         mass = float(sums["mass"][0])
         reached = sums["log_likelihood"] / mass
         ledger = Ledger(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
-        return Fit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), 0, mass)
+        ended = np.ones(1, dtype=bool)  # at the number of batches asked for, which is the only end there is
+        return Fit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), ended, 0, mass)

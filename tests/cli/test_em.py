@@ -39,7 +39,7 @@ def figures(herd, *paths):
 def test_without_options_the_number_of_components_is_found(herd, rows):
     made = herd("em", "rows.csv", "-o", "a.h5")
     assert made.code == 0, made.err
-    assert "3 components of 5 numbers tried" in made.err
+    assert "3 components (best of 5 tried)" in made.err
     row = figures(herd, "a.h5")[0]
     assert (row["components"], row["floors"], row["rise"] < 1e-9) == (3, 0, True)
     assert row["adjusted_rand"] > 0.9
@@ -298,7 +298,7 @@ def test_variational_bayes_tells_its_bound_and_empties_components(herd, rows):
     assert row["bound"] < row["log_likelihood"] + 1.0
     assert row["adjusted_rand"] > 0.9
     made = herd("em", "rows.csv", "--bayes", "--components", "1-4", "-o", "b.h5")
-    assert "3 components of 4 numbers tried" in made.err
+    assert "3 components (best of 4 tried)" in made.err
     ended = herd("em", "rows.csv", "--bayes", "--covariance", "tied")
     assert (ended.code, ended.err) == (2, "herd em: --bayes uses full covariances, not tied\nhint: leave out --covariance\n")
     assert herd("apply", "a.h5", "rows.csv", "--want", "responsibilities", "-o", "r.csv").code == 0
@@ -380,7 +380,7 @@ def test_several_components_for_each_class(herd, tmp_path):
     line = ("em", "x.csv", "--per-class", "--label", "class", "--split", ".6,.2,.2")
     told = herd(*line, "--covariance", "spherical", "--components", "1-3", "-o", "a.h5")
     assert told.code == 0, told.err
-    assert "em: 2 components for each of 2 classes of 3 numbers tried, " in told.err
+    assert "em: 2 components for each of 2 classes (best of 3 tried), " in told.err
     (row,) = figures(herd, "a.h5", "--require", "rise<1e-9")
     assert (row["error"], row["components"]) == (0.0, 4)
     assert row["adjusted_rand"] == 1.0

@@ -49,7 +49,7 @@ def test_without_options_the_states_are_found_by_bic(herd, rows, tmp_path):
     done = herd("em", "rows.csv", "--model", "hmm", "-o", "m.h5")
     assert done.code == 0, done.err
     assert "40 sequences of 8 to 15 steps by the column 'sequence'" in done.err
-    assert "2 states of 4 numbers tried" in done.err
+    assert "2 states (best of 4 tried)" in done.err
     found = figures(herd, "m.h5", "--require", "rise<1e-9")
     assert found["states"] == 2
     assert found["adjusted_rand"] > 0.95

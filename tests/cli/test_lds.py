@@ -98,7 +98,7 @@ def test_particles_are_near_the_exact_states(herd, nights):
         (nights / "exact.csv").unlink()
         (nights / "drawn.csv").unlink()
     refused = herd("apply", "a.h5", "nights.csv", "--want", "completed", "--particles", "9")
-    assert (refused.code, "--particles with --want completed says nothing" in refused.err) == (2, True)
+    assert (refused.code, "--particles has no meaning with --want completed" in refused.err) == (2, True)
 
 
 def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):
@@ -108,7 +108,7 @@ def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):
     made = herd("em", "wave.csv", "--model", "lds", "--components", "1-3", "--iterations", "60", "-o", "a.h5")
     assert "the rows are one sequence of 300 steps" in made.err
     assert "one sequence tells nothing about how others begin: μ and P are those of its own first state" in made.err
-    assert "2 states of 3 numbers tried" in made.err
+    assert "2 states (best of 3 tried)" in made.err
     row = figures(herd, "a.h5")
     assert row["prediction_error"] < 0.6 * row["persistence"]
     ended = herd("apply", "a.h5", "wave.csv", "--want", "forecast:22", "-o", "next.csv")

@@ -13,7 +13,10 @@ import pytest
 from herdcli import artifacts
 
 Run = Callable[..., Any]
-NOTHING = "warning: verdict: learned nothing (more --epochs or another --learning-rate, unless the columns are independent)"
+NOTHING = (
+    "warning: verdict: learned nothing "
+    "(more --epochs, another --learning-rate, or --standardize for gaussian units; columns may be independent)"
+)
 
 
 def fit(run: Run, small: Path, *options: str, out: str = "m.h5") -> list[str]:

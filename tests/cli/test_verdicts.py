@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+ARCHIVE = Path(__file__).resolve().parents[1] / "data"
 
 # a training command, its verdict, and what it says of it: by default `verdict: …`, or words of its own
 FITS = [
@@ -65,5 +68,21 @@ def test_one_component_that_the_criterion_chose_is_no_fault(herd, tmp_path):
     """One Gaussian is then both the model and its baseline."""
     np.savetxt(tmp_path / "normal.csv", np.random.default_rng(0).standard_normal((300, 3)), delimiter=",", header="a,b,c", comments="")
     ended = herd("em", "normal.csv", "-o", "m.h5")
-    assert (ended.code, "1 component of 3 numbers tried" in ended.err, "verdict" in ended.err) == (0, True, False), ended.err
+    assert (ended.code, "1 component (best of 3 tried)" in ended.err, "verdict" in ended.err) == (0, True, False), ended.err
     assert herd("eval", "m.h5").out.decode().split()[-1] == "ok"
+
+
+@pytest.mark.parametrize(
+    "name", ["samples-1", "beliefs-1", "network-1", "regression-1", "classifier-1", "herding-1", "ica-2", "rbm-2", "hmm-1"]
+)
+def test_json_has_true_types(herd, tmp_path, name):
+    """Counts are whole numbers, truths are true or false, measurements keep all their digits."""
+    assert herd("eval", str(ARCHIVE / f"{name}.h5"), "-o", "t.json").code == 0
+    (row,) = json.loads((tmp_path / "t.json").read_text())
+    counts = {"atoms", "groups", "variables", "factors", "iterations", "rows", "components", "states", "filters", "dimensions", "pairs"}
+    counts |= {"scaling_updates", "propagation_updates", "temperatures", "floors", "gallery", "probes"}
+    for column, item in row.items():
+        if item is not None and column in counts:
+            assert type(item) is int, column
+        if item is not None and column == "converged":
+            assert type(item) is bool

@@ -119,7 +119,7 @@ def test_classes_are_limited_and_listed():
     assert [spelled(label) for label in (1.0, -1.0, 2.5, float("nan"))] == ["1", "-1", "2.5", "?"]
     with pytest.raises(DataError, match="class 'a' is not a number, and labels in text files are numbers"):
         Labels(["a", "b"])
-    with pytest.raises(DataError, match="class 'inf' is no number"):
+    with pytest.raises(DataError, match="class 'inf' is not a number"):
         Labels(["1", "inf"])
     given = Labels(["3", "-1", "7"])  # in the order that was declared
     assert given.indices(np.array([7.0, 3.0, -1.0]), "x").tolist() == [2, 0, 1]

@@ -39,7 +39,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
 
 def _summary(value: Made, found: Found, request: Request) -> str:
     part = PARTS[request.model]
-    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
+    of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
     figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
     if request.bayes:

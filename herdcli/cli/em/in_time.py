@@ -61,7 +61,7 @@ def unfinished(session: Session, value: Model, request: Request) -> None:
 
 
 def _summary(value: Model, found: Found) -> str:
-    of = f" of {len(found.scores)} numbers tried" if len(found.scores) > 1 else ""
+    of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
     iterations = int(value.restarts.iterations[value.restarts.best])
     last = float(value.ledger.log_likelihood[-1])
     return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"

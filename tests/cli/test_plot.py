@@ -27,7 +27,7 @@ def test_pictures_of_an_rbm(herd: Callable, model: Path) -> None:
         (
             ["model.h5", "copy.h5", "--plot", "filters", "f.png"],
             2,
-            "--plot draws one artifact, 2 are given\nhint: run herd eval for each\n",
+            "--plot draws one artifact, but 2 are given\nhint: run herd eval for each\n",
         ),
         (["model.h5", "--plot", "film", "f.png"], 2, "there is no plot 'film' of kind 'rbm'\nhint: plots of rbm: "),
     ],

@@ -56,6 +56,35 @@ def test_a_flat_spectrum_takes_more_passes_and_ends_where_the_exact_one_does():
     assert -fit.log_likelihood == pytest.approx(lead[3:].sum(), rel=1e-6)
 
 
+def test_passes_begin_with_nothing_and_end_where_one_adds_nothing():
+    X = decaying(400, 60, 0.5)
+    source = Blocks(Table(X))
+    told = margins(source)
+    few = axes.Axes(source, told, 3, True, 1e-9)
+    begun = few.init()
+    assert (begun.step, begun.span.shape, begun.axes.shape, begun.values.tolist(), begun.gained) == (0, (60, 0), (60, 3), [0.0] * 3, np.inf)
+    state = few.step(begun)
+    assert (state.step, state.gained, few.done(state), few.progress(state).bound) == (1, 0.0, True, 1)
+    many = axes.Axes(source, told, 3, False, 1e-9)
+    begun = many.init()
+    assert (begun.step, begun.span.shape, many.width, many.progress(begun).bound) == (0, (60, 13), 13, axes.PASSES)
+    np.testing.assert_allclose(begun.span.T @ begun.span, np.eye(13), atol=1e-12)
+    one, two = many.step(many.init()), many.step(many.step(many.init()))
+    assert one.gained == pytest.approx(one.values.sum() / told.variance.sum())
+    assert two.gained == pytest.approx((two.values.sum() - one.values.sum()) / told.variance.sum(), abs=1e-12)
+    assert not many.done(one)
+    one.gained = 0.0
+    assert not many.done(one)  # one pass has nothing to be compared with
+    two.gained = axes.SETTLED
+    assert many.done(two)
+    two.gained, two.step = 1.0, axes.PASSES
+    assert many.done(two)
+    fit = many.result(two).fit
+    left = told.variance.sum() - two.values.sum()
+    assert (fit.log_likelihood, fit.iterations.tolist(), fit.converged.tolist(), fit.mass) == (pytest.approx(-left), [0], [False], 400.0)
+    assert (fit.objectives[0], fit.ledger.free_energy[0], fit.ledger.floors.tolist()) == (pytest.approx(-left), pytest.approx(left), [0])
+
+
 def test_more_axes_than_rows_have_are_nought():
     X = decaying(6, 20)
     value = factor_model(found(X, 9, exact=True).fit, "pca", 1e-9, 0)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from herdcli.em import chain as chains
 from herdcli.em import densities, emissions, factors, gaussian_emissions, hmm, hmm_fitting, sequences
 from herdcli.em.driver import Settings, run
 from herdcli.em.particles import Discrete, LinearGaussian, bootstrap, shares, smoother, systematic
@@ -165,6 +169,49 @@ def test_chains_begin_with_transitions_that_like_to_stay():
     assert (p["transition"][0] > 0).all()
 
 
+def test_states_and_components_without_rows_keep_what_they_have_and_those_with_few_do_not():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    model = chain(X, 3)
+    p = model.start(0)
+    sums = model.settle(p, {"initial": np.array([0.25, 0.25, 0.0]), "pairs": np.array([[0.1, 0.3, 0.1], [0, 0, 0], [1, 2, 1.0]]),
+                            **model.emission.empty(3)})  # fmt: skip
+    sums["packed"][0, [0, 3, 5]] = 0.5, 1.0, 2.0
+    after, floors = model.maximise(p, sums)
+    np.testing.assert_allclose(after["transition"], [[0.2, 0.6, 0.2], p["transition"][1], [0.25, 0.5, 0.25]])
+    assert (after["initial"].tolist(), floors) == ([0.5, 0.5, 0.0], 0)
+    np.testing.assert_allclose(after["mean"][:, 0], [X.mean(axis=0), *p["mean"][1:, 0]])
+    np.testing.assert_allclose(after["covariance"][0, 0], np.diag([2.0, 4.0]))
+    family = gaussian(X)
+    p = {"mixing": np.array([[0.3, 0.7], [0.9, 0.1]]), "mean": np.zeros((2, 2, 2)), "covariance": np.tile(np.eye(2), (2, 2, 1, 1))}
+    packed = np.zeros((4, 6))
+    packed[0, [0, 3, 5]], packed[1, [0, 3, 5]] = (0.1, 0.2, 0.3), (0.3, 0.6, 0.6)
+    after, _ = family.maximise(p, family.settle(p, {"packed": packed}))
+    np.testing.assert_allclose(after["mixing"], [[0.25, 0.75], [0.9, 0.1]])
+    assert chains._normalised(np.array([[-np.inf, -np.inf], [0.0, -np.inf]])).tolist() == [[0.0, 0.0], [1.0, 0.0]]
+
+
+def test_a_start_from_a_model_keeps_nothing_that_the_structure_forbids():
+    family, _ = hmm.emission("gaussian", sequences.grouped(np.random.default_rng(0).normal(size=(9, 2))))
+    p = {"initial": np.array([0.0, 0.25, 0.75]), "transition": np.array([[0.0, 1, 0], [0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])}
+    given = SimpleNamespace(emission="gaussian", states=3, columns=2, parameters=p)
+    asked = hmm_fitting.AskedChain(sizes=(3,), transitions="left-to-right", given=given)
+    found = hmm_fitting._given(asked, family)
+    np.testing.assert_allclose(found["initial"], [1, 0, 0])  # nothing was left: every first state that may be
+    np.testing.assert_allclose(found["transition"], [[0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]])
+    banded = hmm_fitting._given(replace(asked, transitions="banded:1"), family)
+    np.testing.assert_allclose(banded["transition"], [[0, 1, 0], [0.5, 0.25, 0.25], [0, 2 / 9, 7 / 9]])
+    for changes, message in (
+        (
+            {"states": 2, "parameters": {"initial": np.ones(2) / 2, "transition": np.eye(2)}},
+            "the start has 2 states and 2 columns, expected 3",
+        ),
+        ({"columns": 4}, "the start has 3 states and 4 columns, expected 3 and 2"),
+        ({"emission": "poisson"}, "the start is of --emission poisson, not gaussian"),
+    ):
+        with pytest.raises(DataError, match=message):
+            hmm_fitting._given(replace(asked, given=SimpleNamespace(**vars(given) | changes)), family)
+
+
 def test_structures_of_transitions_and_their_numbers():
     assert hmm.structure("full", 3).numbers == 9 - 3 + 2
     assert hmm.structure("left-to-right", 3).allowed.astype(int).tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
@@ -260,6 +307,12 @@ def test_factors_begin_with_principal_axes_or_draws_of_their_variance():
             factors.factors(name, source, count)
         assert factors.factors(name, source, most)[0].factors == most
     assert [factors.parameters_count(name, 5, 3) for name in ("fa", "ppca")] == [5 + 15 - 3 + 5, 5 + 15 - 3 + 1]
+    for name, low in (("pca", 0), ("ppca", 1), ("fa", 4)):
+        one, _ = factors.factors(name, source, 1, floor=100.0)
+        q = one.start(0)
+        (block,) = factors.MomentsBlock(one.found).take(0, 1)
+        after, floors = one.maximise(q, one.settle(q, one.expect(q)(block)))
+        assert (floors, set(after["noise"].tolist())) == (low, {0.0 if name == "pca" else 100.0})
     singular = np.array([[1.0, 1.0], [1.0, 1.0]])
     np.testing.assert_allclose(factors.solved(singular, np.array([2.0, 2.0])), [1.0, 1.0])
 

@@ -369,9 +369,12 @@ def test_minibatches_by_hand():
     """Runs of 64 neighbouring rows; every centre is the mean of all rows that it has taken in, by their weights."""
     X = rows(70)
     w = np.random.default_rng(1).uniform(0.5, 2, 70)
-    task = kmeans.MiniBatch(Table(X, weight=w), X[:3].copy(), 2, seed=5)
+    source = Blocks(Table(X, weight=w))
+    task = kmeans.MiniBatch(source.rows, kmeans.kmeans(source, 3, seed=5, given=X[:3]), 2)
     state, centre, taken = task.init(), X[:3].copy(), np.zeros(3)
-    assert (task.progress(state).step, task.progress(state).bound) == (0, 2)
+    like = task.like()
+    assert (like.step, like.centre.shape, like.taken.shape) == (0, (3, 3), (3,))
+    assert (task.progress(state).step, task.progress(state).bound) == (0, 3)
     for step in range(2):
         at = kmeans.generator(5, kmeans.Stream.MINIBATCH, step=step).integers(7, size=32)
         own = (at[:, None] + np.arange(64)).ravel()
@@ -381,28 +384,25 @@ def test_minibatches_by_hand():
             if mass:
                 taken[k] += mass
                 centre[k] += (w[own[nearest == k]] @ X[own[nearest == k]] - mass * centre[k]) / taken[k]
-        assert not task.done(state)
         state = task.step(state)
+        assert not task.done(state)
         np.testing.assert_allclose(state.centre, centre)
         np.testing.assert_allclose(state.taken, taken)
+    state = task.step(state)
     assert task.done(state)
-    assert task.result(state) is state.centre
-    short = kmeans.MiniBatch(Table(X[:10]), X[:1].copy(), 1)
+    fit = task.result(state)
+    squares = np.square(X[:, None] - centre).sum(axis=2).min(axis=1)
+    assert fit.log_likelihood == pytest.approx(-w @ squares / w.sum()) == fit.objectives[0] == -fit.ledger.free_energy[0]
+    assert (fit.iterations.tolist(), fit.converged.tolist(), fit.best, fit.mass) == ([0], [False], 0, pytest.approx(w.sum()))
+    few = Blocks(Table(X[:10]))
+    short = kmeans.MiniBatch(few.rows, kmeans.kmeans(few, 1, given=X[:1]), 1)
     np.testing.assert_allclose(short.step(short.init()).centre, [X[:10].mean(axis=0)])
 
 
-def test_fitting_with_minibatches_says_how_good_their_centres_are():
-    ready, _ = made("kmeans", (3,), batches=3)
-    task = ready.minibatch
-    assert (task.batches, task.start.shape) == (3, (3, 3))
-    centre = np.array([[0.0, 0, 0], [6, 0, 1], [0, 5, 2]])
-    after = ready.after(centre)
-    fit = solve(after.search).fit
-    assert (fit.parameters["centre"] == centre).all()
-    assert fit.log_likelihood == pytest.approx(-np.square(rows()[:, None] - centre).sum(axis=2).min(axis=1).mean())
-    assert fit.iterations.tolist() == [0]
-    assert made("kmeans", (3,))[0].minibatch is None
-    assert made("gmm", (3,), batches=3)[0].minibatch is None
+def test_fitting_with_minibatches_is_of_k_means_where_they_are_asked_for():
+    task = made("kmeans", (3,), batches=3)[0].minibatch()
+    assert (task.batches, task.init().centre.shape) == (3, (3, 3))
+    assert made("kmeans", (3,))[0].minibatch() is None
 
 
 def test_values_at_their_limits_are_models():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.learning import fitted, gradient, induction, moments
 from herdcli.markov.learning import learners as learning
 from herdcli.markov.model import constraints, generate, structure
@@ -226,7 +227,10 @@ def test_likelihoods_of_rows_and_marginals_of_any_scopes():
     x, w = np.array([[0, 1, 1, 0], [1, 1, 0, 1], [0, 0, 0, 0]]), np.array([0.5, 0.5, 0.0])
     expected = w @ np.log(table[tuple(x.T)] / table.sum())
     assert fitted.log_likelihood(given, x, w, 1e9) == pytest.approx(expected)
-    assert math.isnan(fitted.log_likelihood(given, x, w, 10))
+    tree = junction_tree.plan(given, cliques.search(given, 0, 4).order)
+    needed = tree.bytes_needed(given)
+    assert fitted.log_likelihood(given, x, w, needed) == pytest.approx(expected)
+    assert math.isnan(fitted.log_likelihood(given, x, w, needed - 1))
     scopes = [(0, 3), (2,), (3, 1)]
     found = fitted.calibrated(given, 1e9, scopes)
     for scope, p in zip(scopes, fitted.marginals(given, found, scopes), strict=True):
@@ -285,6 +289,12 @@ def test_networks_are_made_from_draws_in_their_order():
     degree = np.bincount([i for scope, _ in leaves.factors() if len(scope) == 2 for i in scope], minlength=9)
     assert sorted(leaves.observations()) == np.flatnonzero(degree == 1).tolist()
     assert degree.sum() == 16
+    usual = {"rows": 5, "columns": 5, "nodes": 25, "degree": 4.0, "sigma_w": 1.0, "sigma_b": 1.0, "sigma_alpha": 1.0, "seed": 0}
+    for kind, observe in (("grid", "border"), ("tree", "leaves"), ("random", None)):
+        ours, theirs = generate.make(kind, observe=observe), generate.make(kind, observe=observe, **usual)
+        assert np.array_equal(ours.table, theirs.table)
+        assert np.array_equal(ours.scope, theirs.scope)
+        assert observe is None or np.array_equal(ours.observed_marginal, theirs.observed_marginal)
     sparse = generate.make("random", nodes=40, degree=3.0, seed=1)
     count = sum(len(scope) == 2 for scope, _ in sparse.factors())
     assert abs(count - 60) < 5 * np.sqrt(60)

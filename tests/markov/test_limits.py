@@ -15,7 +15,7 @@ from herdcli.markov.exact import cliques, enumeration
 from herdcli.markov.exact.batch import Batch
 from herdcli.markov.learning import learners
 from herdcli.markov.method import Settings
-from herdcli.markov.model import beliefs, constraints, generate, network, structure
+from herdcli.markov.model import beliefs, constraints, generate, network, regions, structure
 from herdcli.markov.model.constraints import Problem, Rows
 from herdcli.markov.model.network import MOST_AXES
 
@@ -89,6 +89,19 @@ def test_evidence_and_likelihoods_of_states_that_there_are():
     with pytest.raises(DataError, match="the marginal of x0 has 3 values, the variable has 2 states"):
         network.check_marginal(given, 0, np.ones(3) / 3)
     assert network.reduced(held, ((0, 1), np.ones((2, 1))))[0] == (0,)
+
+
+def test_regions_are_over_what_evidence_leaves():
+    given = network.condition(generate.make("grid", rows=2, columns=3), {1: 0, 5: 1})
+    found = regions.find(given, "edges")
+    assert found.outer == [(0, 3), (2,), (3, 4)]
+    assert (found.inner, found.count, found.parents) == ([(3,)], [-1], [[0, 2]])
+    logs, constant = regions.tables(given, found)
+    assert [table.shape for table in logs] == [(2, 2), (2,), (2, 2)]
+    value = {0: 1, 2: 1, 3: 0, 4: 1}
+    total = sum(table[tuple(value[i] for i in scope)] for table, scope in zip(logs, found.outer, strict=True)) + constant
+    expected = sum(np.log(table[tuple(value.get(i, 0) for i in scope)]) for scope, table in given.factors())
+    assert total == pytest.approx(expected)
 
 
 def test_rows_of_evidence_are_states_or_none():

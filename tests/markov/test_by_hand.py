@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from herdcli import iterate
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, Diverged
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import clamp, double_loop, lattice, newton, propagation, starts, two_state, ups
 from herdcli.markov.bethe import free_energy as bethe
@@ -168,6 +168,21 @@ def test_what_is_said_of_auxiliary_nodes():
     assert note([(0, 1)]) == ""
     assert note([(0, 1, 2)]) == "one factor over three variables or more became an auxiliary node (Weiss & Freeman 2001)"
     assert note([(0, 1, 2), (3, 4, 5)]) == "2 factors over three variables or more became auxiliary nodes (Weiss & Freeman 2001)"
+
+
+def test_messages_of_zeros_are_named_by_their_ends():
+    given = network.build([2] * 3, [((0, 1, 2), np.full((2, 2, 2), 1.5)), ((0, 1), np.ones((2, 2)))], names=["a", "b", "c"])
+    graph = pairwise.reduce(given)
+    names = ["a", "b", "c", "a larger factor"]
+    propagation.refuse_zero_message(given, graph, -1)
+    for d in range(2 * graph.edges):
+        told = f"the message from {names[graph.tail[d]]} to {names[graph.head[d]]} is zero everywhere"
+        with pytest.raises(Diverged, match=told) as caught:
+            propagation.refuse_zero_message(given, graph, d)
+        assert "junction-tree, double-loop or gibbs" in caught.value.hint
+    with pytest.raises(Diverged) as caught:
+        propagation.refuse_zero_message(network.observe(given, {0: np.array([0.5, 0.5])}), graph, 0)
+    assert "--ignore-observed" in caught.value.hint
 
 
 # starts

@@ -139,6 +139,19 @@ def test_beliefs_are_divided_as_they_are_long():
     assert held.standard_error.tolist() == [0.1, 0.1, 0, 0]
 
 
+def test_variables_that_evidence_holds_are_no_part_of_a_joint_table(monkeypatch):
+    given = network.condition(generate.make("grid", rows=2, columns=3), {1: 0, 5: 1})
+    assert enumeration.shape(given) == (2, 2, 2, 2)
+    monkeypatch.setattr(enumeration, "MOST_STATES", 16)
+    joint = enumeration.log_joint(given)
+    x = (1, 0, 1, 1)  # of variables 0, 2, 3 and 4
+    value = dict(zip((0, 2, 3, 4), x, strict=True))
+    assert joint[x] == pytest.approx(sum(np.log(table[tuple(value.get(i, 0) for i in scope)]) for scope, table in given.factors()))
+    monkeypatch.setattr(enumeration, "MOST_STATES", 15)
+    with pytest.raises(DataError, match=r"4 variables have 2\^4\.0 states together, enumerate handles 2\^26"):
+        enumeration.log_joint(given)
+
+
 def test_proportional_fitting_sweep_by_sweep():
     table = np.array([[0.4, 0.1], [0.2, 0.3]])
     given = network.observe(network.build([2, 2], [((0, 1), table)]), {0: np.array([0.3, 0.7]), 1: np.array([0.6, 0.4])})

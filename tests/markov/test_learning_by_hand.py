@@ -157,6 +157,21 @@ def test_a_pair_is_added_where_its_junction_tree_takes_just_what_there_is():
     assert first.done(first.step(state))
 
 
+def test_pairs_of_states_that_never_occur_have_probability_nought():
+    """x_0 is never 1: conditioned on it nothing can be; the other pairs are those of the joint table."""
+    x = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 0], [0, 0, 0]])
+    rows = Rows(x, np.full(4, 0.25))
+    given = Problem(np.full(3, 2), constraints.from_scopes(rows, np.full(3, 2), [(0, 1), (1, 2)], 0.0), rows=rows)
+    learner = learning.learner(given, learning.Settings())
+    state = learner.step(learner.step(learner.init()))
+    table = induction.pair_marginals(learner, state)
+    joint = np.zeros((2, 2, 2))
+    joint[0] = given.clusters[1].target
+    expected = np.block([[np.einsum("abc->" + "abc"[i] + "abc"[j], joint) if i != j else
+                          np.diag(np.einsum("abc->" + "abc"[i], joint)) for j in range(3)] for i in range(3)])  # fmt: skip
+    np.testing.assert_allclose(table, expected, atol=1e-12)
+
+
 def test_pairs_and_smoothing_of_weighted_rows_by_hand():
     x, w = np.array([[0, 2], [1, 0], [1, 2], [0, 2]]), np.array([0.1, 0.2, 0.3, 0.4])
     states = np.array([2, 3])

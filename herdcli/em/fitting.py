@@ -227,7 +227,10 @@ def _made(made: Fitting, size: int, fit: Fit) -> Made:
 
 
 def criteria(value: Made, spread: float) -> dict[str, float]:
-    """AIC, BIC and, for mixtures, ICL, whose classification entropy is `spread`; nothing for models without a density."""
+    """AIC, BIC and, for mixtures, ICL, whose classification entropy Σ_n H(r_n) is `spread`; nothing for models without a density.
+
+    ICL = BIC + 2 Σ_n H(r_n).  Source: Biernacki, Celeux & Govaert (2000).
+    """
     parameters = None if isinstance(value, artifacts.Clusters) else value.free_parameters
     if parameters is None or (isinstance(value, artifacts.Mixture) and value.concentration is not None):
         return {}

@@ -8,7 +8,7 @@ Source: Makin, sec. 2.1.1 (eq. 2.6 to 2.10) and 6.4.1; Ghahramani & Jordan (1994
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -359,13 +359,9 @@ def parameters_count(components: int, columns: int, covariance: str) -> int:
     return K - 1 + K * D + {"full": K * D * (D + 1) // 2, "tied": D * (D + 1) // 2, "diagonal": K * D, "spherical": K}[covariance]
 
 
-def criteria(log_likelihood: float, rows: float, parameters: int, responsibilities: Sequence[Array] = ()) -> dict[str, float]:
-    """AIC, BIC and, of the responsibilities, ICL; the smaller, the better.  log_likelihood  Σ over the rows.
+def criteria(log_likelihood: float, rows: float, parameters: int) -> dict[str, float]:
+    """AIC and BIC; the smaller, the better.  log_likelihood  Σ over the rows.
 
-    BIC = −2 log L + p log n.      ICL = BIC + 2 Σ_n H(r_n).  Source: Schwarz (1978); Biernacki, Celeux & Govaert (2000).
+    BIC = −2 log L + p log n.  Source: Schwarz (1978).
     """
-    found = {"aic": -2 * log_likelihood + 2 * parameters, "bic": -2 * log_likelihood + parameters * float(np.log(rows))}
-    if responsibilities:
-        entropy = -sum(float((r * np.log(np.where(r > 0, r, 1.0))).sum()) for r in responsibilities)
-        found["icl"] = found["bic"] + 2 * entropy
-    return found
+    return {"aic": -2 * log_likelihood + 2 * parameters, "bic": -2 * log_likelihood + parameters * float(np.log(rows))}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import multigammaln
-from scipy.stats import multivariate_t
+from scipy.stats import beta, multivariate_t
 
 from herdcli.em import bayes, gmm
 from herdcli.em.densities import features, normalise
@@ -45,6 +46,21 @@ def test_the_bound_of_one_component_is_the_evidence():
     evidence += 0.5 * prior.freedom * np.linalg.slogdet(prior.scatter)[1] - 0.5 * nu * np.linalg.slogdet(scatter)[1]
     evidence += 0.5 * D * np.log(prior.precision / (prior.precision + n))
     assert -fit.ledger.free_energy[-1] * n == pytest.approx(evidence, rel=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [0.7, 2.5])
+def test_the_penalty_of_weights_is_the_divergence_of_their_dirichlets(concentration):
+    """Of two components, Beta(α_1, α_2) from Beta(α_0, α_0), by an integral; means and covariances as in the prior."""
+    model, _ = model_of(rows(), 2, concentration=concentration)
+    prior, alpha = model.known, np.array([3.2, 0.9])
+    same = {"precision": np.full(2, prior.precision), "freedom": np.full(2, prior.freedom), "mean": np.tile(prior.mean, (2, 1))}
+    q = same | {"concentration": alpha, "covariance": np.tile(prior.scatter / prior.freedom, (2, 1, 1)), "weight": alpha / alpha.sum()}
+
+    def terms(x):
+        return beta.pdf(x, *alpha) * (beta.logpdf(x, *alpha) - beta.logpdf(x, concentration, concentration))
+
+    divergence = quad(terms, 0, 0.5, limit=200)[0] + quad(terms, 0.5, 1, limit=200)[0]
+    assert model.penalty(q) == pytest.approx(-divergence, rel=1e-6)
 
 
 def test_the_bound_never_falls_and_components_that_are_not_needed_empty():

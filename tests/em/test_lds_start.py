@@ -217,6 +217,23 @@ def test_units_of_controls_do_not_matter_and_a_model_goes_on_from_itself(monkeyp
     assert lds_fitting.fitting(constant, lds_fitting.AskedDynamics(sizes=(1,)), Settings()).scale.tolist() == [1.0]
 
 
+def test_values_that_make_no_linear_dynamics_are_refused():
+    _, value, _, _ = fit(True, WHOLE, controls=True)
+    value.validate()
+    for name in ("process", "noise", "start_covariance"):
+        S = getattr(value, name)
+        values, vectors = np.linalg.eigh(S)
+        for least in (0.0, -1e-3):
+            values[0] = least
+            flat = (vectors * values) @ vectors.T - (0.0 if least else 1e-15 * np.eye(len(S)))
+            with pytest.raises(DataError, match=f"/{name} is not positive definite"):
+                replace(value, **{name: flat}).validate()
+    with pytest.raises(DataError, match="/loading has values that are not finite"):
+        replace(value, loading=value.loading * np.nan).validate()
+    with pytest.raises(DataError, match="holdout_offsets"):
+        replace(value, holdout_offsets=np.array([0, 99])).validate()
+
+
 def test_what_cannot_be_learned_is_refused():
     with pytest.raises(BadUsage, match="--criterion icl is for mixtures"):
         fit(True, WHOLE, criterion="icl")

@@ -189,6 +189,7 @@ def test_what_is_off_the_diagonals_is_a_mean_over_lags():
     begun = sobi.JointDiagonalisation(sobi.Problem(Z, lags=lags)).init()
     off = [sum(C[p, q] ** 2 for p in range(3) for q in range(3) if p != q) for C in sobi.covariances(Z, lags)]
     assert begun.trace == pytest.approx([np.mean(off)])
+    assert (begun.step, begun.turned, begun.J.tolist()) == (0, np.inf, np.eye(3).tolist())
     assert sobi.Problem(Z, lags=49).lags == 49
 
 

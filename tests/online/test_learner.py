@@ -358,6 +358,19 @@ def test_how_many_weights_one_full_covariance_is_of(settings, classes, wide):
     assert replace(made, columns=1).features == 1
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings(covariance="full"), Settings(covariance="full", multiclass="one-vs-rest")], ids=str
+)
+def test_features_that_a_model_never_met_have_mean_nought_and_variance_one(settings, bias):
+    X, y = blobs(classes=3, width=4)
+    model = fit(replace(settings, bias=bias), X, y)
+    wide = np.column_stack([X[:5], np.arange(5.0)[:, None] * [3.0, -0.5]])
+    known, more = (scorer(model)(Memory(rows, y[:5]).block(0).block) for rows in (X[:5], wide))
+    np.testing.assert_allclose(more[0], known[0], rtol=1e-12)
+    np.testing.assert_allclose(more[1], known[1] + np.square(wide[:, 4:]).sum(axis=1)[:, None], rtol=1e-12)
+
+
 def test_one_class_is_refused():
     X, y = blobs()
     run = learner.Learner(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2, labels=SimpleNamespace(names=["no", "yes"]))

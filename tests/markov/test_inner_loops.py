@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from herdcli import fast
 from herdcli.markov import algorithms
-from herdcli.markov.bethe import belief_optimization, newton
+from herdcli.markov.bethe import belief_optimization, newton, two_state
 from herdcli.markov.learning import cvm
 from herdcli.markov.learning import learners as learning
 from herdcli.markov.method import Settings
@@ -174,3 +174,20 @@ def test_conjugate_gradients_stop_at_their_accuracy_in_the_preconditioned_norm()
         assert left @ (left / scale) <= accuracy**2 * (right @ (right / scale)) * (1 + 1e-6)
         assert left @ (left / scale) > 0.01 * accuracy**2 * (right @ (right / scale)) or accuracy < 1e-3
     assert not newton.conjugate_gradients(csr_matrix(matrix), scale, np.zeros(40), 0.1).any()
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_polished_step_squares_what_is_left(seen):
+    """Newton's method on the logarithms of messages: from 10⁻³ off the fixed point to about its square."""
+    given = generate.make("grid", rows=3, columns=3, sigma_w=1.0, seed=1)
+    if seen:
+        given = network.observe(given, {0: np.array([0.3, 0.7]), 4: np.array([0.6, 0.4])})
+    made = algorithms.method(given, Settings(algorithm="loopy-is" if seen else "bp", schedule="sequential", tolerance=1e-14))
+    state = made.init()
+    while not made.done(state):
+        state = made.step(state)
+    ratio = np.log(state.messages[1::2] / state.messages[0::2])
+    away = ratio + 1e-3 * np.random.default_rng(0).standard_normal(len(ratio))
+    found = two_state.polished(made.graph, two_state.of_ratios(away), made.fixed, made.target)
+    assert np.abs(away - ratio).max() > 1e-3
+    assert np.abs(np.log(found[1::2] / found[0::2]) - ratio).max() < 2e-5

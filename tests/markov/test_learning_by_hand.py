@@ -136,6 +136,13 @@ def test_linear_response_of_a_pair_by_hand():
     logs = np.array([[0, b[0]], [b[1], w + b.sum()]])  # rows x_1, columns x_0
     np.testing.assert_allclose(found.factors[0], np.exp(logs - logs.max()))
     assert (found.iterations, found.converged, state.step, learner.steps) == (1, True, 1, 1)
+    for states in ([3, 2], [2, 1]):
+        with pytest.raises(BadUsage, match="--algorithm linear-response is for two-state variables"):
+            learning.learner(
+                Problem(np.array(states), [Cluster((0, 1), np.full(states, 1 / 6))]), learning.Settings(algorithm="linear-response")
+            )
+    with pytest.raises(BadUsage, match="needs the marginals of all pairs"):
+        learning.learner(Problem(np.full(1, 2), []), learning.Settings(algorithm="linear-response"))
 
 
 def test_a_pair_is_added_where_its_junction_tree_takes_just_what_there_is():
@@ -277,7 +284,7 @@ def test_structures_are_read_with_their_limits():
     ]  # fmt: skip
     assert structure.edges("full", 0, 0, 3, None, None, 0) == [(0, 1), (0, 2), (1, 2)]
     assert structure.edges("independent", 0, 0, 3, None, None, 0) == []
-    assert structure.edges("grid", 0, 0, 4, None, np.array([2, 2]), 0) == [(0, 1), (2, 3), (0, 2), (1, 3)]
+    assert structure.edges("grid", 0, 0, 6, None, np.array([2, 3]), 0) == [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
     with pytest.raises(BadUsage, match="--structure grid needs rows that are pictures"):
         structure.edges("grid", 0, 0, 5, None, np.array([2, 2]), 0)
 

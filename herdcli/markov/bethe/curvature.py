@@ -141,7 +141,6 @@ def _factor_block(graph: Pairwise, found: PairBeliefs, index: Array, live: Array
     states = np.concatenate([np.arange(graph.node_offset[i], graph.node_offset[i + 1]) for i in graph.tail[2 * edges]])
     p = found.node[graph.node_offset[node] : graph.node_offset[node + 1]]
     moment = (indicator * p) @ indicator.T
-    np.fill_diagonal(moment, 0.0)
     return index[states][None], _inverse(moment[None], (indicator @ p)[None], live[states][None])
 
 

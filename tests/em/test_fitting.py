@@ -378,7 +378,8 @@ def test_minibatches_by_hand():
     for step in range(2):
         at = kmeans.generator(5, kmeans.Stream.MINIBATCH, step=step).integers(7, size=32)
         own = (at[:, None] + np.arange(64)).ravel()
-        nearest = np.square(X[own][:, None] - centre).sum(axis=2).argmin(axis=1)
+        squares = np.square(X[own][:, None] - centre).sum(axis=2)
+        nearest, error = squares.argmin(axis=1), np.average(squares.min(axis=1), weights=w[own])
         for k in range(3):
             mass = w[own[nearest == k]].sum()
             if mass:
@@ -386,6 +387,8 @@ def test_minibatches_by_hand():
                 centre[k] += (w[own[nearest == k]] @ X[own[nearest == k]] - mass * centre[k]) / taken[k]
         state = task.step(state)
         assert not task.done(state)
+        assert state.error == pytest.approx(error, rel=1e-6)
+        assert task.progress(state).figure == f"squared error {state.error:.5g}"
         np.testing.assert_allclose(state.centre, centre)
         np.testing.assert_allclose(state.taken, taken)
     state = task.step(state)

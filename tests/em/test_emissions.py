@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from herdcli.algorithm import solve
 from herdcli.em import chain as chains
 from herdcli.em import densities, emissions, factors, gaussian_emissions, hmm, hmm_fitting, sequences
 from herdcli.em.driver import Settings, run
@@ -276,6 +277,9 @@ def test_bounds_of_chains_by_criteria_and_their_baseline():
         np.testing.assert_allclose(found.known.occupancy, found.told(parts[0], "smoothed").mean(axis=0))
         assert found.known.valid == pytest.approx(found.log_likelihood(parts[1]))
         assert (found.known.rows, found.known.sequences, found.known.missing) == (40, 4, 0)
+    alone = hmm_fitting.fitting(rows, hmm_fitting.AskedChain(sizes=(2,)), Settings(1, 0.0))
+    known = alone.finished(solve(alone.search)).known
+    assert (known.sizes, known.scores, known.criterion) == (None, None, None)
 
 
 def test_factors_begin_with_principal_axes_or_draws_of_their_variance():

@@ -180,6 +180,7 @@ def test_whole_sequences_begin_afresh_and_criteria_count_their_parameters():
     ready, value, Y, U = fit(True, WHOLE, controls=True)
     assert value.known.valid == pytest.approx(dense(value.parameters, Y[7:12], U[7:12])[0] / 5, rel=1e-9)
     assert (value.known.holdout_start_mean, value.known.sequences) == (None, 2)
+    assert (value.known.sizes, value.known.scores, value.known.criterion) == (None, None, None)
     likelihood = dense(value.parameters, Y[:7], U[:7])[0] + dense(value.parameters, Y[12:], U[12:])[0]
     p = 4 + 2 + 2 + 3 + 6 + 3 + 6 + 2 + 3 - 6
     assert value.free_parameters == p

@@ -79,6 +79,16 @@ def test_the_mode_is_one_of_a_plain_optimiser(expert):
         assert minus(s) < minus(np.zeros(5))
 
 
+@pytest.mark.parametrize("posterior", ["map", "laplace", "variational"])
+def test_the_objective_is_the_joint_at_the_mean_or_the_bound(posterior):
+    A, Z = dictionary(), rows(dictionary())
+    model = Model(A, "student", 1.2, 0.3, posterior)
+    found = model.infer(Z)
+    bound, joint = model.bound(Z, model._tightened(Z)), model.log_joint(Z, found.mean)
+    assert np.abs(bound - joint).min() > 1e-3
+    np.testing.assert_allclose(found.objective, bound if posterior == "variational" else joint)
+
+
 @pytest.mark.parametrize("expert", ["laplace", "student", "laplace-smooth"])
 def test_the_bound_is_below_the_evidence_and_its_gradient_is_the_pull(expert):
     model = Model(np.array([[0.8]]), expert, 1.3 if expert == "student" else 1.0, 0.4, "variational")

@@ -197,7 +197,7 @@ def of_classifier(row: Row, value: Any) -> str:
     shares = np.bincount(y, minlength=p.shape[1]) / len(y)
     majority, error = 1.0 - float(shares.max()), float(row["error"])
     spread = math.sqrt(max(majority * (1.0 - majority), 1e-12) / len(y))
-    if len(np.unique(predicted)) == 1 and len(np.unique(y)) > 1:
+    if (predicted == predicted[0]).all() and (y != y[0]).any():
         return "one class"
     if error > majority + ERRORS * spread:
         return "worse than majority"

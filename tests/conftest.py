@@ -17,29 +17,22 @@ SOURCE = Path(__file__).resolve().parent.parent
 # out here (each command that loops is among them) run on both.
 ONCE = (
     *("test_data", "test_kinds", "test_mutants", "test_readme", "test_results", "test_shards"),
-    *("artifacts/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "em/test_artifacts", "em/test_factors*", "em/test_gmm"),
-    *("ica/test_convention", "ica/test_maximum_likelihood", "ica/test_metrics", "ica/test_sobi", "ica/test_sparse_coding"),
-    *("markov/test_beliefs", "markov/test_exact", "markov/test_formats", "markov/test_frontier"),
+    *("artifacts/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "rows/*"),
+    *(f"em/test_{name}" for name in ("artifacts", "axes", "bayes", "factors*", "gmm", "sequences")),
+    *("herding/test_visible", "online/test_model", "rbm/test_edited", "rbm/test_matching"),
+    *(f"ica/test_{name}" for name in ("amari", "convention", "defaults", "densities", "maximum_likelihood", "metrics", "sobi")),
+    *("ica/test_sparse_coding", "ica/test_whitening", "quadrature/test_given", "quadrature/test_kernels", "quadrature/test_targets"),
+    *(f"markov/test_{name}" for name in ("beliefs", "bound", "circles", "exact", "formats", "frontier", "meanfield", "network")),
     *(
         f"cli/test_{name}"
-        for name in (
-            *(
-                "bad_input",
-                "check",
-                "cleaning",
-                "columns",
-                "completion",
-                "console",
-                "convert_images",
-                "convert_rows",
-                "em",
-                "eval_ica",
-                "file_names",
-            ),
-            *("full_disk", "help", "help_is_light", "hostile", "in_a_thread", "memory", "options", "output", "plot", "refused_early"),
-            *("regress", "report", "resume", "shards", "signals", "two_levels"),
-        )
+        for name in ("bad_input", "check", "cleaning", "columns", "completion", "console", "convert_*", "determinism", "em")
     ),
+    *(
+        f"cli/test_{name}"
+        for name in ("eval_ica", "file_names", "full_disk", "help", "help_is_light", "hostile*", "in_a_thread", "memory*", "options")
+    ),
+    *(f"cli/test_{name}" for name in ("output", "pairs", "plot", "rbm_*", "refused_early", "regress", "report", "resume", "sequences")),
+    *(f"cli/test_{name}" for name in ("shards", "signals", "stein", "trace_file", "two_levels", "verdicts")),
 )
 
 

@@ -292,6 +292,7 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
             with session:
                 return function(session, asked)
 
+        vars(wrapped)["request"] = request  # for whoever makes a stage of a history again
         command: Command = wrapped
         for group in (common_options, *reversed(groups)):
             command = group(command)

@@ -18,7 +18,7 @@ MADE = ("sigma_w", "sigma_b", "observe", "sigma_alpha", "seed")
 class Request:
     """The options of `herd network`; names and meanings are those of its --help."""
 
-    structure: str = unrecorded()
+    structure: str
     source: str = unrecorded()
     format: str | None = unrecorded()
     input_format: str | None = unrecorded()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import stage
+from herdcli.cli.frame.options import stage, threads_option
 from herdcli.cli.frame.request import unrecorded
+from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -21,24 +22,42 @@ class Request:
 
     sources: tuple[str, ...] = unrecorded()
     seal_only: bool
+    rerun: bool = False
+    inputs: tuple[str, ...] = unrecorded()
+
+    def refuse(self) -> None:
+        """Raise BadUsage for options that contradict each other."""
+        if self.inputs and not self.rerun:
+            raise BadUsage("--input names what --rerun starts from, and there is no --rerun", hint="herd check --rerun FILE --input DATA")
+        if self.rerun and self.seal_only:
+            raise BadUsage("--rerun and --seal-only exclude each other", hint="without --rerun the file alone is looked at")
+        if self.rerun and "-" in self.sources:
+            raise BadUsage("--rerun reads FILE more than once, and stdin can be read only once", hint="name a file")
 
 
 @click.command("check", cls=Command)
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
 @click.option("--seal-only", is_flag=True, help="Only compare lengths and digests, without reading the contents: quick.")
-@stage(Request)
+@click.option("--rerun", is_flag=True, help="Rebuild each FILE from its history and compare: same bytes, or within a tolerance.")
+@click.option("--input", "inputs", metavar="FILE", multiple=True, help="An input of that history, matched by its digest; repeatable.")
+@stage(Request, threads_option)
 def command(session: Session, request: Request) -> int:
     """Verify artifacts: their seals, and that their contents are valid for their kind; print nothing when all is well.
 
     \b
       herd data digits -o digits.h5
       herd check digits.h5
+      herd fit-rbm digits.h5 --epochs 5 -o rbm.h5
+      herd check --rerun rbm.h5 --input digits.h5
 
     A damaged file, or one that was sealed with shapes or values that no command writes, is named and the exit
     code is 65.  An unsealed data set is named but is not an error.  With several files the worst exit code counts.
+    The seal says that a file is whole; --rerun shows that it can be made again: "same bytes" on a machine of the same kind, elsewhere
+    the largest relative difference, and exit code 1 if rounding does not explain it.
     """
     from herdcli.artifacts import seal
 
+    request.refuse()
     worst = 0
     for path in request.sources:
         verdict = seal.check_file(path, seal_only=request.seal_only, max_memory=session.max_memory)
@@ -47,4 +66,8 @@ def command(session: Session, request: Request) -> int:
         elif verdict.message:
             session.console.note(verdict.message)
         worst = max(worst, verdict.code)
+    if request.rerun and not worst:
+        from herdcli.cli.small.reruns import rerun
+
+        worst = rerun(session, request.sources, request.inputs)
     return worst

@@ -1,0 +1,68 @@
+"""Two artifacts of one kind held against each other, array by array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+# largest relative difference that rounding explains, by kind; others TOLERANCE.  Herding's weights are integers, which do not round
+BY_KIND = {"herding": 0.0, "dataset": 1e-9, "network": 1e-9, "samples": 1e-6, "rbm": 1e-4, "dbn": 1e-4}
+TOLERANCE = 1e-6
+
+
+def tolerance(kind: str) -> float:
+    """What may differ between two machines, or two versions of a library, relative to the largest entry of an array."""
+    return BY_KIND.get(kind, TOLERANCE)
+
+
+def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:
+    """The largest relative difference of two values of one type, and the name of the field that has it.
+
+    Of an array the largest |a − b| over the largest |b|; ∞ where types, shapes, texts or gaps differ.
+    """
+    worst, place = 0.0, ""
+    left, right = dict(_leaves(ours)), dict(_leaves(theirs))
+    for name in {**left, **right}:
+        found = _difference(left[name], right[name]) if name in left and name in right else float("inf")
+        if found > worst:
+            worst, place = found, name
+    return worst, place
+
+
+def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every field by its path."""
+    if is_dataclass(value):
+        for declared in fields(value):
+            yield from _leaves(getattr(value, declared.name), f"{prefix}/{declared.name}" if prefix else declared.name)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, f"{prefix}/{name}")
+    elif isinstance(value, (list, tuple)) and any(is_dataclass(item) for item in value):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{prefix}/{index}")
+    elif hasattr(value, "indptr"):  # CSR
+        for name in ("indptr", "indices", "data"):
+            yield f"{prefix}/{name}", getattr(value, name)
+    else:
+        yield prefix, value
+
+
+def _difference(ours: Any, theirs: Any) -> float:
+    if ours is None or theirs is None or isinstance(ours, str) or isinstance(theirs, str):
+        return 0.0 if ours is theirs or ours == theirs else float("inf")
+    a, b = np.asarray(ours), np.asarray(theirs)
+    if a.shape != b.shape or (a.dtype.kind in "fiub") != (b.dtype.kind in "fiub"):
+        return float("inf")
+    if a.dtype.kind not in "fiub":
+        return 0.0 if np.array_equal(a, b) else float("inf")
+    if np.array_equal(a, b):
+        return 0.0
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(b)
+    if not np.array_equal(finite, np.isfinite(a)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return float("inf")
+    scale = float(np.abs(b[finite]).max(initial=0.0))
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / (scale or 1.0)

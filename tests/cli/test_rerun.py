@@ -1,0 +1,228 @@
+"""herd check --rerun: an artifact is made again from its history, and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from herdcli import artifacts
+from herdcli.artifacts import compare, header
+
+MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to name
+    "fit-rbm": ("fit-rbm bits.csv --hidden 3 --epochs 2 -o out.h5", "bits.csv"),
+    "fit-rbm per class": ("fit-rbm bits.csv --label y --per-class --hidden 3 --epochs 1 -o out.h5", "bits.csv"),
+    "fit-rbm layers": ("fit-rbm bits.csv --layers 4,2 --epochs 1 -o out.h5", "bits.csv"),
+    "fit-rbm below": ("fit-rbm bits.csv --below rbm.h5 --hidden 2 --epochs 1 -o out.h5", "bits.csv rbm.h5"),
+    "fit-rbm continue": ("fit-rbm bits.csv --continue rbm.h5 --epochs 1 -o out.h5", "bits.csv rbm.h5"),
+    "herd": ("herd bits.csv --hidden 3 --iterations 5 -o out.h5", "bits.csv"),
+    "nherd-train rows": ("nherd-train bits.csv --label y -o out.h5", "bits.csv"),
+    "nherd-train text": ("nherd-train text.svm -o out.h5", "text.svm"),
+    "nherd-train continue": ("nherd-train text.svm --continue first.h5 -o out.h5", "text.svm first.h5"),
+    "merge": ("merge first.h5 second.h5 -o out.h5", "first.h5 second.h5"),
+    "merge calibrated": ("merge first.h5 second.h5 --data text.svm -o out.h5", "text.svm first.h5 second.h5"),
+    "kernel-herd": ("kernel-herd real.csv -m 5 -o out.h5", "real.csv"),
+    "kernel-herd target": ("kernel-herd --target gaussian:0,1 --candidates sobol:64 -m 5 -o out.h5", ""),
+    "kernel-herd mixture": ("kernel-herd --target mixture:mixture.csv --candidates sobol:64 -m 5 -o out.h5", "mixture.csv"),
+    "kernel-herd extend": ("kernel-herd real.csv --extend points.h5 -m 6 -o out.h5", "real.csv points.h5"),
+    "network tree": ("network tree --nodes 6 --seed 3 -o out.h5", ""),
+    "network convert": ("network convert net.uai -o out.h5", "net.uai"),
+    "ups-infer": ("ups-infer net.uai -o out.h5", "net.uai"),
+    "ups-infer evidence": ("ups-infer net.uai --evidence seen.evid -o out.h5", "net.uai seen.evid"),
+    "fit-mrf": ("fit-mrf bits.csv --smoothing 1 -o out.h5", "bits.csv"),
+    "ica": ("ica real.csv --iterations 5 -o out.h5", "real.csv"),
+    "em": ("em real.csv --components 2 --iterations 3 -o out.h5", "real.csv"),
+    "em hmm": ("em real.csv --model hmm --components 2 --iterations 2 -o out.h5", "real.csv"),
+    "em kmeans": ("em real.csv --model kmeans --components 2 -o out.h5", "real.csv"),
+    "regress": ("regress real.csv --target c -o out.h5", "real.csv"),
+    "regress gaps": ("regress gaps.csv --target c --missing mean -o out.h5", "gaps.csv"),
+    "apply": ("apply rbm.h5 bits.csv -o out.h5", "rbm.h5 bits.csv"),
+    "sample": ("sample rbm.h5 --count 4 -o out.h5", "rbm.h5"),
+    "convert": ("convert real.csv --split 6,2,2 -o out.h5", "real.csv"),
+    "convert to Parquet": ("convert real.csv -o out.parquet", "real.csv"),
+    "convert from gzip": ("convert real.csv.gz -o out.h5", "real.csv.gz"),
+    "a shard": ("fit-rbm bits.csv --label y --per-class --hidden 3 --epochs 1 --shard 2/2 -o out.h5", "bits.csv"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small inputs of every kind."""
+    import gzip
+
+    from herdcli.cli.main import main
+
+    made = tmp_path_factory.mktemp("inputs")
+    rng = np.random.default_rng(0)
+    bits, real = rng.integers(2, size=(40, 5)), rng.laplace(size=(60, 3)) @ rng.normal(size=(3, 3))
+    (made / "bits.csv").write_text("a,b,c,d,y\n" + "".join(",".join(map(str, row)) + "\n" for row in bits))
+    lines = [",".join(f"{value:.4g}" for value in row) + "\n" for row in real]
+    (made / "real.csv").write_text("a,b,c\n" + "".join(lines))
+    (made / "gaps.csv").write_text("a,b,c\n" + "".join(lines[1:]) + ",1,2\n")
+    (made / "real.csv.gz").write_bytes(gzip.compress((made / "real.csv").read_bytes()))
+    (made / "text.svm").write_text("".join(f"{2 * (row[0] > 0) - 1} 1:{row[0]:.3f} 2:{row[1]:.3f}\n" for row in real))
+    (made / "net.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
+    (made / "seen.evid").write_text("1 0 1\n")
+    (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
+    for line in (
+        "fit-rbm bits.csv --hidden 4 --epochs 1 -o rbm.h5",
+        "nherd-train text.svm -o first.h5",
+        "nherd-train text.svm --algorithm arow -o second.h5",
+        "kernel-herd real.csv -m 3 -o points.h5",
+    ):
+        words = [str(made / word) if word.endswith((".csv", ".svm", ".h5")) else word for word in line.split()]
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "-q"])
+        assert ended.value.code == 0, line
+    return made
+
+
+def with_inputs(names: str) -> list[str]:
+    return [word for name in names.split() for word in ("--input", name)]
+
+
+@pytest.fixture
+def here(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of this test's own with the inputs in it."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_artifact_of_every_command_is_made_again(run: Callable, here: Path, name: str) -> None:
+    line, inputs = MADE[name]
+    made = run(*line.split(), "-q")
+    assert made.code == 0, made.err
+    out = line.split()[-1]
+    before = {path.name for path in here.iterdir()}
+    ended = run("check", "--rerun", out, *with_inputs(inputs))
+    assert (ended.code, ended.out, ended.err) == (0, f"{out}: reproduced: same bytes\n", "")
+    assert {path.name for path in here.iterdir()} == before
+
+
+def test_stages_follow_from_the_first_input(run: Callable, here: Path) -> None:
+    for line in ("fit-rbm bits.csv --hidden 3 --epochs 1 -o r.h5", "apply r.h5 bits.csv -o features.h5", "em features.h5 -o out.h5"):
+        assert run(*line.split(), "-q").code == 0
+    ended = run("check", "--rerun", "out.h5", "--input", "bits.csv")
+    assert (ended.code, ended.out, ended.err) == (0, "out.h5: reproduced: same bytes\n", "")
+    ended = run("check", "--rerun", "out.h5", "--input", "features.h5", "-v")  # the last stage alone
+    assert ended.out == "out.h5: reproduced: same bytes\n"
+    assert ended.err == "check: stage 3 (em) of out.h5 was made again\n"
+
+
+def test_the_digits_need_not_be_named(run: Callable, tmp_path: Path) -> None:
+    for line in ("data digits -o digits.h5", "convert digits.h5 --split 9,0,3 -o few.h5"):
+        assert run(*line.split(), "-q").code == 0
+    assert run("check", "--rerun", "few.h5").out == "few.h5: reproduced: same bytes\n"
+
+
+def test_what_is_missing_is_named_by_its_role_and_digest(run: Callable, here: Path) -> None:
+    assert run("merge", "first.h5", "second.h5", "-q", "-o", "out.h5").code == 0
+    one, two = (artifacts.load(name).sha256[:12] for name in ("first.h5", "second.h5"))
+    ended = run("check", "--rerun", "out.h5", "--input", "second.h5")
+    says = f"herd check: out.h5: input 'model 1' (classifier, sha256 {one}) of stage 1 (merge) is not among the files given\n"
+    assert (ended.code, ended.out, ended.err) == (66, "", says + "hint: name it: --input FILE\n")
+    ended = run("check", "--rerun", "out.h5", "--input", "bits.csv")
+    assert ended.code == 66
+    assert "is not among the files given, and 1 more\n" in ended.err
+    assert two not in ended.err
+
+
+def changed(path: str, change: Callable[[h5py.File], None]) -> None:
+    """An artifact edited and sealed again."""
+    kind = artifacts.load(path).kind
+    with h5py.File(path, "r+") as file:
+        change(file)
+    header.seal_file(path, kind)
+
+
+def records(file: h5py.File) -> list[dict]:
+    return list(json.loads(file.attrs["provenance"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "out", "err"),
+    [
+        (lambda file: file["X"].write_direct(file["X"][:] * (1 + 1e-13)), 0, "out.h5: reproduced within 1.0e-13 (X), 1e-09 allowed\n", ""),
+        (
+            lambda file: file["X"].write_direct(file["X"][:] * 1.5),
+            1,
+            "",
+            "herd check: out.h5: differs: X by 3.3e-01, more than 1e-09\nhint: herd info shows the history that was followed\n",
+        ),
+        (
+            lambda file: file.attrs.__setitem__("provenance", "[]"),
+            65,
+            "",
+            "herd check: out.h5: holds no history that could be followed\nhint: herd convert and all that learns write one\n",
+        ),
+        (
+            lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "command": "unmake"}])),
+            65,
+            "",
+            "herd check: out.h5: was made by the command 'unmake', which this version does not have\n",
+        ),
+        (
+            lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "parameters": {"to": None, "wings": 2}}])),
+            65,
+            "",
+            "herd check: out.h5: stage 1 (convert) was made with 'wings', which this version does not know\n",
+        ),
+        (
+            lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "version": "0.0.7"}])),
+            0,
+            "out.h5: reproduced: same values, other bytes\n",
+            "check: warning: out.h5: was made by herd 0.0.7, this is 0.1.0\n",
+        ),
+    ],
+    ids=["rounding", "other values", "no history", "no such command", "no such option", "another version"],
+)
+def test_what_is_found(run: Callable, here: Path, change: Callable, code: int, out: str, err: str) -> None:
+    assert run("convert", "real.csv", "-q", "-o", "out.h5").code == 0
+    changed("out.h5", change)
+    ended = run("check", "--rerun", "out.h5", "--input", "real.csv")
+    assert (ended.code, ended.out, ended.err) == (code, out, err)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "err"),
+    [
+        ("check out.h5 --input real.csv", 2, "--input names what --rerun starts from, and there is no --rerun"),
+        ("check --rerun --seal-only out.h5", 2, "--rerun and --seal-only exclude each other"),
+        ("check --rerun -", 2, "--rerun reads FILE more than once, and stdin can be read only once"),
+        ("check --rerun out.h5 --input nowhere.csv", 66, "nowhere.csv: there is no such file"),
+        ("check --rerun real.csv", 65, "real.csv: holds no history that could be followed"),
+    ],
+)
+def test_bad_use(run: Callable, here: Path, line: str, code: int, err: str) -> None:
+    assert run("convert", "real.csv", "-q", "-o", "out.h5").code == 0
+    ended = run(*line.split())
+    assert ended.code == code
+    assert f"herd check: {err}\n" in ended.err
+
+
+def test_a_damaged_file_is_not_made_again(run: Callable, here: Path) -> None:
+    assert run("convert", "real.csv", "-q", "-o", "out.h5").code == 0
+    content = bytearray(Path("out.h5").read_bytes())
+    content[-1] ^= 1
+    Path("out.h5").write_bytes(content)
+    ended = run("check", "--rerun", "out.h5", "--input", "real.csv")
+    assert (ended.code, ended.out) == (65, "")
+
+
+def test_the_largest_difference_is_relative_and_has_a_place() -> None:
+    from herdcli.artifacts.dataset import Dataset
+
+    X = np.array([[1.0, 2.0], [3.0, 4.0]])
+    other = np.array([[1.0, 2.0], [3.0, 4.4]])
+    largest, place = compare.largest_difference(Dataset(X=other), Dataset(X=X))
+    assert (round(largest, 12), place) == (0.1, "X")
+    assert compare.largest_difference(Dataset(X=X), Dataset(X=X.copy())) == (0.0, "")
+    assert compare.largest_difference(Dataset(X=X[:1]), Dataset(X=X)) == (float("inf"), "X")
+    assert compare.largest_difference(Dataset(X=X, source="a"), Dataset(X=X, source="b")) == (float("inf"), "source")

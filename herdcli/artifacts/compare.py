@@ -11,6 +11,7 @@ import numpy as np
 # largest relative difference that rounding explains, by kind; others TOLERANCE.  Herding's weights are integers, which do not round
 BY_KIND = {"herding": 0.0, "dataset": 1e-9, "network": 1e-9, "samples": 1e-6, "rbm": 1e-4, "dbn": 1e-4}
 TOLERANCE = 1e-6
+SMALL = 1e-10  # arrays of no larger entries are what rounding left (residuals, rises): their differences count as they are
 
 
 def tolerance(kind: str) -> float:
@@ -21,7 +22,7 @@ def tolerance(kind: str) -> float:
 def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:
     """The largest relative difference of two values of one type, and the name of the field that has it.
 
-    Of an array the largest |a − b| over the largest |b|; ∞ where types, shapes, texts or gaps differ.
+    Of an array the largest |a − b| over the largest entry; ∞ where types, shapes, texts or gaps differ.
     """
     worst, place = 0.0, ""
     left, right = dict(_leaves(ours)), dict(_leaves(theirs))
@@ -64,5 +65,5 @@ def _difference(ours: Any, theirs: Any) -> float:
     finite = np.isfinite(b)
     if not np.array_equal(finite, np.isfinite(a)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return float("inf")
-    scale = float(np.abs(b[finite]).max(initial=0.0))
-    return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / (scale or 1.0)
+    scale = max(float(np.abs(part[finite]).max(initial=0.0)) for part in (a, b))
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / (scale if scale > SMALL else 1.0)

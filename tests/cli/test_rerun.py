@@ -222,7 +222,9 @@ def test_the_largest_difference_is_relative_and_has_a_place() -> None:
     X = np.array([[1.0, 2.0], [3.0, 4.0]])
     other = np.array([[1.0, 2.0], [3.0, 4.4]])
     largest, place = compare.largest_difference(Dataset(X=other), Dataset(X=X))
-    assert (round(largest, 12), place) == (0.1, "X")
+    assert (round(largest, 12), place) == (round(0.4 / 4.4, 12), "X")
     assert compare.largest_difference(Dataset(X=X), Dataset(X=X.copy())) == (0.0, "")
+    residual = 1e-14 * X  # what rounding has left
+    assert compare.largest_difference(Dataset(X=residual), Dataset(X=2 * residual)) == (pytest.approx(4e-14), "X")
     assert compare.largest_difference(Dataset(X=X[:1]), Dataset(X=X)) == (float("inf"), "X")
     assert compare.largest_difference(Dataset(X=X, source="a"), Dataset(X=X, source="b")) == (float("inf"), "source")

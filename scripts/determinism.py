@@ -1,0 +1,216 @@
+"""Which settings of machine and libraries change the bytes of a result: the table of docs/reliability.md.
+
+    python scripts/determinism.py                     prints the table
+    python scripts/determinism.py --write             puts it into docs/reliability.md
+    python scripts/determinism.py --only em,herd --under threads
+    python scripts/determinism.py --lowest PYTHON     an interpreter with the lowest NumPy and SciPy that herd is for
+
+Every command runs on small inputs once as it is, and once for each setting.  A cell is `=` where the bytes are the same, else the
+largest difference of a value relative to the largest of its array (`herdcli.artifacts.compare`), `≠` where texts or shapes differ.
+Processors are imitated: OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES choose among the code that libraries have for several of them,
+HERD_SIMD among that of herd's own.  What this machine cannot run is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from herdcli import artifacts
+from herdcli.artifacts import compare
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- determinism -->", "<!-- end of determinism -->"
+OLD = "X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+INPUTS = """
+data digits -o digits.h5
+convert digits.h5 --split 40,10,20 -o few.h5
+network grid --rows 5 --columns 5 --seed 1 -o grid.h5
+fit-rbm few.h5 --hidden 16 --epochs 2 -o model.h5
+nherd-train few.h5 -o first.h5
+nherd-train few.h5 --C 1 -o second.h5
+kernel-herd few.h5 -m 8 -o points.h5
+"""
+COMMANDS = {  # what is run, into `out`
+    "convert": "convert few.h5 --split 20,5,5 -o out",
+    "fit-rbm": "fit-rbm few.h5 --hidden 16 --epochs 3 -o out",
+    "fit-rbm, Gaussian units": "fit-rbm few.h5 --units gaussian --standardize --hidden 16 --epochs 3 -o out",
+    "herd": "herd few.h5 --hidden 8 --iterations 20 -o out",
+    "nherd-train": "nherd-train few.h5 -o out",
+    "nherd-train, full": "nherd-train few.h5 --covariance full -o out",
+    "merge": "merge first.h5 second.h5 -o out",
+    "kernel-herd": "kernel-herd few.h5 -m 8 -o out",
+    "network": "network grid --rows 8 --columns 8 -o out",
+    "ups-infer, exact": "ups-infer grid.h5 --algorithm junction-tree -o out",
+    "ups-infer, bp": "ups-infer grid.h5 --algorithm bp -o out",
+    "fit-mrf": "fit-mrf few.h5 --smoothing 1 -o out",
+    "ica": "ica few.h5 --algorithm infomax --components 8 --rates 0.01x3 -o out",
+    "em": "em few.h5 --model gmm --components 2 --iterations 5 --floor 0.1 -o out",
+    "em, factors": "em few.h5 --model fa --components 3 --iterations 5 -o out",
+    "regress": "regress few.h5 --l2 0.01 -o out",
+    "apply": "apply model.h5 few.h5 -o out",
+    "sample": "sample model.h5 --count 20 -o out",
+    "eval": "eval model.h5 --temperatures 100 --format csv",
+}
+SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environment; `threads` and `lowest` are no variables
+    "threads": {},
+    "NumPy loops": {"HERD_KERNELS": "python"},
+    "own loops SSE2": {"HERD_SIMD": "sse2"},
+    "own loops AVX2": {"HERD_SIMD": "avx2"},
+    "BLAS Nehalem": {"OPENBLAS_CORETYPE": "Nehalem"},
+    "BLAS Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    "BLAS SkylakeX": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "NumPy without AVX-512": {"NPY_DISABLE_CPU_FEATURES": OLD},
+    "NumPy without AVX2": {"NPY_DISABLE_CPU_FEATURES": f"{OLD} X86_V3 AVX2 FMA3"},
+    "locale": {"LC_ALL": "C", "LANG": "tr_TR.UTF-8", "PYTHONUTF8": "0"},
+    "hash seed": {"PYTHONHASHSEED": "4242"},
+    "lowest versions": {},
+}
+
+
+def herd(python: str, line: str, folder: Path, changes: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """One command in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HERD_", "OPENBLAS_", "NPY_"))}
+    environment |= {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", **changes}
+    return subprocess.run(
+        [python, "-m", "herdcli", *line.split(), "-q"], cwd=folder, env=environment, capture_output=True, check=False, timeout=600
+    )
+
+
+def possible(column: str, lowest: str | None, folder: Path) -> dict[str, str] | None:
+    """The variables of a setting with what NumPy here knows of; None where this machine cannot run it."""
+    changes = dict(SETTINGS[column])
+    wanted = changes.get("NPY_DISABLE_CPU_FEATURES")
+    if wanted is not None:
+        from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+        known = [name for name in wanted.split() if name in __cpu_dispatch__ and __cpu_features__.get(name)]
+        if not known:
+            return None
+        changes["NPY_DISABLE_CPU_FEATURES"] = " ".join(known)
+    if column == "lowest versions" and lowest is None:
+        return None
+    if "HERD_SIMD" in changes:
+        ended = herd(sys.executable, "kernel-herd few.h5 -m 2 -o probe", folder, changes)
+        return changes if ended.returncode == 0 else None
+    return changes
+
+
+def result(python: str, line: str, folder: Path, changes: Mapping[str, str]) -> bytes:
+    """The bytes that a command makes: its artifact, or its text.  Raises RuntimeError where it fails."""
+    out = folder / "out"
+    out.unlink(missing_ok=True)
+    ended = herd(python, line, folder, changes)
+    if ended.returncode:
+        raise RuntimeError(f"herd {line}: {ended.stderr.decode(errors='replace').strip()}")
+    return out.read_bytes() if out.exists() else ended.stdout
+
+
+def cell(ours: bytes, theirs: bytes, folder: Path) -> str:
+    """How one result compares with the one of reference."""
+    if ours == theirs:
+        return "="
+    if not theirs.startswith(b"herd-artifact"):
+        return _texts(ours.decode(), theirs.decode())
+    values = []
+    for name, content in (("a.h5", ours), ("b.h5", theirs)):
+        (folder / name).write_bytes(content)
+        values.append(artifacts.load(str(folder / name), missing=True).value)
+    largest, _ = compare.largest_difference(*values)
+    return "≠" if largest == float("inf") else f"{largest:.0e}" if largest else "values ="
+
+
+def _texts(ours: str, theirs: str) -> str:
+    """The largest relative difference of numbers in two tables of the same words."""
+    pairs = list(zip(ours.replace("\n", ",").split(","), theirs.replace("\n", ",").split(","), strict=False))
+    worst = 0.0
+    for a, b in pairs:
+        if a != b:
+            try:
+                worst = max(worst, abs(float(a) - float(b)) / (abs(float(b)) or 1.0))
+            except ValueError:
+                return "≠"
+    return f"{worst:.0e}"
+
+
+def inputs(lines: Iterable[str]) -> list[str]:
+    """What makes the files that lines read, and those that these are made of."""
+    needed = {"few.h5"} | {word for line in lines for word in line.split()}
+    kept: list[str] = []
+    for line in reversed(INPUTS.split("\n")):
+        if line and line.split()[-1] in needed:
+            kept.insert(0, line)
+            needed |= set(line.split())
+    return kept
+
+
+def matrix(commands: Sequence[str], columns: Iterable[str], lowest: str | None = None) -> dict[str, dict[str, str]]:
+    """Cells by command and setting."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for line in inputs(COMMANDS[command] for command in commands):
+            ended = herd(sys.executable, line, folder, {})
+            assert ended.returncode == 0, ended.stderr.decode()
+        able = {column: changes for column in columns if (changes := possible(column, lowest, folder)) is not None}
+        found: dict[str, dict[str, str]] = {}
+        for command in commands:
+            line = COMMANDS[command]
+            reference = result(sys.executable, line, folder, {})
+            found[command] = {}
+            for column, changes in able.items():
+                if column == "threads":
+                    if "--threads" not in herd(sys.executable, f"{line.split()[0]} --help-all", folder, {}).stdout.decode():
+                        found[command][column] = "·"
+                        continue
+                    changes = {"HERD_THREADS": "5"}
+                python = str(lowest) if column == "lowest versions" else sys.executable
+                found[command][column] = cell(result(python, line, folder, changes), reference, folder)
+            print(command, found[command], file=sys.stderr, flush=True)
+        return found
+
+
+def written(found: Mapping[str, Mapping[str, str]]) -> str:
+    """The table in Markdown."""
+    columns = list(next(iter(found.values())))
+    lines = ["| command | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    lines += [f"| {command} | " + " | ".join(row[column] for column in columns) + " |" for command, row in found.items()]
+    from herdcli import fast
+
+    made = f"Made with NumPy {np.__version__}, own loops {fast.instruction_set() or 'of NumPy'}."
+    return "\n".join([*lines, "", made])
+
+
+def read() -> dict[str, dict[str, str]]:
+    """The table that stands in the page."""
+    text = PAGE.read_text().split(BEGIN)[1].split(END)[0]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="commands, separated by semicolons")
+    parser.add_argument("--under", help="settings, separated by semicolons")
+    parser.add_argument("--lowest", metavar="PYTHON")
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    commands = asked.only.split(";") if asked.only else list(COMMANDS)
+    columns = asked.under.split(";") if asked.under else list(SETTINGS)
+    table = written(matrix(commands, columns, asked.lowest))
+    if asked.write:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(before + BEGIN + "\n" + table + "\n" + END + rest.partition(END)[2])
+    else:
+        print(table)
+
+
+if __name__ == "__main__":
+    main()

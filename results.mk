@@ -113,6 +113,13 @@ mrf.data := eights8x8.h5
 mrf.makes := mrf-fig6.5.csv mrf-fig6.5.png mrf-fig6.6.csv mrf-fig6.6.png
 mrf.quick := --models 1 --largest 8
 
+STAGES += em
+em.run := table_em.py
+em.data := speech_segments.h5 usps_all.h5 orl.h5 a9a
+em.makes := em.csv
+em.quick-data := usps_all.h5 orl.h5 a9a
+em.quick := --only ppca --only fa --only pca --only regress --iterations 30
+
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules
 $(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py realdata.py $($(1).with)) \

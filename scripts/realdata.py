@@ -13,6 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("HERD_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 SOURCES = {
+    "a9a": "www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets, a9a",
     "eights8x8.h5": "made of usps_all.mat, github.com/kisakson/usps-digits",
     "mnist.h5": "github.com/rasbt/mnist-pngs",
     "music16_long.h5": "github.com/librosa/data, audio/*.hq.ogg",

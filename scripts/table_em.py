@@ -1,0 +1,51 @@
+"""The textbook's models on real sets: what each says of held-out rows, beside the simplest model of the same rows.
+
+    python scripts/table_em.py FOLDER [--only MODEL …] [--iterations N]
+
+em.csv has a row a model: nats a row held out (or squared errors), those of the baseline and of the training
+rows, the most that the free energy rose in a half-step, and the verdict of `herd eval`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pipeline import Row, judged, write_csv
+from realdata import path as place
+
+# model: data set, command, iterations, figure and baseline in `herd eval`
+CELLS: dict[str, tuple[str, str, int, str, str]] = {
+    "gmm": ("speech_segments.h5", "em --components 16", 60, "log_likelihood", "log_likelihood_baseline"),
+    "kmeans": ("usps_all.h5", "em --model kmeans --components 50", 200, "squared_error", "squared_error_baseline"),
+    "fa": ("usps_all.h5", "em --model fa --components 20", 200, "log_likelihood", "log_likelihood_baseline"),
+    "ppca": ("usps_all.h5", "em --model ppca --components 20", 200, "log_likelihood", "log_likelihood_baseline"),
+    "pca": ("orl.h5", "em --model pca --components 40", 200, "squared_error", "squared_error_baseline"),
+    "regress": ("a9a", "regress --l2 1e-4", 100, "log_likelihood", "independent"),
+}
+
+
+def cell(name: str, folder: Path, most: int | None) -> Row:
+    """The row of one model."""
+    data, command, iterations, figure, base = CELLS[name]
+    line = f"{command} --iterations {min(iterations, most or iterations)}"
+    row = judged(line, place(data), "", folder / f"{name.replace(' ', '-')}.json")
+    components = row.get("components") or row.get("factors")
+    found: dict[str, Any] = {"model": name, "data": data.removesuffix(".h5"), "components": components, "figure": figure}
+    found |= {"held_out": row[figure], "baseline": row.get(base), "train": row.get(f"{figure}_train"), "rise": row.get("rise")}
+    return found | {"verdict": row["verdict"]}
+
+
+def main() -> None:
+    """Write em.csv."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", action="append", choices=list(CELLS))
+    parser.add_argument("--iterations", type=int, default=None)
+    asked = parser.parse_args()
+    write_csv(asked.folder / "em.csv", [cell(name, asked.folder, asked.iterations) for name in asked.only or CELLS])
+
+
+if __name__ == "__main__":
+    main()

@@ -45,9 +45,11 @@ def read(group: Any, cls: type[Any], *, where: str) -> Any:
             item = _read_item(group, declared.name, hints[declared.name], where)
         except (KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
             raise DataError(f"{_place(group, declared.name)} cannot be read ({error})", where=where) from error
-        if item is None and declared.default is MISSING and declared.default_factory is MISSING and not _admits_none(hints[declared.name]):
+        required = declared.default is MISSING and declared.default_factory is MISSING
+        optional = _admits_none(hints[declared.name])
+        if item is None and required and not optional:
             raise DataError(f"{_place(group, declared.name)} is missing", where=where)
-        if item is not None or declared.default is MISSING or _admits_none(hints[declared.name]):
+        if item is not None or required or optional:
             values[declared.name] = item
     return cls(**values)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import h5py
@@ -177,3 +177,18 @@ def test_missing_and_mistyped_fields_are_named() -> None:
         file.attrs["name"] = "p"
     with pytest.raises(DataError, match="/values is missing"):
         decoded(buffer.getvalue(), Part)
+
+
+@dataclass
+class WithDefaults:
+    """Fields that a file may lack, by a value and by a factory."""
+
+    count: int = 3
+    part: Part = field(default_factory=lambda: Part("made", np.zeros(2)))
+    parts: list[Part] = field(default_factory=list)
+
+
+def test_what_is_absent_is_the_default_also_where_a_factory_makes_it():
+    with h5py.File(io.BytesIO(), "w") as file:
+        found = codec.read(file, WithDefaults, where="x")
+    assert (found.count, found.part.name, found.parts) == (3, "made", [])

@@ -223,17 +223,24 @@ def test_shards_that_make_no_whole(herd: Callable[..., Any], tmp_path: Path, dig
 
 
 @pytest.mark.parametrize(
-    ("line", "name"),
+    ("line", "name", "told"),
     [
-        (("nherd-train", "rows.csv", "--label", "label", "--kernel", "gaussian", "--passes", "2"), "machines"),
-        (("ups-infer", "grid.h5", "--algorithm", "gis-bp"), "potential"),
+        (("nherd-train", "rows.csv", "--label", "label", "--kernel", "gaussian", "--passes", "2"), "machines", "/machines has 0 parts"),
+        (("ups-infer", "grid.h5", "--algorithm", "gis-bp"), "potential", "holds a state that this run cannot resume from"),
     ],
 )
 def test_a_state_that_lacks_what_every_run_has_is_refused(
-    herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tuple[str, ...], name: str
+    herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tuple[str, ...], name: str, told: str
 ) -> None:
     assert herd("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border", "-o", "grid.h5").code == 0
     resume = made_long(herd, tmp_path, digits, line)
     without(tmp_path / "run.ck", name)
     ended = herd(*resume)
-    assert (ended.code, "run.ck: holds a state that this run cannot resume from" in ended.err) == (65, True), ended.err
+    assert (ended.code, f"run.ck: {told}" in ended.err) == (65, True), ended.err
+
+
+def test_beliefs_without_a_trace_have_an_empty_one(herd: Callable[..., Any], tmp_path: Path) -> None:
+    assert herd("network", "grid", "--rows", "2", "--columns", "2", "-o", "grid.h5").code == 0
+    assert herd("ups-infer", "grid.h5", "--algorithm", "bp", "-q", "-o", "b.h5").code == 0
+    without(tmp_path / "b.h5", "trace")
+    assert herd("eval", "b.h5").code == 0

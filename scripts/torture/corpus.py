@@ -206,9 +206,9 @@ VARIED: dict[str, tuple[str, str, dict[str, str | None]]] = {
         "algorithm",
         "ica sources.csv",
         {
-            "infomax": "--steps 2",
-            "fastica": "--steps 9",
-            "picard": "--steps 9",
+            "infomax": "--rates 0.01x6",
+            "fastica": "--iterations 9",
+            "picard": "--iterations 9",
             "ebm": "--filters 4 --gamma-rate 0.1 --leapfrog 3 --rates 0.01x8",
             "equil": "--leapfrog 3 --rates 0.01x8",
             "sparse-coding": "--filters 4 --rates 0.1x5",

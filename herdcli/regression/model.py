@@ -27,7 +27,7 @@ class HeldOut:
     predictor: Array = array("h K", "linear predictor η, offset included", kind="f", finite=True)
     offset: Array = array("h", "what of it is the offset", kind="f", finite=True)
     y: Array = array("h", "target", kind="f", finite=True)
-    split: Array = array("h", "1 valid, 2 test", kind="iu", low=0, high=2)
+    split: Array = array("h", "1 valid, 2 test", kind="iu", low=1, high=2)
     weight: Array | None = array("h", "weight of each row", kind="f", optional=True)
     variance: Array | None = array("h", "variance of each row's error, in units of the dispersion", kind="f", optional=True, low=0)
 

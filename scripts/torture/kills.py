@@ -25,7 +25,8 @@ AT_BOUNDARIES = 0.75  # of the kills; the others come at a random time
 
 
 class Kills:
-    """Trial i is command i mod C, killed and gone on with again and again; in the first round each kill is at the next boundary."""
+    """Trial i is command i mod C, killed and gone on with again and again; in the first round each signal
+    that ends it is at the next boundary."""
 
     seconds = 1000  # a trial of many runs may take
 
@@ -51,7 +52,7 @@ class Kills:
         random = np.random.default_rng([self.seed, number])
         told, code = [], 1
         for link in range(seen + 2 if not turn else int(random.integers(1, MOST + 1))):
-            by = int(SIGNALS[(number + link) % len(SIGNALS) if not turn else random.integers(len(SIGNALS))])
+            by = int(SIGNALS[(number + link) % (len(SIGNALS) - 1) if not turn else random.integers(len(SIGNALS))])
             bounded = not turn or random.random() < AT_BOUNDARIES
             at = 1 if not turn else int(random.integers(1, max(2, seen // 3))) if bounded else -1
             code, _, text = self._run(f"{line} --resume", own, by, at, float(random.random() * seconds))

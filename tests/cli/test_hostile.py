@@ -244,3 +244,14 @@ def test_beliefs_without_a_trace_have_an_empty_one(herd: Callable[..., Any], tmp
     assert herd("ups-infer", "grid.h5", "--algorithm", "bp", "-q", "-o", "b.h5").code == 0
     without(tmp_path / "b.h5", "trace")
     assert herd("eval", "b.h5").code == 0
+
+
+def test_rows_held_out_of_a_regression_are_of_a_part_that_is(herd: Callable[..., Any], tmp_path: Path, digits: bytes) -> None:
+    (tmp_path / "rows.csv").write_bytes(digits)
+    assert herd("regress", "rows.csv", "--target", "b", "-q", "-o", "m.h5").code == 0
+    with h5py.File(tmp_path / "m.h5") as file:
+        split = file["holdout/split"][()]
+    edited(tmp_path / "m.h5", tmp_path / "evil.h5", "holdout/split", np.zeros_like(split))
+    for line in (("check", "evil.h5"), ("eval", "evil.h5")):
+        ended = herd(*line)
+        assert (ended.code, "evil.h5: /holdout/split has 0, allowed is 1 … 2" in ended.err) == (65, True), ended.err

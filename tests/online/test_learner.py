@@ -371,6 +371,14 @@ def test_features_that_a_model_never_met_have_mean_nought_and_variance_one(setti
     np.testing.assert_allclose(more[1], known[1] + np.square(wide[:, 4:]).sum(axis=1)[:, None], rtol=1e-12)
 
 
+@pytest.mark.parametrize("settings", [Settings(), Settings(covariance="full"), Settings(bias=True)], ids=str)
+def test_features_that_never_occur_have_weights_where_their_number_is_known(settings):
+    X, y = blobs()
+    model = fit(settings, np.column_stack([X, np.zeros((len(X), 3))]), y)
+    assert model.columns == 11 + settings.bias
+    assert not model.mean[0, -3:].any()
+
+
 def test_one_class_is_refused():
     X, y = blobs()
     run = learner.Learner(Settings(), Memory(X, np.zeros(len(y), dtype=int)), 2, labels=SimpleNamespace(names=["no", "yes"]))

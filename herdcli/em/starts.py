@@ -83,6 +83,7 @@ def greedy(X: Array, count: int, random: np.random.Generator, weight: Array | No
             chosen[k:] = random.choice(len(X), count - k, p=w / w.sum())
             break
         candidates = np.minimum(np.searchsorted(mass, random.random(trials) * mass[-1]), len(X) - 1)
+        # Σ w min(|x − new|², nearest²) of each candidate: what the cost would be with it (Arthur & Vassilvitskii 2007, sec. 5).
         after = np.minimum(distances(candidates), nearest)
         best = int(np.argmin(after @ w))
         chosen[k], nearest = candidates[best], after[best]

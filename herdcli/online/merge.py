@@ -111,6 +111,7 @@ def _diagonal(means: list[Array], variances: list[Array], rule: str) -> tuple[Ar
         pulled = np.sum([p * mu for p, mu in zip(precisions, means, strict=True)], axis=0)
         return pulled / (1.0 + total), 1.0 / (1.0 + total)
     weighted = np.sum([e * mu for e, mu in zip(evidence, means, strict=True)], axis=0)
+    # Where no shard has evidence for a weight, 0/0, the plain mean stands.
     known = total > 0
     plain = np.mean(means, axis=0)
     return np.where(known, weighted / np.where(known, total, 1.0), plain), 1.0 / (1.0 + total)

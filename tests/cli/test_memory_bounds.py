@@ -22,7 +22,7 @@ from herdcli.artifacts import bound
 
 HERD = Path(sys.executable).with_name("herd")
 LIMIT = bound.SHARE
-REFUSED = ("more than the", "takes more memory than")
+REFUSED = ("more than the", "takes more memory than", "2000000000 values as CSV")
 SMALL = """import os, resource, sys
 child = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])
 print(child, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"""
@@ -160,7 +160,9 @@ BOMBS: tuple[Callable[[Path], str], ...] = (
     *(chunk, archive, array, idx, lines_of_json, sound),
 )
 QUICK = [("convert", bomb) for bomb in BOMBS] + [(command, chunk) for command in READERS] + [("nherd-train", long_line)]
-REST = [(command, bomb) for command in READERS for bomb in BOMBS if (command, bomb) not in QUICK]
+NAMELESS = [("regress", array), ("regress", idx)]  # one array has no column to predict, which is told first
+REST = [(command, bomb) for command in READERS for bomb in BOMBS if (command, bomb) not in (*QUICK, *NAMELESS)]
+DENSE = ("em", "fit-rbm", "herd", "kernel-herd", "ica", "nherd-train full", "convert to CSV")
 
 
 @pytest.fixture(scope="session")
@@ -204,3 +206,14 @@ def refused(command: str, bomb: Path, folder: Path, models: Path, program: Path,
 @pytest.mark.parametrize(("command", "bomb"), [*QUICK, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in REST)])
 def test_what_would_take_more_is_refused_before_it_does(tmp_path, herd_command, herd_environment, bombs, models, command, bomb) -> None:
     refused(command, bombs(bomb), tmp_path, models, herd_command, herd_environment())
+
+
+@pytest.mark.parametrize("command", [DENSE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in DENSE[1:])])
+def test_a_huge_index_is_refused_where_columns_are_counted(tmp_path, herd_command, herd_environment, bombs, models, command) -> None:
+    refused(command, bombs(huge_index), tmp_path, models, herd_command, herd_environment())
+
+
+def test_a_table_of_mostly_zeros_is_refused_by_its_size(herd: Callable[..., object], tmp_path: Path) -> None:
+    name = huge_index(tmp_path)
+    ended = herd("convert", name, "-o", "out.csv")
+    assert (ended.code, "40 × 2000000000 values as CSV" in ended.err) == (65, True), ended.err

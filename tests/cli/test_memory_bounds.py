@@ -162,7 +162,7 @@ BOMBS: tuple[Callable[[Path], str], ...] = (
 QUICK = [("convert", bomb) for bomb in BOMBS] + [(command, chunk) for command in READERS] + [("nherd-train", long_line)]
 NAMELESS = [("regress", array), ("regress", idx)]  # one array has no column to predict, which is told first
 REST = [(command, bomb) for command in READERS for bomb in BOMBS if (command, bomb) not in (*QUICK, *NAMELESS)]
-DENSE = ("em", "fit-rbm", "herd", "kernel-herd", "ica", "nherd-train full", "convert to CSV")
+DENSE = ("em", "fit-rbm", "herd", "kernel-herd", "nherd-train full", "convert to CSV")
 
 
 @pytest.fixture(scope="session")

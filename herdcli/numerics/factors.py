@@ -27,6 +27,7 @@ SETTLED = 1e-9  # largest slope in the log of a noise variance, nats a row, at w
 LEAST = 1e-6  # noise variance at least, over the column's variance: a column that is a factor itself would have none
 FURTHEST = 2.0  # most that the log of a noise changes in one step
 SHORTEST = 2.0**-30
+FALLING = 2  # by so much the slope has to fall where rounding hides the value's fall
 FLATTEST = 1e-3  # curvature that a step along the slope counts with at least
 REGULAR = 1e-4  # least eigenvalue of the correlations, below which they are not inverted
 SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
@@ -128,7 +129,7 @@ def _searched(
             foreseen = float(gradient @ (new - x))
             if foreseen >= -ROUNDING * abs(value):
                 found = _profile(S, new, count)
-                if 2 * np.abs(found[1][free]).max() < np.abs(gradient[free]).max():
+                if FALLING * np.abs(found[1][free]).max() < np.abs(gradient[free]).max():
                     return new, found
                 break
             found = _profile(S, new, count)

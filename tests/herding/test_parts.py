@@ -238,6 +238,49 @@ def test_parts_that_do_not_belong_together_are_refused(wrong: Any, says: str) ->
         replace(value, **wrong(value)).validate()
 
 
+def test_constant_rates_drive_a_run_as_often_as_it_goes_on() -> None:
+    random = np.random.default_rng(2)
+    M, b, c = random.integers(-9, 9, (5, 3)), random.integers(-9, 9, 5), random.integers(-9, 9, 3)
+    start = np.zeros((5, 3), np.int64), np.zeros(5, np.int64), np.zeros(3, np.int64), np.ones(5, np.int8), np.ones(3, np.int8)
+    problem = dynamics.Problem(
+        (dynamics.Drive(M, b, c, 10, start),), dynamics.Settings(hidden=3, iterations=25, burn_in=0, hidden_bias="full")
+    )
+    state = solve(dynamics.HiddenHerding(problem))
+    value = classes.assemble_hidden(problem, state)
+    assert (value.rates.scale.tolist(), value.n.tolist(), value.decoupled) == ([250], [10], True)
+    for name, part, weights in (("pair", M, value.M), ("visible", b, value.b), ("hidden", c, value.c)):
+        np.testing.assert_array_equal(getattr(value.rates, name)[0], 25 * part)
+        np.testing.assert_array_equal(weights[0], 25 * part - 10 * getattr(value.moments, name)[0])
+
+
+def test_scores_without_an_energy_are_0_and_of_one_alone_it() -> None:
+    groups = classes.group(ON, Y, SPLIT, NAMES, per_class=True)
+    _, state = hidden(groups)
+    for averaged in (0, 1, 5):
+        for run in state.runs:
+            run.averaged, run.energy = averaged, np.full(18, 10.0)
+        np.testing.assert_array_equal(classes.scores(groups.labels, np.zeros(18, int), state).energy, 10.0 / max(averaged, 1))
+
+
+@pytest.mark.parametrize("representation", ["spin", "binary"])
+def test_coordinates_turn_over_the_unit_that_gains_most(representation: str) -> None:
+    """Every flip of a plain program in floats, whose fields are made anew each time."""
+    low = -1 if representation == "spin" else 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        w, x = random.normal(size=21), np.where(random.random(6) < 0.5, 1, low)
+        b, J = w[:6], np.zeros((6, 6))
+        J[np.triu_indices(6, 1)] = w[6:]
+        J += J.T
+        found = ascent.by_coordinates(w, x.astype(np.int8), "x,xx", representation)
+        while True:
+            gain = (low + 1 - 2 * x) * (b + J @ x)
+            if gain.max() <= 0:
+                break
+            x[gain.argmax()] = low + 1 - x[gain.argmax()]
+        np.testing.assert_array_equal(found, x)
+
+
 def test_growth_is_that_of_the_second_half() -> None:
     norm = np.array([[1.0, 5], [2, 0], [9, 1], [3, 1], [8, 7]])
     assert model.growth(norm) == 8 / 2

@@ -57,6 +57,10 @@ def test_the_two_loops_are_the_product_of_the_updates():
             inverse = left @ inverse @ left.T + np.outer(s, s) / (s @ y)
     g = random.standard_normal(6)
     np.testing.assert_allclose(lbfgs.apply_inverse(g, moves, changes, lambda q: first @ q), inverse @ g, rtol=1e-10)
+    flat = np.vstack([moves, np.eye(6)[0]]), np.vstack([changes, np.eye(6)[1]])  # s·y = 0: passed over too
+    np.testing.assert_array_equal(
+        lbfgs.apply_inverse(g, *flat, lambda q: first @ q), lbfgs.apply_inverse(g, moves, changes, lambda q: first @ q)
+    )
     square = [item.reshape(-1, 2, 3) for item in (moves, changes)]
     found = lbfgs.apply_inverse(g.reshape(2, 3), *square, lambda q: (first @ q.ravel()).reshape(2, 3))
     np.testing.assert_allclose(found.ravel(), inverse @ g, rtol=1e-10)
@@ -115,3 +119,40 @@ def test_where_nothing_descends_it_is_stuck():
     assert now.stuck
     np.testing.assert_array_equal(now.x, np.zeros(2))
     assert now.value == 1.0
+
+
+def along(table):
+    """A function on the line whose values and slopes at given places are as written, and where it was asked for."""
+    seen = []
+
+    def function(x):
+        seen.append(round(float(x[0]), 12))
+        value, slope = table.get(seen[-1], (-1.0, 0.0))
+        return value, np.array([slope])
+
+    return function, seen
+
+
+def test_a_fall_of_less_than_a_ten_thousandth_of_the_slope_is_too_little():
+    """From 0 at slope 1: of length 1 a fall of 10⁻⁴ is asked for, of ½ half of it, where the line has turned upwards steeply."""
+    for first, second, places in ((-0.5e-4, -0.6e-4, [-1.0, -0.5]), (-0.5e-4, -0.4e-4, [-1.0, -0.5, -0.25]), (-1.1e-4, 0.0, [-1.0])):
+        function, seen = along({-1.0: (first, -2.0), -0.5: (second, -2.0)})
+        lbfgs.descend(function, lbfgs.Minimum(np.zeros(1), 0.0, np.ones(1), np.empty((0, 1)), np.empty((0, 1))))
+        assert seen == places
+
+
+def test_later_steps_try_newtons_length_first():
+    random = np.random.default_rng(1)
+    A = np.diag(random.uniform(0.5, 3.0, 5))
+    seen = []
+
+    def function(x):
+        seen.append(x.copy())
+        return 0.5 * float(x @ A @ x), A @ x
+
+    now = lbfgs.descend(function, lbfgs.begin(function, random.normal(size=5)))
+    seen.clear()
+    scale = float(now.moves[-1] @ now.changes[-1]) / float(now.changes[-1] @ now.changes[-1])
+    expected = now.x - lbfgs.apply_inverse(now.gradient, now.moves, now.changes, lambda q: scale * q)
+    lbfgs.descend(function, now)
+    np.testing.assert_allclose(seen[0], expected, rtol=1e-12)

@@ -144,3 +144,45 @@ def test_a_tree_without_blocks_has_no_sum() -> None:
     with pytest.raises(ValueError, match="4 blocks after 2"):
         tree.push({"x": np.ones(1)}, 4)
     assert [blocks.Blocks(blocks.Table(np.zeros((n, 1)))).count for n in (1, 4096, 4097, 8192)] == [1, 1, 2, 2]
+
+
+def test_margins_are_the_means_and_variances_of_the_moments() -> None:
+    random = np.random.default_rng(4)
+    X, weight = random.normal(size=(9000, 3)) + np.array([1e6, 0.0, -5.0]), random.random(9000)
+    for given in (None, weight):
+        source = blocks.Blocks(blocks.Table(X, weight=given))
+        found, whole = blocks.margins(source), blocks.moments(source)
+        mass = 9000.0 if given is None else weight.sum()
+        assert (found.rows, found.mass, found.missing) == (9000, pytest.approx(mass), 0)
+        mean = np.average(X, axis=0, weights=given)
+        np.testing.assert_allclose(found.mean, mean, rtol=1e-13)
+        np.testing.assert_allclose(found.variance, np.average((X - mean) ** 2, axis=0, weights=given), rtol=1e-9)
+        np.testing.assert_allclose(found.variance, whole.variance, rtol=1e-9)
+    X[[3, 8000], 1] = np.nan
+    gaps = blocks.margins(blocks.Blocks(blocks.Table(X)))
+    assert gaps.missing == 2
+    assert np.isnan([gaps.mean[1], gaps.variance[1]]).all()
+    assert np.isfinite([*gaps.mean[[0, 2]], *gaps.variance[[0, 2]]]).all()
+    assert (blocks.margins(blocks.Blocks(blocks.Table(np.full((7, 2), 0.1)))).variance == 0).all()
+
+
+def test_a_sample_begins_at_row_0_whatever_it_was_drawn_from() -> None:
+    X = np.arange(10.0)[:, None]
+    for weight, most in ((None, 10), (np.ones(10), 10), (None, 4)):
+        found = blocks.sampled(blocks.Blocks(blocks.Table(X, np.arange(10), weight)), np.random.default_rng(0), 10, most)
+        assert found.first == 0
+        assert len(found.X) == most
+        np.testing.assert_array_equal(found.X[:, 0], found.labels)
+
+
+def test_small_variances_about_large_means_are_kept() -> None:
+    X = np.column_stack([1.0 + 1e-9 * (np.arange(8) % 2), np.full(8, 3.7)])
+    found = blocks.moments(blocks.Blocks(blocks.Table(X)))
+    assert found.variance[0] == pytest.approx(0.25e-18, rel=1e-6)
+    assert found.variance[1] == 0.0
+
+
+def test_all_rows_are_no_draw() -> None:
+    random = np.random.default_rng(7)
+    blocks.sampled(blocks.Blocks(blocks.Table(np.zeros((9, 1)), weight=np.ones(9))), random, 9, 9)
+    assert random.random() == np.random.default_rng(7).random()

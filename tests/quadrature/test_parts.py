@@ -72,6 +72,7 @@ def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> Non
         np.testing.assert_array_equal(found[g].target.X, X[own] / [2.0, 4.0])
         np.testing.assert_allclose(found[g].target.weights, own / own.sum())
         assert (found[g].count, found[g].candidates) == (5, None)
+        assert np.shares_memory(found[g].target.X, given.X) == (not scattered)
         low, high = (X[own] / [2.0, 4.0]).min(axis=0), (X[own] / [2.0, 4.0]).max(axis=0)
         np.testing.assert_array_equal(found[g].polish.low, low)
         np.testing.assert_array_equal(found[g].polish.high, high)
@@ -183,6 +184,38 @@ def test_lengths_of_the_phases_of_every_rule() -> None:
     assert problems.norm_sizes(made(apart), apart) == [(9, 60), (60, 60)]
     assert problems.norm_sizes(made(apart, norm=5), apart) == [(9, 60), (5, 60)]
     assert problems.norm_sizes(made(group, norm=5), group) == [(60, 60)]
+    told = [problems.is_estimated(each, norm) for each, norm in ((apart, 0), (apart, 1), (group, 5), (replace(apart, target=box()), 5))]
+    assert told == [False, True, False, False]
+
+
+def box() -> Uniform:
+    return Uniform(np.zeros(2), np.ones(2))
+
+
+def test_the_last_group_has_the_atoms_of_the_others_by_their_share() -> None:
+    parts = [problems.Group(Rows(X[part], np.full(20, weight)), None, 3) for part, weight in ((slice(0, 20), 0.01), (slice(20, 40), 0.03))]
+    problem = made(*parts, reduce=2, rule="line-search")
+    state = solve(selection.Selection(problem))
+    last = problems.group_of(problem, replace(state, group=2, done=state.done[:2]))
+    np.testing.assert_array_equal(last.target.X, np.concatenate([result.atoms for result in state.done[:2]]))
+    np.testing.assert_allclose(
+        last.target.weights, np.concatenate([share * result.weight for share, result in zip((0.25, 0.75), state.done[:2], strict=True)])
+    )
+    assert (last.count, last.candidates) == (2, None)
+
+
+def test_a_run_goes_on_among_the_candidates_it_chose_from() -> None:
+    """Candidate 0, the first atom, is looked at as all others are."""
+    problem = made(problems.Group(equal(X), None, 4), init="zero")
+    state = solve(selection.Selection(problem))
+    assert state.done[0].index[0] == 0
+    value = assemble.samples(problem, state, [None], kind="rule", projected=False, scale=np.ones(2))
+    given = value, "herding", value.kernel, np.ones(2)
+    assert problems.continued(list(problem.groups), *given)[0].start is value.state[0]
+    other = X.copy()
+    other[0] += 1.0
+    with pytest.raises(BadUsage, match="not among the candidates"):
+        problems.continued([problems.Group(equal(other), None, 4)], *given)
 
 
 def test_parts_of_groups_and_their_numbers() -> None:

@@ -235,3 +235,26 @@ def test_the_weights_of_open_loop_steps_grow_with_the_atom(rows, space_of, run_r
     target = Rows(rows, np.full(200, 1 / 200))
     state = run_rule(space_of(Gaussian(1.0), target, rows), target, 7, rule="open-loop")
     np.testing.assert_allclose(rules.weights(state), np.arange(1, 8) / 28, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rule", "init"), [("herding", "zero"), ("herding", "mean"), ("line-search", "zero"), ("open-loop", "mean")])
+def test_polished_atoms_are_the_best_points_around_their_candidates(space_of, interval, rule, init):
+    """Of Σ_u k(x_u, x) − t μ(x), of herding from the mean − (t + 1) μ(x), of unequal weights ⟨g, Φ(x)⟩ − μ(x), on a fine grid."""
+    target, points = Trigonometric(np.array([0.4, -1.0]), np.array([0.7, 0.2])), interval(9)[0]
+    space = space_of(Bernoulli(2), target, points)
+    problem = rules.Problem(space, target, rules.Settings(rule, init=init), preparation.polish_box(target, points))
+    state = rules.init(problem, 8)
+    for t in range(8):
+        start, w = points[state.best, 0], rules.weights(state) if rule != "herding" else np.ones(t)
+        state = rules.step(problem, state)
+        fine = np.clip(np.linspace(start - 1 / 9, start + 1 / 9, 4001), 0, 1)[:, None]
+        pull = (t + (init == "mean")) if rule == "herding" else float(t > 0 or init == "mean")
+        at = np.vstack([fine, state.atoms[t : t + 1]])
+        value = Bernoulli(2).matrix(at, state.atoms[:t]) @ w - pull * space.mean(at)
+        assert value[-1] <= value[:-1].min() + 1e-9
+        assert abs(state.atoms[t, 0] - start) <= 1 / 9 + 1e-12
+        assert state.index[t] == (-1 if state.atoms[t, 0] != start else np.flatnonzero(points[:, 0] == start)[0])
+        assert state.embedding[t] == pytest.approx(space.mean(state.atoms[t : t + 1])[0], abs=1e-12)
+    w = rules.weights(state) if rule != "herding" else np.full(8, 1 / 8)
+    square = w @ Bernoulli(2).matrix(state.atoms, state.atoms) @ w
+    assert state.mmd[-1] == pytest.approx(np.sqrt(square - 2 * w @ state.embedding + space.norm), rel=1e-6)

@@ -119,6 +119,17 @@ def test_one_update_towards_sparse_hidden_units(algorithm: str, visible: str, hi
     np.testing.assert_allclose((plain.W - sparse.W)[0], 0.2 * 0.5 * np.outer(rows.mean(axis=0) / high, excess), atol=1e-6)
 
 
+def test_errors_of_reconstruction_are_those_of_proportions() -> None:
+    """(v/n − E[v | E[h | v]]/n)², the mean of rows and units, over the minibatches of an epoch."""
+    rows = np.random.default_rng(0).integers(0, 5, (20, 3)).astype(np.float32)
+    settings = Settings(epochs=1, algorithm="exact", visible_units="rate:4", learning_rate=1e-12, **PLAIN)
+    algorithm = Learning(Problem([rows], settings))
+    begun = algorithm.init()
+    h = Harmonium(*(part[0].astype(float) for part in (begun.W, begun.b, begun.c)), family("rate:4"), family("binary"))
+    expected = ((rows - h.visible_means(h.hidden_means(rows))) ** 2).mean() / 16
+    assert solve(algorithm).trace[0, 0] == pytest.approx(expected, rel=1e-5)
+
+
 def test_rates_fall_in_a_line_to_the_last_update() -> None:
     """A row that every chain equals in the mean: exact learning's gradient is the rows' mean less the model's."""
     moved = {}
@@ -372,16 +383,18 @@ def test_layers_cost_as_their_weights() -> None:
     problem = stack.Problem(rows, (4, 3), Settings(epochs=2, batch_size=5))  # 24 and 12 weights, 6 updates each
     algorithm = stack.Stacking(problem)
     assert algorithm.steps == 12
-    state, told = algorithm.init(), []
+    state, told, inside = algorithm.init(), [], []
     while not algorithm.done(state):
         told.append(algorithm.progress(state))
+        inside.append(algorithm._layer(state.finished).progress(state.current).figure)
         state = algorithm.step(state)
     told.append(algorithm.progress(state))
+    inside.append(algorithm._layer(state.finished).progress(state.current).figure)
     shares = np.concatenate([np.arange(7) * 24 / 6, 24 + np.arange(1, 7) * 12 / 6]) / 36
     np.testing.assert_allclose([now.share for now in told], shares, atol=1e-12)
-    assert [now.figure.partition(",")[0] for now in told] == ["layer 1 of 2"] * 6 + ["layer 2 of 2"] * 7
-    behind = [*range(6), *range(7)]  # updates of the layer; an epoch, after which there is an error, has three
-    assert ["error" in now.figure for now in told] == [updates >= 3 for updates in behind]
+    layers = ["layer 1 of 2"] * 6 + ["layer 2 of 2"] * 7
+    assert [now.figure for now in told] == [f"{layer}, {figure}" if figure else layer for layer, figure in zip(layers, inside, strict=True)]
+    assert any(inside)
     assert [(now.step, now.bound) for now in told] == [(step, 12) for step in range(13)]
     lower, upper = algorithm.result(state)
     assert (lower.W.shape, upper.W.shape, lower.trace.reconstruction.shape) == ((1, 6, 4), (1, 4, 3), (2, 1))

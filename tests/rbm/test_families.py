@@ -406,6 +406,12 @@ def test_layers_take_natural_parameters_as_they_are_unless_asked(name: str) -> N
         else:
             layer(units).means(means, bias)
         np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
+    double, states = natural.copy(), np.empty_like(natural)
+    layer(units).means(double, bias, scale=2.0)
+    np.testing.assert_allclose(double, 2 * expected, rtol=1e-5, atol=1e-6)
+    double = natural.copy()
+    layer(units).sample(double, bias, states, generator(0, Stream.GIBBS), scale=2.0, beta=2.0)
+    np.testing.assert_allclose(double, 2 * units.mean(2 * (natural.astype(np.float64) + bias)), rtol=1e-5, atol=1e-6)
 
 
 def test_rates_of_counts_end_at_e_to_the_20th() -> None:

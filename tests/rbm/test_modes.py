@@ -76,6 +76,11 @@ def test_a_mode_that_rows_lead_to_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     base = modes.base_of(h, np.zeros(D), -np.ones((2, D)), 0)
     assert len(base.biases) == 2
     np.testing.assert_allclose(base.biases[1], K * 0.5 * fixed_point(0.5, 0.0, -1.0)[0])
+    two = modes.base_of(magnet(0.5, 0.1), np.zeros(D), np.array([-np.ones(D), np.ones(D)]), 0)
+    assert two.bound == pytest.approx(fixed_point(0.5, 0.1, 1.0)[1], abs=1e-8)
+    np.testing.assert_allclose(
+        two.biases[1:, 0], [0.1 + K * 0.5 * fixed_point(0.5, 0.1, sign)[0] for sign in (1.0, -1.0)]
+    )  # the best first
 
 
 def test_random_starts_are_states_of_several_densities_of_either_layer(monkeypatch: pytest.MonkeyPatch) -> None:

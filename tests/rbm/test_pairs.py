@@ -147,3 +147,12 @@ def test_the_defaults_are_those_of_the_thesis():
     assert (pairs.DEFAULTS.hidden, pairs.DEFAULTS.batch_size, pairs.DEFAULTS.momentum) == (100, 100, 0.95)
     assert (pairs.DEFAULTS.learning_rate, pairs.DEFAULTS.bias_rate) == (0.0025, 0.005)
     assert (pairs.DEFAULTS.visible_units, pairs.DEFAULTS.hidden_units, pairs.DEFAULTS.mean_field) == ("rate:10", "rate:100", "visible")
+
+
+def test_the_spread_is_that_of_the_pixels_of_all_pairs():
+    """Rows count as often as they stand in a pair; of rate units in proportions."""
+    X = np.random.default_rng(0).integers(0, 5, (6, 4)).astype(np.float32)
+    chosen = np.array([[0, 1], [1, 0], [1, 4], [4, 1]])
+    given = pairs.Problem([pairs.Pairs(X, chosen)], pairs.Settings(visible_units="rate:4"))
+    seen = X[chosen.ravel()]
+    assert pairs._spread(given) == pytest.approx(((seen - seen.mean(axis=0)) ** 2).mean() / 16)

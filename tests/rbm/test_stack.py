@@ -63,6 +63,10 @@ def test_the_bound_begins_at_the_likelihood_of_the_layer_below(visible: str, hid
     below = likelihood.log_likelihood(first, v, enumeration.log_partition_exact(first))
     found = stack.bounds([first, top], v, enumeration.log_partition_exact(top), samples=3)
     np.testing.assert_allclose(found, np.tile(below, (3, 1)), atol=1e-9)
+    drawn = [stack.bounds([first, model(hidden, visible, (3, 2))], v, 0.0, samples=2, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).any()
+    assert stack.bounds([first, top], v, 0.0).shape == (20, len(v))
     if size > 4:
         assert len(np.unique(start[2][4:])) == size - 4  # units without weights, told apart by their biases
 

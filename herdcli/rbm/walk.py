@@ -75,7 +75,7 @@ def drawn_anew(log_weights: Array, draws: np.random.Generator) -> Array:
     share = np.cumsum(np.exp(log_weights - log_weights.max()))
     # Points 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
     at = (np.arange(len(share)) + draws.random()) / len(share)
-    places: Array = np.minimum(np.searchsorted(share / share[-1], at), len(share) - 1)
+    places: Array = np.searchsorted(share / share[-1], at)  # at ≤ 1, which is the last share
     return places
 
 

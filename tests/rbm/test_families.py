@@ -336,6 +336,9 @@ def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
     inside = 0.1 * W
     proper.project(family("gaussian"), family("gaussian"), inside)
     np.testing.assert_array_equal(inside, 0.1 * W)
+    one = np.diag([1.5, 0.1, 0.2])
+    proper.project(family("gaussian"), family("gaussian"), one)
+    np.testing.assert_allclose(one, np.diag([0.999, 0.1, 0.2]), atol=1e-12)
     counts = W.copy()
     proper.project(family("poisson"), family("poisson"), counts)
     np.testing.assert_array_equal(counts, np.minimum(W, 0))

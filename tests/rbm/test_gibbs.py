@@ -57,6 +57,9 @@ def test_words_are_uniform_and_a_function_of_their_stream() -> None:
     assert words.dtype == np.uint16
     assert np.array_equal(words, uniform_words(generator(3, Stream.GIBBS, step=5), 300, 101))
     assert not np.array_equal(words, uniform_words(generator(3, Stream.GIBBS, step=6), 300, 101))
+    drawn, again = generator(3, Stream.GIBBS), generator(3, Stream.GIBBS)
+    uniform_words(drawn, 3, 5)  # 15 words of 16 bits are 4 of 64
+    assert drawn.bit_generator.random_raw() == again.bit_generator.random_raw(5)[4]
     counts = np.bincount(words.ravel() >> 8, minlength=256)
     expected = words.size / 256
     assert ((counts - expected) ** 2 / expected).sum() < 255 + 5 * np.sqrt(2 * 255)

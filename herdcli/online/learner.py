@@ -79,7 +79,7 @@ class Learner:
             label=np.zeros(0, dtype=np.int64),
         )
         if settings.kernel != "none":
-            state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 1))) for _ in range(count)]
+            state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) for _ in range(count)]
         elif settings.covariance == "full":
             state.mean = np.zeros((count, 0))
             state.sigma = np.zeros((1 if self.top else count, 0, 0))

@@ -22,6 +22,7 @@ FINISHED = [
     "nherd-train rows.svm --C 1 --shuffle",
     "nherd-train rows.svm --bits 8 --inverse-map",
     "nherd-train small.h5 --classes 0,1",
+    "nherd-train small.h5 --classes 0,1 --kernel gaussian --passes 2",
 ]
 
 

@@ -194,7 +194,7 @@ class Coding:
         found = list(self.map(self._expected(coder, state), parts))
         state.mean, state.curvature = (np.concatenate([item[index] for item in found]) for index in (0, 1))
         energy, crossed, moments = (sum(item[index] for item in found) for index in (2, 3, 4))
-        state.C = np.linalg.solve(moments, crossed.T).T
+        state.C = np.ascontiguousarray(np.linalg.solve(moments, crossed.T).T)  # in the order that a checkpoint gives it back in
         # ½λ Σ (|z − Cν|² + tr CP⁻¹C') = ½λ (Σ|z|² − 2 tr C (Σ νz') + tr C (Σ νν' + P⁻¹) C') is all of F that C enters
         change = np.trace((state.C - coder.C) @ (-2 * crossed.T)) + np.trace(state.C @ moments @ state.C.T - coder.C @ moments @ coder.C.T)
         after = energy + 0.5 * change / task.noise**2

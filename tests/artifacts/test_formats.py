@@ -105,7 +105,7 @@ def test_the_label_column_can_be_named(tmp_path: Path) -> None:
         ("u,v\nhello,world\nx,y\n", "no column of numbers"),
         ("u,u\n1,2\n", "appears twice"),
         ("u,v\n1,inf\n", "infinite"),
-        ("# nothing\n\n", "no line of data"),
+        ("# nothing\n\n", "there are no lines of data"),
         ("u,split\n1,7\n", "/split has 7"),
         ("u,split\n1,never\n", "/split has 'never'"),
         ("MARKOV\n2\n", "UAI network"),

@@ -54,7 +54,7 @@ def test_without_options_the_number_of_components_is_found(herd, rows):
 def test_a_range_is_judged_by_a_criterion(herd, rows, criterion):
     made = herd("em", "rows.csv", "--components", "1-4", "--covariance", "tied", "--criterion", criterion, "-o", "a.h5")
     assert made.code == 0, made.err
-    assert "of 4 numbers tried" in made.err
+    assert "best of 4 tried" in made.err
     assert figures(herd, "a.h5")[0]["components"] >= 3
 
 

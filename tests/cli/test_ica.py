@@ -277,7 +277,7 @@ BAD = [
     (
         ("mixed.h5", "--iterations", 1, "--on-nonconvergence", "error"),
         1,
-        "not converged after 1 iterations: the largest entry of the gradient is 0.24\nhint: --iterations allows more\n",
+        "not converged after 1 iteration: the largest entry of the gradient is 0.24\nhint: --iterations allows more\n",
     ),
     (
         ("mixed.h5", "--algorithm", "infomax", "--rates", "1e200x30"),

@@ -69,7 +69,7 @@ def test_values_that_make_no_chain_are_refused() -> None:
         (replace(value, transition=value.transition * 2), "/transition are not probabilities"),
         (replace(value, initial=np.array([1.5, -0.5])), "/initial are not probabilities"),
         (replace(value, emission="laplace"), "emission is 'laplace'"),
-        (replace(value, emission="poisson"), "/emissions has no 'rate', which --emission poisson needs"),
+        (replace(value, emission="poisson"), "/emissions has 'mixing', which --emission poisson does not have"),
         (replace(value, family="round"), "family is 'round'"),
         (
             replace(value, emissions=replace(value.emissions, mean=value.emissions.mean * np.nan)),

@@ -80,7 +80,7 @@ def command(session: Session, request: Request) -> None:
 
     INPUT is a data set; the rows of split 0 are fitted, the others judge (herd eval).  -o FILE.csv is the table of
     coefficients: estimate, standard error, robust error, z, p and 95 % interval.  Steps are halved until the loss
-    falls; separable classes and repeated columns are told.  Columns of text lose their first level to the intercept
+    falls; herd warns of separable classes and repeated columns.  Columns of text lose their first level to the intercept
     unless there is a penalty.
     """
     from herdcli.cli.regress import errors, inputs, runs

@@ -8,9 +8,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.apply.inputs import rows as new_rows
 from herdcli.cli.frame.rows import rows_of
 from herdcli.errors import BadUsage
-from herdcli.evaluation.classes import class_probabilities
-from herdcli.evaluation.settings import EvaluationSettings
-from herdcli.rbm import stack, transform
+from herdcli.rbm import transform
 from herdcli.rbm.layers import layers_of
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     rows = rows_of(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
     names, y = None, data.value.y
     if want == "states" or len(layers) > 1:
+        from herdcli.rbm import stack
+
         models = [part.harmonium() for part in layers]
         if model.count > 1:
             raise BadUsage("--want states needs a single model; this one has several", hint="--want features")
@@ -45,6 +45,9 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     else:
         X, names = transform.energies(model.harmoniums(), rows.X, session.map), model.classes
     if want == "classes" and model.scores is not None:
+        from herdcli.evaluation.classes import class_probabilities
+        from herdcli.evaluation.settings import EvaluationSettings
+
         X = class_probabilities(model.scores, X, EvaluationSettings(seed=request.seed))
         y = X.argmax(axis=1)
     limits = transform.feature_range(layers[-1]) if want in ("features", "states") else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from herdcli.algorithm import Progress
 from herdcli.errors import WriteFailed, escaped
+
+if TYPE_CHECKING:
+    from herdcli.algorithm import Progress
 
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 60.0

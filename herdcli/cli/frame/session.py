@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from herdcli import artifacts, iterate
-from herdcli.algorithm import Algorithm, Counted, shapes, solve
 from herdcli.artifacts import Artifact, bound, locks, memory, provenance
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
-from herdcli.cli.frame import tracing
-from herdcli.cli.frame.cleaning import Cleaning
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from herdcli.algorithm import Algorithm
     from herdcli.artifacts.recoding import Recoding
     from herdcli.schema import Array
 
@@ -166,6 +164,8 @@ class Session:
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         as_stored rows are not reckoned with: values of any size, and booleans.
         """
+        from herdcli.cli.frame.cleaning import Cleaning
+
         self.refuse_stdin_twice(path)
         cleaning = Cleaning(
             self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
@@ -242,6 +242,8 @@ class Session:
         after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
         ended   called with the last state before the result is made of it, which it may refuse.
         """
+        from herdcli.cli.frame import tracing
+
         if memory is not None:
             self.require_memory(algorithm.memory(), memory)
         if self.dry_run:
@@ -276,6 +278,8 @@ class Session:
 
     def aside(self, algorithm: Algorithm[S, R], *, label: str) -> R:
         """Run an algorithm that prepares for the one of `run`: shown and stopped like it, but without checkpoint, and done in a dry run."""
+        from herdcli.algorithm import solve
+
         with self.console.progress(label) as progress:
             return solve(algorithm, watch=progress.show)
 
@@ -283,6 +287,8 @@ class Session:
         """The state of the checkpoint, where there is one to go on from."""
         if not (self.checkpoint and self.resume):
             return None
+        from herdcli.algorithm import shapes
+
         self._from = self.checkpoint
         saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm))
         if saved is None:
@@ -304,6 +310,8 @@ class Session:
         The time is what reading took and will take again, the first step, which loads what the others find loaded, and of the
         others as much as their share of the work is; without a bound only of those that were tried.
         """
+        from herdcli.algorithm import Counted
+
         state = algorithm.init()
         state = state if algorithm.done(state) else algorithm.step(state)
         started, first = time.monotonic(), algorithm.progress(state)

@@ -12,9 +12,12 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from herdcli.algorithm import Progress
 from herdcli.errors import CannotCreate
+
+if TYPE_CHECKING:
+    from herdcli.algorithm import Progress
 
 _FIGURE = re.compile(r"([A-Za-z][A-Za-z0-9 _()-]*?)[ =]+([-+]?(?:\d[\d_]*\.?\d*(?:e[-+]?\d+)?|nan|inf))(?![\w.])", re.IGNORECASE)
 

@@ -79,7 +79,8 @@ SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environmen
 def herd(python: str, line: str, folder: Path, changes: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
     """One command in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HERD_", "OPENBLAS_", "NPY_"))}
-    environment |= {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", **changes}
+    elsewhere = {} if python == sys.executable else {"PYTHONPATH": str(ROOT)}  # an interpreter that herd is not installed for
+    environment |= elsewhere | {"PYTHONHASHSEED": "0", **changes}
     return subprocess.run(
         [python, "-m", "herdcli", *line.split(), "-q"], cwd=folder, env=environment, capture_output=True, check=False, timeout=600
     )

@@ -43,8 +43,8 @@ mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of oper
 torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races: SECONDS=120 of them; needs cc
 	$(BIN)/python scripts/torture.py --seconds $(or $(SECONDS),120)
 
-sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests, hostile files and texts; SECONDS=180; needs gcc
-	$(BIN)/python scripts/sanitize.py --seconds $(or $(SECONDS),180)
+sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests; needs gcc
+	$(BIN)/python scripts/sanitize.py
 
 lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
 	$(BIN)/ruff format --check .

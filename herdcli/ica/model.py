@@ -50,7 +50,9 @@ class Filters:
     noise: float = 0.0  # sparse coding: standard deviation of z given s
     posterior: str | None = None  # sparse coding: map, laplace, variational or gaussian
     density: str | None = None  # infomax: the density whose distribution function squashes the outputs
-    topography: Array | None = array("K M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True, finite=True)
+    topography: Array | None = array(
+        "M M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True, low=0, high=1e100
+    )
     grid: Array | None = array("2", "height and width of the topographic map", kind="iu", optional=True, low=1)
     mixing: Array | None = array(
         "C S", "known mixing x = A s of C raw columns, for the Amari distance", kind="f", optional=True, finite=True

@@ -10,14 +10,12 @@ import ctypes
 import errno
 import os
 import shlex
-import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from . import corpus
-from .lanes import SECONDS, Outcome, herd, judged, linked
+from .lanes import Outcome, enter, herd, judged, linked
 
 ERRORS = {
     "write": (errno.ENOSPC, errno.EIO),
@@ -105,12 +103,9 @@ class Faults:
         told = os.memfd_create("told")
         child = os.fork()
         if child == 0:
-            os.chdir(folder)
-            tempfile.tempdir = str(folder / "tmp")
-            os.mkdir(tempfile.tempdir)
-            os.dup2(os.memfd_create("stderr"), 2)
+            (folder / "tmp").mkdir()
+            enter(folder, folder / "tmp")
             os.dup2(os.open("stdout", os.O_CREAT | os.O_WRONLY), 1)
-            signal.alarm(SECONDS)
             if call:
                 self.shim.torture_arm(call.encode(), ctypes.c_long(nth), error)
             code, text = herd(shlex.split(line))

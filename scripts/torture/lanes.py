@@ -88,6 +88,14 @@ def silent_streams() -> None:
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
+def enter(folder: Path, temporary: Path | None = None) -> None:
+    """A child that is about to run one command goes into its folder, with a stderr of its own that `herd` reads, for so long at most."""
+    os.chdir(folder)
+    tempfile.tempdir = str(temporary or folder)
+    os.dup2(os.memfd_create("stderr"), 2)
+    signal.alarm(SECONDS)
+
+
 def linked(folder: Path, own: Path) -> None:
     """Links to every file of a folder, where they are not there yet."""
     there = set(os.listdir(own))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from .lanes import SECONDS, Outcome, herd, judged, linked
+from .lanes import Outcome, enter, herd, judged, linked
 
 PAIRS = (
     ("convert rows.csv -o out.h5", "convert points.csv --label label -o out.h5"),
@@ -67,10 +65,7 @@ class Races:
         told = os.memfd_create("told")
         child = os.fork()
         if child == 0:
-            os.chdir(folder)
-            tempfile.tempdir = str(folder)
-            os.dup2(os.memfd_create("stderr"), 2)
-            signal.alarm(SECONDS)
+            enter(folder)
             code, text = herd(shlex.split(line))
             os.write(told, text.encode())
             os._exit(code)

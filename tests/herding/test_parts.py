@@ -22,6 +22,11 @@ Y = np.arange(36) % 3
 SPLIT = np.repeat([0, 0, 1, 2], 9)
 NAMES = ["a", "b", "c"]
 
+TOLD = (  # what an artifact says of its settings
+    *("model", "features", "representation", "variant", "flip", "hidden_bias"),
+    *("sweeps", "iterations", "burn_in", "energy_every", "seed"),
+)
+
 
 def hidden(groups: classes.Groups, **options: Any) -> tuple[dynamics.Problem, dynamics.State]:
     problem = classes.hidden_problem(groups, dynamics.Settings(**{"hidden": 4, "iterations": 30, "burn_in": 12, **options}))
@@ -121,20 +126,7 @@ def test_the_artifact_with_hidden_units_holds_what_its_runs_did() -> None:
         x, z = value.kept(u)
         assert (x.shape, z.shape) == ((7, 10), (7, 4))
     assert value.M.dtype == value.rates.pair.dtype == np.int32
-    told = (
-        "model",
-        "features",
-        "representation",
-        "variant",
-        "flip",
-        "hidden_bias",
-        "sweeps",
-        "iterations",
-        "burn_in",
-        "energy_every",
-        "seed",
-    )
-    assert [getattr(value, name) for name in told] == ["rbm", "xz", "spin", "local", True, "full", 0, 30, 12, 1, 9]
+    assert [getattr(value, name) for name in TOLD] == ["rbm", "xz", "spin", "local", True, "full", 0, 30, 12, 1, 9]
     assert (value.step_sizes, value.wide_from.tolist(), value.decoupled, value.J) == ([1, 1, 1], [0, 0, 0], False, None)
 
 
@@ -175,21 +167,8 @@ def test_the_artifact_without_hidden_units_holds_what_its_runs_did(kind: str) ->
         x, z = value.kept(u)
         assert (len(x), z) == (9, None)
     assert paired or (value.J, value.gap.largest_pair, value.moments.visible_pair, value.rates.visible_pair) == (None,) * 4
-    told = (
-        "model",
-        "features",
-        "representation",
-        "variant",
-        "flip",
-        "hidden_bias",
-        "sweeps",
-        "iterations",
-        "burn_in",
-        "energy_every",
-        "seed",
-    )
     expected = ["rows" if real else "mrf", settings.features, "real" if real else "spin", maximiser, False, "none", 0, 40, 25, 1, 0]
-    assert [getattr(value, name) for name in told] == expected
+    assert [getattr(value, name) for name in TOLD] == expected
 
 
 def test_integers_take_32_bits_where_they_fit() -> None:

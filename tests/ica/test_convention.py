@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from herdcli.errors import DataError
 from herdcli.ica import convention, results, whitening
 from herdcli.ica.amari import amari_distance
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
+from herdcli.schema import check
 
 
 def test_moments_are_those_of_the_outputs():
@@ -87,3 +91,19 @@ def test_amari_distance_does_not_see_order_signs_and_a_common_scale():
         assert amari_distance(other, squared=squared) == pytest.approx(amari_distance(P, squared=squared))
         scaled = np.diag([1.0, -2.0, 30.0])[[2, 0, 1]]
         assert amari_distance(scaled, squared=squared) == 0
+
+
+@pytest.mark.parametrize(
+    ("pools", "message"),
+    [
+        (np.ones((0, 4)), "dataset 'topography' has 0"),
+        (np.ones((3, 4)), "dataset 'topography' has 3"),
+        (-np.eye(4), "/topography"),
+        (np.full((4, 4), np.nan), "/topography"),
+    ],
+)
+def test_a_map_has_one_pool_of_weights_for_each_filter(pools, message):
+    X, J = np.random.default_rng(4).laplace(size=(500, 3)), np.random.default_rng(5).standard_normal((4, 3))
+    damaged = replace(finished(J, X, topography=np.eye(4)), topography=pools)
+    with pytest.raises(DataError, match=message):
+        check(damaged)

@@ -112,9 +112,10 @@ class Mutant:
     old: str
     new: str
     text: str = ""  # the line it is on
+    column: int = 1
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.function or 'module'}: {self.old}  →  {self.new}"
+        return f"{self.path}:{self.line}:{self.column}: {self.function or 'module'}: {self.old}  →  {self.new}"
 
 
 def changed(node: ast.AST) -> str | None:
@@ -190,11 +191,11 @@ def rests(tree: ast.AST) -> set[ast.AST]:
 
 
 def candidates(folder: Path, only: str = "") -> list[Mutant]:
-    """Every mutant of the topics."""
-    found = []
+    """Every mutant of the topics.  only  parts of paths, with commas between them."""
+    found, parts = [], only.split(",")
     for path in sorted(each for topic in TOPICS for each in (folder / "herdcli" / topic).rglob("*.py")):
         name = path.relative_to(folder).as_posix()
-        if only not in name:
+        if not any(part in name for part in parts):
             continue
         source = path.read_bytes()
         starts = [0]
@@ -207,7 +208,7 @@ def candidates(folder: Path, only: str = "") -> list[Mutant]:
             if new is not None and node.end_lineno is not None and node.end_col_offset is not None:
                 begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
                 text = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
-                found.append(Mutant(name, function, node.lineno, begin, end, ast.unparse(node), new, text))
+                found.append(Mutant(name, function, node.lineno, begin, end, ast.unparse(node), new, text, node.col_offset + 1))
     return found
 
 
@@ -524,7 +525,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=400, help="mutants to make")
     parser.add_argument("--seed", type=int, default=0, help="which of all mutants they are")
-    parser.add_argument("--only", default="", metavar="PART", help="mutants of files whose path has this part")
+    parser.add_argument("--only", default="", metavar="PART,…", help="mutants of files whose path has one of these parts")
     parser.add_argument("--seconds", type=float, default=10.0, help="usual time of the tests that are run for one mutant")
     parser.add_argument("--by-hand", action="store_true", help="the faults of tests/mutants.toml instead")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")

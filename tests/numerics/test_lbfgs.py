@@ -156,3 +156,11 @@ def test_later_steps_try_newtons_length_first():
     expected = now.x - lbfgs.apply_inverse(now.gradient, now.moves, now.changes, lambda q: scale * q)
     lbfgs.descend(function, now)
     np.testing.assert_allclose(seen[0], expected, rtol=1e-12)
+
+
+def test_where_rounding_raises_the_value_slopes_decide():
+    """½ x² about 10⁸, whose falls are smaller than its last digit: the minimum's value comes out a digit too high, and it is found."""
+    begun = lbfgs.begin(lambda x: (1e8, x.copy()), np.array([1e-5]))
+    now = lbfgs.descend(lambda x: (float(np.nextafter(1e8, 2e8)), x.copy()), begun)
+    assert not now.stuck
+    np.testing.assert_array_equal(now.x, [0.0])

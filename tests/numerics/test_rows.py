@@ -182,6 +182,13 @@ def test_small_variances_about_large_means_are_kept() -> None:
     assert found.variance[1] == 0.0
 
 
+def test_values_with_many_gaps_keep_their_digits() -> None:
+    X = np.full((5000, 1), np.nan)
+    X[3], X[4500] = 1e8, 1e8 + 1.0
+    found = blocks.moments(blocks.Blocks(blocks.Table(X)))
+    assert (found.mean[0], found.variance[0], found.missing) == (1e8 + 0.5, 0.25, 4998)
+
+
 def test_all_rows_are_no_draw() -> None:
     random = np.random.default_rng(7)
     blocks.sampled(blocks.Blocks(blocks.Table(np.zeros((9, 1)), weight=np.ones(9))), random, 9, 9)

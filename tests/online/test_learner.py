@@ -182,6 +182,17 @@ def test_a_continued_model_is_the_model_of_the_whole_stream(settings):
     assert same(fit(settings, X[128:], y[128:], first), fit(settings, X, y))
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_sizes_of_features_are_kept_with_support_vectors_of_their_width(bias):
+    """All 300 examples were seen with each of the 8 features, whose sums of sizes are those of the rows."""
+    X, y = blobs()
+    model = fit(Settings(kernel="linear", scaling="online", bias=bias, budget=20), X, y)
+    model.validate()
+    features = slice(int(bias), int(bias) + 8)
+    assert model.seen[features].tolist() == [300.0] * 8
+    np.testing.assert_allclose(model.size[features], np.abs(X).sum(axis=0))
+
+
 def test_kernel_form_of_a_linear_kernel_is_the_primal_full_form():
     X, y = blobs(count=120)
     for name in ("nherd", "arow", "cw"):

@@ -232,6 +232,12 @@ def test_merging_by_evidence_weighs_means_by_what_little_each_shard_learned():
     assert np.allclose(merge(parts, "evidence").mean, [by_hand])
 
 
+def test_weights_that_no_shard_has_evidence_of_are_averaged():
+    means, variance = [np.array([[k, 10.0 * k], [-k, 3.0], [0.0, k]]) for k in (1.0, 5.0)], np.array([[1.0, 0.5], [1.0, 1.0], [0.5, 1.0]])
+    found = merge([model(mean, variance) for mean in means], "evidence").mean
+    np.testing.assert_allclose(found, [[3.0, 30.0], [-3.0, 3.0], [0.0, 3.0]])
+
+
 def test_margins_are_counted_against_the_best_other_class_with_both_variances():
     score, variance = np.array([[1.0, 4.0, 2.5], [3.0, -1.0, 3.5]]), np.array([[0.5, 2.0, 0.25], [1.5, 1.0, 3.0]])
     expected = np.empty((2, 3))

@@ -209,6 +209,11 @@ def test_rows_are_scaled_and_get_a_bias():
     assert np.allclose(made.value, [1.0, 0.6, 0.8, 1.0])
 
 
+def test_an_example_of_zeros_alone_stays_so():
+    block = Block(np.array([0, 1, 3]), np.array([2, 0, 1], dtype=np.int32), np.array([0.0, 3.0, 4.0]), np.zeros(2))
+    np.testing.assert_allclose(prepared(block, normalize=True, bias=False).value, [0.0, 0.6, 0.8])
+
+
 def test_columns_of_a_hash_keep_their_first_name():
     names: dict[int, str] = {}
     read(b"1 |user age:3 name=ann |page sports\n-1 |user age:5\n", vw=True, bits=20, names=names)

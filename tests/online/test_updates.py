@@ -41,6 +41,38 @@ def test_verify_notices_a_wrong_formula(monkeypatch):
     assert gaps["full", "log"] < 1e-6
 
 
+@pytest.mark.parametrize("name", ["squared-hinge", "log", "squared"])
+def test_the_objective_that_is_minimised_has_the_losses_of_the_paper(name):
+    """½ max(0, 1 − m)², log(1 + e^−m) and ½ (1 − m)², and the slopes that differences of them have, on both sides of margin 1."""
+    value = {
+        "squared-hinge": lambda m: max(0.0, 1 - m) ** 2 / 2,
+        "log": lambda m: np.log(1 + np.exp(-m)),
+        "squared": lambda m: (1 - m) ** 2 / 2,
+    }
+    for m in (-1.5, 0.25, 2.0):
+        found, slope = verify._loss(name, m)
+        assert found == pytest.approx(value[name](m), rel=1e-14)
+        assert slope == pytest.approx((value[name](m + 1e-6) - value[name](m - 1e-6)) / 2e-6, abs=1e-8)
+
+
+def test_gaps_of_means_below_one_are_absolute(monkeypatch):
+    """A closed form whose mean is off by 10⁻³ and whose covariance is off by one in a hundred is told of as that."""
+
+    def wrong(mu, sigma, x, y, settings):
+        mean, after = full_update(mu, sigma, x, y, settings)
+        assert settings.loss != "squared-hinge" or y * (mu @ x) < 1  # of examples without a loss nothing moves
+        means.append(np.abs(mean).max())
+        return mean + 1e-3, 1.01 * after
+
+    means: list[float] = []
+    monkeypatch.setattr(verify, "full_update", wrong)
+    rows = [row for row in verify.check(1, 4, seed=3) + verify.check(1, 4, seed=2) if row["covariance"] == "full"]
+    for row, largest in zip(rows, means, strict=True):
+        assert row["mean_gap"] == pytest.approx(1e-3 / max(1.0, largest), rel=1e-2)
+        assert row["covariance_gap"] == pytest.approx(0.01, rel=1e-2)
+    assert min(means) < 1.0
+
+
 @given(seeds)
 @settings(max_examples=50, deadline=None)
 def test_diagonal_forms_are_ordered(seed):

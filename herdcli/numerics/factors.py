@@ -72,7 +72,7 @@ def determined(columns: int) -> int:
     """The largest number of factors k that so many columns D determine, (D − k)² ≥ D + k.      Source: Ledermann (1937)."""
     # A covariance has D(D + 1)/2 numbers; loadings up to a rotation and noises are Dk − k(k − 1)/2 + D.  The first are at least as many
     # where (D − k)² ≥ D + k.
-    return max((k for k in range(columns) if (columns - k) ** 2 >= columns + k))
+    return max(k for k in range(columns) if (columns - k) ** 2 >= columns + k)
 
 
 def likeliest(S: Array, count: int, least: Array) -> tuple[Factors, bool]:

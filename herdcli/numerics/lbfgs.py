@@ -50,8 +50,9 @@ def descend(function: Function, now: Minimum) -> Minimum:
         x = now.x + length * direction
         value, gradient = function(x)
         steepness = float(direction @ gradient)
-        # Of a parabola φ(a) − φ(0) = ½a (φ'(0) + φ'(a)), so that φ(a) ≤ φ(0) + δa φ'(0) reads φ'(a) ≤ (2δ − 1) φ'(0), δ = 1e−4: near a minimum,
-        # where the difference of values is all rounding, slopes still tell (Hager & Zhang 2005, approximate Wolfe conditions).
+        # Of a parabola φ(a) − φ(0) = ½a (φ'(0) + φ'(a)), so that sufficient decrease φ(a) ≤ φ(0) + δa φ'(0), δ = 1e−4, reads
+        # φ'(a) ≤ (2δ − 1) φ'(0): near a minimum, where the difference of values is all rounding, slopes still tell (Hager & Zhang 2005,
+        # approximate Wolfe conditions).
         level = value <= now.value + ROUNDING * abs(now.value) and steepness <= (2e-4 - 1) * slope
         if not (value <= now.value + 1e-4 * length * slope or level):
             high = length

@@ -18,7 +18,8 @@ Not changed, since no result shows it:
   - numbers that stand for a name in capitals at the head of a module: sizes of blocks, tolerances, limits, each with its meaning beside
     it; and numbers of at most 10⁻⁶ anywhere, with what they multiply, which are guards of divisions and tolerances;
   - estimates of memory (functions named `memory`, `bytes`, `…_bytes`, `bytes_…`, `memory_…`), which tests/cli/test_memory.py holds
-    to a factor only; functions named `block`, and names `block` and `size` of the larger of two numbers, how much is done at one time;
+    to a factor only; functions named `block`, names `block` and `size` of the larger of two numbers, and max(1, LIMIT // …): how much is
+    done at one time;
   - defaults of the fields of a class, which stand for what a caller leaves out: the commands, which leave out nothing but what has no
     option, have their own, and old artifacts theirs, which their archive in tests/data holds;
   - arguments `maxsize`, `stacklevel`, `chunksize`; protocols, which only say what others have;
@@ -146,6 +147,8 @@ def unchanged(node: ast.AST, function: str, within: str) -> bool:
             return True
         case ast.BinOp(op=ast.Mult(), left=ast.Constant(value=float(number))):
             return 0 < abs(number) <= GUARD
+        case ast.Call(func=ast.Name(id="max"), args=[ast.Constant(value=1), ast.BinOp(op=ast.FloorDiv(), left=ast.Name(id=name))]):
+            return name.isupper()
         case ast.Call(func=ast.Attribute(attr="warn") | ast.Name(id="warn")):
             return True
         case ast.keyword(arg=str(name)):

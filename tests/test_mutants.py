@@ -40,6 +40,7 @@ def made(folder: Path, source: str) -> set[tuple[str, str, str]]:
         ("class A:\n    count: int = 3", set()),
         ("class A(Protocol):\n    def f(self, a=3): ...", set()),
         ("def f(a):\n    block = max(1, (1 << 20) // a)\n    return block", set()),
+        ("def f(a):\n    return max(1, LIMIT // a)", set()),
         ("def memory(a):\n    return 8 * a\ndef size_bytes(a):\n    return 8 * a\ndef block(a):\n    return 8 * a", set()),
         ("def f(a: Literal[3]) -> Literal[4]:\n    raise ValueError(f'{a + 1}', 2)", set()),
         ("def f(a):\n    return a == 'x', f'{a * 2}', g(maxsize=3), 1e-9", {("f", "a == 'x'", "((a) != ('x'))")}),

@@ -68,6 +68,18 @@ def test_scalings_are_messages_out_of_observed_nodes():
         assert made.result(state).attributes["scaling_updates"] == 3 * each
 
 
+def test_networks_with_zeros_begin_with_what_propagation_settled_on():
+    """On a chain propagation is exact after its sweeps, and no convex problem has to be solved."""
+    chain = network.build([2] * 3, [((0, 1), np.array([[1.0, 0.0], [2.0, 3.0]])), ((1, 2), np.array([[1.0, 4.0], [2.0, 1.0]]))])
+    made = method("ups", chain)
+    begun = made.init()
+    assert (begun.pending.size, begun.clamped.size, begun.updates[0]) == (0, 0, 0)
+    assert begun.updates[1] in (2 * 4, 3 * 4)
+    joint = np.einsum("ab,bc->abc", *(table for _, table in chain.factors()))
+    node = made.beliefs(begun).node.reshape(3, 2)
+    np.testing.assert_allclose(node, [joint.sum(axis=other) / joint.sum() for other in ((1, 2), (0, 2), (0, 1))])
+
+
 def test_double_loops_count_the_pairs_of_regions():
     for name in ("double-loop", "gbp"):
         made = method(name, iterations=9)
@@ -130,6 +142,14 @@ def test_uniform_marginals_that_are_stationary_are_left_by_a_tilt():
     deviation = np.exp(0.01 * generator(0, Stream.INITIAL, unit=0).standard_normal(18)).reshape(9, 2)
     np.testing.assert_allclose(state.pending.reshape(9, 2), deviation / deviation.sum(axis=1, keepdims=True))
     assert made.settings.start == 0
+
+
+def test_places_on_a_lattice_are_read_from_pairs_alone():
+    pairs = [((i, j), np.ones((2, 2))) for i, j in ((0, 1), (2, 3), (0, 2), (1, 3))]
+    np.testing.assert_array_equal(grids.place(network.build([2] * 4, pairs)), [[0, 1], [2, 3]])
+    np.testing.assert_array_equal(grids.place(network.build([2] * 2, pairs[:1])).ravel(), [0, 1])
+    assert grids.place(network.build([2] * 4, [*pairs, ((0, 1, 2), np.ones((2, 2, 2)))])) is None
+    assert grids.place(network.build([2], [])) is None
 
 
 def test_free_energies_of_many_messages_are_computed_every_tenth_iteration(monkeypatch):

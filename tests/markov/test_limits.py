@@ -11,7 +11,7 @@ import pytest
 from herdcli import iterate
 from herdcli.errors import BadUsage, DataError, NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.exact import cliques, enumeration
+from herdcli.markov.exact import batch, cliques, enumeration
 from herdcli.markov.exact.batch import Batch
 from herdcli.markov.learning import learners
 from herdcli.markov.method import Settings
@@ -235,6 +235,24 @@ def test_cliques_grow_by_the_information_of_fresh_pairs_then_of_all():
     assert grown == [(0, 1, 2), (0, 2, 3)]
     assert structure.grown_cliques([(0, 1)], [(0, 1), (2, 3)], information, 2) == [(0, 1), (2, 3)]
     assert structure.grown_cliques([(0, 1), (2, 3)], [(0, 1, 2, 3)], information, 2) == [(0, 1), (2, 3)]
+
+
+def test_tables_of_a_batch_have_two_axes_more_than_the_width(monkeypatch):
+    """A clique of width + 1 variables, and the rows."""
+    chain = network.build([2] * 3, [((0, 1), np.ones((2, 2))), ((1, 2), np.ones((2, 2)))])
+    for most, possible in ((2, False), (3, True)):
+        monkeypatch.setattr(batch, "MOST_AXES", most)
+        tried = batch.Batch(chain, [0], np.array([[0]]), orders=1, seed=0)
+        assert (tried.width, tried.possible) == (1, possible)
+
+
+def test_pairs_that_are_in_a_clique_already_add_nothing():
+    """Of a chain within 0123: 3 joins 01 (0.7 of fresh pairs) before 2, whose pair with 1 is known; then 0 joins 12, and 1 joins 23."""
+    information = np.zeros((4, 4))
+    for (i, j), value in {(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.7, (0, 3): 0.4, (1, 3): 0.3, (0, 2): 0.1}.items():
+        information[i, j] = information[j, i] = value
+    grown = structure.grown_cliques([(0, 1), (1, 2), (2, 3)], [(0, 1, 2, 3)], information, 3)
+    assert set(grown) == {(0, 1, 3), (0, 1, 2), (1, 2, 3)}
 
 
 def test_memory_of_cliques_counts_cells_and_their_maps():

@@ -89,14 +89,14 @@ def test_gibbs_sampling_written_out_unit_by_unit():
     assert method("gibbs", given, burn_in=4, annealing=4).steps == 4 + 10_000
 
 
-def test_scale_reduction_of_units_that_never_moved():
-    """Two chains in two halves of four sweeps: one unit always on, one on in the half of the runs, one mixed."""
-    made = method("gibbs", network.build([2] * 3, []), sweeps=8, burn_in=0, chains=2)
-    on = np.array([[[4.0, 4], [4, 0], [2, 3]], [[4, 4], [4, 0], [1, 2]]])
+@pytest.mark.parametrize(("half", "last"), [(4, [2, 3, 1, 2]), (2, [1, 2, 1, 1])])
+def test_scale_reduction_of_units_that_never_moved(half, last):
+    """Two chains in two halves: one unit always on, one on in the half of the runs, one mixed."""
+    made = method("gibbs", network.build([2] * 3, []), sweeps=2 * half, burn_in=0, chains=2)
     state = made.init()
-    state.on = on
-    m = np.array([2, 3, 1, 2]) / 4
-    mixed = np.sqrt(3 / 4 + m.var(ddof=1) / ((m * (1 - m)).mean() * 4 / 3))
+    state.on = np.array([[[half] * 2, [half, 0], last[:2]], [[half] * 2, [half, 0], last[2:]]], dtype=float)
+    m = np.array(last) / half
+    mixed = np.sqrt((half - 1) / half + m.var(ddof=1) / ((m * (1 - m)).mean() * half / (half - 1)))
     assert made.rhat(state).tolist() == [1.0, np.inf, pytest.approx(mixed)]
 
 

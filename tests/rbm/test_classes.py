@@ -157,6 +157,14 @@ def test_averaged_energies_are_the_states_sums_over_their_number() -> None:
     assert (unscored.energy, unscored.nearest, unscored.kept) == (None, None, None)
 
 
+def test_learning_goes_on_from_the_final_models_alone() -> None:
+    given = groups()
+    problem = learning.Problem(given.training_rows(), SETTINGS)
+    models = classes.learned(given, solve(learning.Learning(problem)), SETTINGS, list(range(9)), scored=False, keep=True)
+    for part in ("kept", "training_energy", "base_rates"):
+        assert [getattr(model, part) is not None for model in models] == [True] * 3 + [False] * 6
+
+
 def test_looks_are_after_every_so_many_epochs_and_the_last() -> None:
     for every, epochs in ((2, [2, 4, 5]), (5, [5]), (1, [1, 2, 3, 4, 5])):
         settings = replace(SETTINGS, validate_every=every)

@@ -24,6 +24,21 @@ def test_means_are_the_familys_times_the_scale(name: str) -> None:
     np.testing.assert_allclose(natural, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "rate:3", "softmax:4", "gaussian", "poisson"])
+def test_half_sweeps_write_the_means_themselves_where_no_scale_is_asked_for(name: str) -> None:
+    random = np.random.default_rng(1)
+    W, b = random.normal(size=(4, 8)).astype(np.float32), random.normal(size=8).astype(np.float32)
+    rows = random.normal(size=(5, 4)).astype(np.float32)
+    expected = family(name).mean(rows.astype(np.float64) @ W + b)
+    half = Sweeper(W, b[:4], b, layer(family("gaussian")), layer(family(name)), generator(0, Stream.GIBBS))
+    other = Sweeper(W.T.copy(), b, b[:4], layer(family(name)), layer(family("gaussian")), generator(0, Stream.GIBBS))
+    for write in (half.up, other.down):
+        for states in (None, np.empty((5, 8), dtype=np.float32)):
+            means = np.empty((5, 8), dtype=np.float32)
+            write(rows, means, states)
+            np.testing.assert_allclose(means, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_have_the_familys_probability(name: str) -> None:
     n = 40_000

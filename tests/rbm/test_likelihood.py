@@ -85,6 +85,14 @@ def test_weights_too_large_for_products_are_summed_by_logarithms():
     assert enumeration.log_partition_exact(h) == pytest.approx(np.logaddexp.reduce(joint(h)[1].ravel()), rel=1e-14)
 
 
+def test_products_of_units_with_several_states_reach_as_far_as_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count of up to 4 that is in the far part moves a natural parameter by 4 W; of 600 that a float64 holds, half is left to it."""
+    monkeypatch.setattr(enumeration, "NEAR", 5)
+    for weight, bias, there in ((70.0, 15.0, True), (70.0, 25.0, False), (80.0, 0.0, False)):
+        h = Harmonium(np.array([[0.0, weight]]), np.array([bias]), np.zeros(2), family("binary"), family("rate:4"))
+        assert (enumeration.Products.of(h) is not None) == there
+
+
 def test_layers_of_25_units_are_enumerated():
     """The larger side may be of any size; 26 units, or 21 below units without products, are not."""
     assert enumeration.enumerable(model("binary", "spin", (25, 60)))

@@ -41,6 +41,7 @@ import fnmatch
 import hashlib
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import math
 import multiprocessing
@@ -375,12 +376,13 @@ def recorded(folder: Path) -> dict[str, tuple[float, set[str]]]:
     kept = json.loads((SOURCE / RECORD).read_text()) if (SOURCE / RECORD).exists() else {}
     now = digests(folder)
     tests = {file: of["tests"] for file, of in kept.items() if of["digest"] == now.get(file)}
-    for file in (missing := [file for file in now if file not in tests]):
-        tests[file] = {}
-    if missing:
-        print(f"running the tests of {len(missing)} files without a mutant", flush=True)
-        if fork(lambda: record(missing, folder / "record.json")) != 0:
+    missing = [file for file in now if file not in tests]
+    for part, files in itertools.groupby(missing, lambda file: Path(file).parent):
+        those = list(files)
+        print(f"running the tests of {len(those)} files of {part} without a mutant", flush=True)
+        if fork(partial(record, those, folder / "record.json")) != 0:
             raise SystemExit("mutants: the tests do not run")
+        tests |= {file: {} for file in those}
         for test, of in json.loads((folder / "record.json").read_text()).items():
             tests[test.partition("::")[0]][test] = of
         (SOURCE / RECORD).parent.mkdir(exist_ok=True)

@@ -142,3 +142,11 @@ def test_what_has_no_gaussian_posterior_is_refused():
         folded.Task(rows(), 8, noise=0.0)
     with pytest.raises(BadUsage, match="unknown E step 'q'"):
         folded.Task(rows(), 8, e_step="q")
+
+
+def test_it_ends_after_three_iterations_in_a_row_that_gain_less_than_the_tolerance():
+    state = run(rows(n=30), tolerance=6e-3, iterations=100)
+    gains = -np.diff(state.energy[1::2])
+    assert 3 < state.step < 100
+    assert (gains[-3:] <= 6e-3).all()
+    assert not any((gains[k : k + 3] <= 6e-3).all() for k in range(len(gains) - 3))

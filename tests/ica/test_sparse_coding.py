@@ -89,6 +89,12 @@ def test_the_objective_is_the_joint_at_the_mean_or_the_bound(posterior):
     np.testing.assert_allclose(found.objective, bound if posterior == "variational" else joint)
 
 
+@pytest.mark.parametrize("expert", ["student", "logistic", "laplace-smooth"])
+def test_the_gaussian_that_touches_a_smooth_prior_at_its_peak_is_the_limit_of_those_beside_it(expert):
+    beside, peak = Model(np.eye(1), expert, 1.7, 0.3, "variational")._prior(np.array([[1e-4], [0.0]]))
+    assert peak == pytest.approx(beside, rel=1e-5)
+
+
 @pytest.mark.parametrize("expert", ["laplace", "student", "laplace-smooth"])
 def test_the_bound_is_below_the_evidence_and_its_gradient_is_the_pull(expert):
     model = Model(np.array([[0.8]]), expert, 1.3 if expert == "student" else 1.0, 0.4, "variational")

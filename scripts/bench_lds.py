@@ -1,7 +1,9 @@
-"""Speed of the Kalman filter and smoother beside pykalman, simdkalman and dynamax, and the particle filter's errors beside their number.
+"""Speed of the Kalman filter and smoother beside pykalman, simdkalman and dynamax, the particle filter's errors beside their number, and
+EM alone beside EM with quasi-Newton steps on real series.
 
     python scripts/bench_lds.py speed [--steps 100000] [--states 8] [--outputs 16]
     python scripts/bench_lds.py particles [--repetitions 200]
+    python scripts/bench_lds.py climbing [--iterations 500]
 
 Peers that are not installed are left out; pykalman is timed on fewer steps and its time scaled, since its steps cost the same.
 Ratios are of the best of three runs in one process.
@@ -22,9 +24,15 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from dynamics import draw, system
+from realdata import path
 
+from herdcli import artifacts
+from herdcli.em.driver import EM, Fit, Settings, run
 from herdcli.em.kalman import kalman, smooth
+from herdcli.em.lds import LDS, free_floor
+from herdcli.em.lds_start import opening
 from herdcli.em.particles import LinearGaussian, bootstrap, smoother
+from herdcli.em.sequences import SequenceBlocks, grouped
 
 PYKALMAN_STEPS = 2000
 
@@ -133,17 +141,57 @@ def particles(repetitions: int) -> None:
         print(f"{name}, {repetitions} repetitions: {listed}; slope {slope:.3f}")
 
 
+def series(name: str, sequences: int | None, steps: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Rows of a set as sequences of `steps` rows each, pixels row by row; None: the first `steps` rows as one."""
+    X = artifacts.load(str(path(name))).value.X
+    if sequences is None:
+        return np.asarray(X[:steps], dtype=float), None
+    return np.asarray(X[:sequences], dtype=float).reshape(sequences * steps, -1), np.repeat(np.arange(sequences), steps)
+
+
+def climbing(iterations: int) -> None:
+    """Passes, seconds and log-likelihoods of EM, and of EM with quasi-Newton steps, from the same starts."""
+    for name, sequences, steps, states in (
+        ("usps_all.h5", 1000, 16, 6),
+        ("speech_segments.h5", 500, 100, 6),
+        ("music16_long.h5", None, 5000, 8),
+    ):
+        Y, key = series(name, sequences, steps)
+        source = SequenceBlocks(grouped(Y, key))
+        found = opening(source, states, None)
+        model = LDS(states, False, *free_floor(found.variance, None), found, None, 0, key is not None)
+        print(f"{name}: {len(Y)} rows of {Y.shape[1]} columns, {states} states")
+        fits = [timed(EM(model, source, Settings(iterations, 1e-6, 3, 1, accelerate))) for accelerate in (False, True)]
+        for title, (fit, took) in zip(("EM alone", "quasi-Newton"), fits, strict=True):
+            climbed, end = fit.ledger.log_likelihood[::2], "converged" if fit.converged[0] else "not converged"
+            print(
+                f"  {title}: {fit.iterations[0]} steps, {end}, {took:.1f} s, rise {fit.ledger.rise:.0e}; log-likelihood a row after steps"
+            )
+            print("    " + ", ".join(f"{k}: {climbed[min(k, len(climbed) - 1)]:.5f}" for k in (0, 20, 50, 100, 200, len(climbed) - 1)))
+        higher = fits[1][0].ledger.log_likelihood[::2] >= fits[0][0].log_likelihood
+        print(f"    as high as EM ended after {int(np.argmax(higher))} steps" if higher.any() else "    never as high as EM ended")
+
+
+def timed(algorithm: EM) -> tuple[Fit, float]:
+    """What a run found, and its seconds."""
+    begun = time.perf_counter()
+    return run(algorithm), time.perf_counter() - begun
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "particles"))
+    parser.add_argument("what", choices=("speed", "particles", "climbing"))
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--states", type=int, default=8)
     parser.add_argument("--outputs", type=int, default=16)
     parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--iterations", type=int, default=500)
     given = parser.parse_args()
     if given.what == "speed":
         speed(given.steps, given.states, given.outputs)
+    elif given.what == "climbing":
+        climbing(given.iterations)
     else:
         particles(given.repetitions)
 

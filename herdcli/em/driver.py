@@ -18,11 +18,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.algorithm import Progress
+from herdcli.em import quasi
+from herdcli.em.quasi import Charted, Leap, Parameters
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics.blocks import PASS_BLOCKS, Map, Source, Sums, Tree
 from herdcli.schema import Array, array
 
-Parameters = dict[str, Array]
+__all__ = ["EM", "Fit", "Ledger", "Model", "Parameters", "Settings", "State", "run"]
 
 
 class Model(Protocol):
@@ -62,7 +64,8 @@ class Ledger:
     """Mean nats a row at each half-step of the best restart: even entries follow an E step, odd ones the M step after it.
 
     `log_likelihood` is that of the parameters of the entry, so the entry after an M step repeats in the next one.
-    `free_energy` − kl + log_likelihood + penalty = 0.
+    `free_energy` − kl + log_likelihood + penalty = 0.  A quasi-Newton step is one on the likelihood itself: the entry after it is what the
+    next E step finds, with kl 0.
     """
 
     log_likelihood: Array = array("T", "of the rows, by this entry's parameters", kind="f")
@@ -102,6 +105,7 @@ class Settings:
     tolerance: float = 1e-6  # nats a row that an iteration has to gain
     patience: int = 3  # iterations in a row that may gain less
     restarts: int = 1
+    accelerate: bool = False  # quasi-Newton steps, of models that have coordinates for them
 
     def __post_init__(self) -> None:
         if min(self.iterations, self.tolerance) < 0 or min(self.patience, self.restarts) < 1:
@@ -116,11 +120,18 @@ class Course:
     values: Array = array("T 4", "the ledger so far: log-likelihood, free energy, KL, floors", kind="f")
     quiet: int = 0  # iterations in a row that gained less than the tolerance
     converged: bool = False
+    refused: int = 0  # quasi-Newton steps under which the likelihood fell
+    leap: Leap | None = None  # quasi-Newton steps under way
 
     @property
     def iterations(self) -> int:
-        """M steps behind it."""
+        """M steps behind it, or quasi-Newton steps in their place."""
         return len(self.values) // 2
+
+    @property
+    def passes(self) -> int:
+        """Steps that were taken or refused, each a pass over the rows."""
+        return self.iterations + self.refused
 
     @property
     def objective(self) -> float:
@@ -176,43 +187,90 @@ class EM:
         tree, model = Tree(state.sizes, state.sums), self.model
         first = tree.blocks
         last = min(first + PASS_BLOCKS, self.source.count)
-        for sums in self.map(model.expect(state.now.parameters), self.source.take(first, last)):
-            tree.push(sums)
+        try:
+            for sums in self.map(model.expect(state.now.parameters), self.source.take(first, last)):
+                tree.push(sums)
+        except (Diverged, np.linalg.LinAlgError):
+            if state.now.leap is None:
+                raise
+            last, found = self.source.count, None  # a quasi-Newton step too far
+        else:
+            found = model.settle(state.now.parameters, tree.total()) if last == self.source.count else None
         state.step += 1
         if last == self.source.count:
-            found = self.model.settle(state.now.parameters, tree.total())
-            state.sizes, state.sums, state.mass = [], [], float(found["mass"][0])
+            state.sizes, state.sums = [], []
             self._iterate(state, found)
         return state
 
-    def _iterate(self, state: State, sums: Sums) -> None:
-        """Enter what the E step found, then end the restart or maximise."""
-        course, mass = state.now, float(sums["mass"][0])
-        reached = float(sums["log_likelihood"][0])
-        energy = -(reached + self.model.penalty(course.parameters)) / mass
-        if not np.isfinite(energy):
+    def _iterate(self, state: State, sums: Sums | None) -> None:
+        """Enter what the E step found, then end the restart or go on.  sums  None where there is no likelihood."""
+        course = state.now
+        reached = -np.inf if sums is None else float(sums["log_likelihood"][0])
+        value = reached + self.model.penalty(course.parameters)
+        if course.leap is not None and not value >= course.leap.objective:
+            self._refuse(state, course, course.leap, value)
+            return
+        if sums is None or not np.isfinite(value):
             message = f"the log-likelihood is {reached} after {course.iterations} iterations"
             raise Diverged(message, hint="a larger --floor, or fewer --components")
+        state.mass = float(sums["mass"][0])
+        self._enter(course, sums, value, state.mass)
+        if course.converged or course.passes >= self.settings.iterations:
+            self._end(state)
+        else:
+            self._advance(course, sums, value, state.mass)
+
+    def _enter(self, course: Course, sums: Sums, value: float, mass: float) -> None:
+        """What the E step found, into the ledger; a quasi-Newton step that brought it has an entry of its own before it."""
+        reached, energy = float(sums["log_likelihood"][0]) / mass, -value / mass
+        if course.leap is not None:
+            assert isinstance(self.model, Charted)
+            quasi.reach(self.model, course.leap, sums)
+            floors = self.model.maximise(course.parameters, sums)[1]
+            course.values = np.vstack([course.values, [reached, energy, 0.0, float(floors)]])
         gained = np.inf
         if len(course.values):
             gained = course.values[-2, 1] - energy
-            course.values[-1, 0], course.values[-1, 2] = reached / mass, course.values[-1, 1] - energy
+            course.values[-1, 0], course.values[-1, 2] = reached, course.values[-1, 1] - energy
         course.quiet = course.quiet + 1 if gained <= self.settings.tolerance else 0
-        course.values = np.vstack([course.values, [reached / mass, energy, 0.0, 0.0]])
+        course.values = np.vstack([course.values, [reached, energy, 0.0, 0.0]])
         course.converged = course.quiet >= self.settings.patience
-        if course.converged or course.iterations >= self.settings.iterations:
-            self._end(state)
-            return
+
+    def _advance(self, course: Course, sums: Sums, value: float, mass: float) -> None:
+        """The M step, or a quasi-Newton step to try before it."""
         # F after the M step = −log p − penalty − (Q(θ') − Q(θ)), with H(q) taken from the E step
         before = self.model.expected(course.parameters, sums)
-        course.parameters, floors = self.model.maximise(course.parameters, sums)
-        gain = self.model.expected(course.parameters, sums) - before
-        energy = -(reached + gain + self.model.penalty(course.parameters)) / mass
+        after, floors = self.model.maximise(course.parameters, sums)
+        gain = self.model.expected(after, sums) - before
+        energy = -(float(sums["log_likelihood"][0]) + gain + self.model.penalty(after)) / mass
+        if not self.settings.accelerate or not isinstance(self.model, Charted) or course.iterations < quasi.LEAD:
+            self._maximised(course, after, energy, floors)
+            return
+        leap = course.leap or quasi.begin(self.model, course.parameters, sums)
+        leap.objective, leap.kept, leap.after, leap.energy, leap.floors = value, course.parameters, after, energy, floors
+        course.leap, course.parameters = leap, quasi.aim(self.model, leap, mass)
+
+    def _maximised(self, course: Course, after: Parameters, energy: float, floors: int) -> None:
+        course.parameters, course.leap = after, None
         course.values = np.vstack([course.values, [np.nan, energy, np.nan, float(floors)]])
+
+    def _refuse(self, state: State, course: Course, leap: Leap, value: float) -> None:
+        """A shorter step, else the M step; where no pass is left, the parameters before it."""
+        assert isinstance(self.model, Charted)
+        course.refused += 1
+        shorter = quasi.again(self.model, leap, value)
+        if course.passes >= self.settings.iterations:
+            course.parameters = leap.kept
+            self._end(state)
+        elif shorter is not None:
+            course.parameters = shorter
+        else:
+            self._maximised(course, leap.after, leap.energy, leap.floors)
 
     def _end(self, state: State) -> None:
         """Keep the restart if it is the best so far, and begin the next."""
         course = state.now
+        course.leap = None
         if course.objective > state.best.objective:
             state.best, state.best_restart = course, len(state.ended)
         state.ended.append(course.objective)

@@ -22,7 +22,8 @@ from herdcli.em.driver import Parameters
 from herdcli.errors import Diverged
 from herdcli.schema import Array
 
-ROOM = 512  # different covariances that are expected; more room is made where there are more
+ROOM = 512  # different covariances that are expected of long rows of states; more room is made where there are more
+AMPLE = 1 << 20  # numbers in as many covariances as there are rows, up to which there is room for all of them at once
 PATTERNS = 1 << 18  # numbers in the matrices of patterns that are made at one time
 MANY = 16  # patterns of missing values, with which covariances hardly ever repeat
 FEW = 4  # rows a pattern, below which rows are taken together
@@ -190,7 +191,7 @@ def kalman(parameters: Parameters, Y: Array, offsets: Array, U: Array | None = N
     AT, Q = np.ascontiguousarray(parameters["transition"].T), np.ascontiguousarray(parameters["process"])
     edge, predicted, mean, quadratic = np.empty(n, np.int64), np.empty((n, K)), np.empty((n, K)), np.empty(n)
     most = n + 1
-    room = most if len(missing.masks) > MANY else min(ROOM, most)
+    room = most if len(missing.masks) > MANY or most * K * K <= AMPLE else min(ROOM, most)
     while True:
         node, covariance, factor, whiten, gain = (np.empty((room, K, K)) for _ in range(5))
         places = [np.empty(room, np.int64) for _ in range(3)]

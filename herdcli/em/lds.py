@@ -23,6 +23,7 @@ from herdcli.em.closed_form import FLOOR
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.em.kalman import Gaps, Smoothed, gaps, kalman, noise_root, smooth
+from herdcli.em.lds_chart import LDSChart, chart
 from herdcli.em.lds_start import Opening
 from herdcli.em.sequences import SequenceBlock
 from herdcli.errors import Diverged
@@ -99,17 +100,31 @@ class LDS:
         """As they are."""
         return sums
 
-    def _residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
-        """Σ E[ee'] of first states, of steps and of rows."""
+    def regressions(self, p: Parameters) -> tuple[Array, Array]:
+        """[A B a], and [C c] of rows less their centre."""
         F = np.concatenate([p["transition"], p["control"], p["drift"][:, None]], axis=1)
-        G = np.concatenate([p["loading"], (p["mean"] - self.opening.centre)[:, None]], axis=1)
+        return F, np.concatenate([p["loading"], (p["mean"] - self.opening.centre)[:, None]], axis=1)
+
+    def with_regressions(self, p: Parameters, F: Array, G: Array) -> Parameters:
+        """Parameters with these in the place of theirs."""
+        K = self.states
+        steps = {"transition": F[:, :K].copy(), "control": F[:, K:-1].copy(), "drift": F[:, -1].copy()}
+        return p | steps | {"loading": G[:, :K].copy(), "mean": self.opening.centre + G[:, K]}
+
+    def chart(self, parameters: Parameters, sums: Sums) -> LDSChart:
+        """Coordinates for quasi-Newton steps."""
+        return chart(self, parameters, sums, STATE_FLOOR)
+
+    def residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
+        """Σ E[ee'] of first states, of steps and of rows."""
+        F, G = self.regressions(p)
         one = p["start_mean"][:, None]
         first = quadratic(s["firsts"], s["first"][:, None], s["counts"][:1][:, None], one)
         return first, quadratic(s["nn"], s["nz"], s["zz"], F), quadratic(s["yy"], s["yx"], s["xx"], G)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
         """Σ E log p(x, y), values that are missing included."""
-        first, steps, rows = self._residuals(parameters, sums)
+        first, steps, rows = self.residuals(parameters, sums)
         sequences, transitions = sums["counts"]
         return (
             _gaussian(sequences, parameters["start_covariance"], first)
@@ -119,14 +134,11 @@ class LDS:
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
         """Regressions on the states, noise from what is left, no variance below its floor."""
-        K, after = self.states, dict(parameters)
-        sequences, transitions = sums["counts"]
-        G = regressed(sums["xx"], sums["yx"])
-        after |= {"loading": G[:, :K].copy(), "mean": self.opening.centre + G[:, K], "start_mean": sums["first"] / sequences}
-        if transitions:
-            F = regressed(sums["zz"], sums["nz"])
-            after |= {"transition": F[:, :K].copy(), "control": F[:, K:-1].copy(), "drift": F[:, -1].copy()}
-        first, steps, rows = self._residuals(after, sums)
+        K, (sequences, transitions) = self.states, sums["counts"]
+        F = regressed(sums["zz"], sums["nz"]) if transitions else self.regressions(parameters)[0]
+        after = self.with_regressions(parameters, F, regressed(sums["xx"], sums["yx"]))
+        after["start_mean"] = sums["first"] / sequences
+        first, steps, rows = self.residuals(after, sums)
         after["noise"], low = floored(rows / sums["xx"][-1, -1], self.floor, self.scale, self.diagonal)
         unit = np.ones(K)
         if transitions:

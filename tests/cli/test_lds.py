@@ -129,6 +129,21 @@ def test_neither_threads_nor_resuming_change_a_byte(herd, nights):
     assert (nights / "a.h5").read_bytes() == (nights / "b.h5").read_bytes()
 
 
+def test_quasi_newton_steps_are_of_lds_are_recorded_and_can_be_left_out(herd, nights):
+    common = ("em", "nights.csv", "--components", "2", "--iterations", "30", "-o")
+    assert herd(*common, "a.h5", "--model", "lds").code == 0
+    assert herd(*common, "c.h5", "--model", "lds", "--no-accelerate").code == 0
+    told = herd(*common, "d.h5", "--model", "fa", "--components", "1", "--accelerate")
+    assert "--accelerate has no effect with --model fa" in told.err
+    said = json.loads(herd("info", "a.h5", "c.h5", "d.h5", "--format", "json").out)
+    assert [one["history"][-1]["parameters"].get("accelerate") for one in said] == [True, None, None]
+    ended = herd("eval", "a.h5", "c.h5", "--require", "rise<1e-9", "--format", "json")
+    quick, plain = json.loads(ended.out)
+    assert ended.code == 0
+    assert quick["log_likelihood_train"] > plain["log_likelihood_train"]
+    assert herd("check", "--rerun", "a.h5", "c.h5", "--input", "nights.csv").code == 0
+
+
 def test_what_cannot_be_learned_is_refused(herd, nights):
     def refused(*options):
         ended = herd(*options)

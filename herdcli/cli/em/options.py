@@ -46,6 +46,11 @@ def time_options(command: Command) -> Command:
                 help="Columns that drive the states of lds.",
             ),
             click.option("--diagonal", is_flag=True, help="lds: noise that is independent in every column."),
+            click.option(
+                "--accelerate/--no-accelerate",
+                default=None,
+                help="lds: quasi-Newton steps between those of EM, taken where the likelihood does not fall.  [default: lds yes]",
+            ),
         )
     ):
         command = option(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_recorded, unrecorded, where_changed, where_given
@@ -28,6 +28,7 @@ OF = {
     "sequence": ("hmm", "lds"),
     "controls": ("lds",),
     "diagonal": ("lds",),
+    "accelerate": ("lds",),
 }
 IN_TIME = ("hmm", "lds")  # whose rows are in sequences
 STRUCTURES = ("full", "left-to-right", "banded")  # of transitions; anything else names a file
@@ -62,12 +63,18 @@ class Request:
     sequence: str | None = where_given()
     controls: tuple[str, ...] | None = where_given()
     diagonal: bool = where_changed(False)
+    accelerate: bool | None = where_changed(False)
     bayes: bool = where_changed(False)
     concentration: float | None = where_given()
     on_disk: bool = unrecorded()
     split: str | None
     label: str | None
     seed: int
+
+    def resolved(self, given: frozenset[str]) -> Request:
+        """With quasi-Newton steps where the model has them, unless they were forbidden; records of before there were any have none."""
+        able = self.model in OF["accelerate"]
+        return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)
 
     @property
     def start(self) -> str | None:

@@ -238,6 +238,9 @@ class Coding:
         task, M = self.task, state.C.shape[1]
         more = {"experts": ["laplace"] * M, "dictionary": state.C, "noise": task.noise, "posterior": "gaussian"}
         trace = Trace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)
-        last = abs(float(state.energy[-1] - state.energy[-3])) if len(state.energy) > 2 else np.inf
-        why = "" if state.quiet >= PATIENCE else f"the last one changed the bound by {last:.3g} nats a row"
+        gain = np.diff(state.energy[1::2])
+        last = (
+            f"the last one changed the bound by {abs(gain[-1]):.3g} nats a row" if len(gain) else "one iteration alone tells of no change"
+        )
+        why = "" if state.quiet >= PATIENCE else last
         return Fit(np.linalg.pinv(state.C), np.full(M, task.gamma), trace, state.step, "bound", more, unconverged=why)

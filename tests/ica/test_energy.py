@@ -60,7 +60,7 @@ def test_gradient_in_filters_and_weights(energy):
 
 
 @pytest.mark.parametrize("name", ["logistic", "student", "laplace", "laplace-smooth", "gaussian-cdf", "bimodal"])
-@pytest.mark.parametrize("weight", [1.0, 1.7])
+@pytest.mark.parametrize("weight", [1.0, 1.7, 2.0])
 def test_experts_are_densities_that_their_samples_follow(name, weight):
     if (name, weight) == ("student", 1.0):
         weight = 1.3  # Cauchy tails are not on the grid

@@ -22,7 +22,10 @@ def rows(n=150, D=4, M=8, seed=0):
 
 def run(Z, **options):
     task = folded.Task(Z, **{"filters": 8, "noise": 0.3, "tolerance": 1e-300, "iterations": 20} | options)
-    algorithm = folded.Coding(task)
+    return solved(folded.Coding(task))
+
+
+def solved(algorithm):
     state = algorithm.init()
     while not algorithm.done(state):
         state = algorithm.step(state)
@@ -150,3 +153,12 @@ def test_it_ends_after_three_iterations_in_a_row_that_gain_less_than_the_toleran
     assert 3 < state.step < 100
     assert (gains[-3:] <= 6e-3).all()
     assert not any((gains[k : k + 3] <= 6e-3).all() for k in range(len(gains) - 3))
+
+
+def test_what_the_last_iteration_changed_is_told_from_the_second_on():
+    for iterations in (1, 2):
+        algorithm = folded.Coding(folded.Task(rows(n=30), filters=5, noise=0.3, tolerance=1e-300, iterations=iterations))
+        state = solved(algorithm)
+        change = abs(state.energy[-1] - state.energy[1])
+        told = "one iteration alone tells of no change" if iterations == 1 else f"the last one changed the bound by {change:.3g} nats a row"
+        assert algorithm.result(state).unconverged == told

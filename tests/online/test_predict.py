@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.online.blocks import from_rows
 from herdcli.online.full import widened
 from herdcli.online.merge import merge
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
 from herdcli.online.normal import log_normal_cdf, normal_cdf, normal_quantile
-from herdcli.online.predict import _golden, calibrated, calibrated_on, fit_scale, probabilities, standard_margins, winners
+from herdcli.online.predict import _golden, calibrated, calibrated_on, fit_scale, probabilities, scorer, standard_margins, winners
 
 
 def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.ndarray | None = None, **more) -> Classifier:
@@ -275,3 +276,21 @@ def test_counts_of_merged_streams_add_up_and_their_scales_have_a_geometric_mean(
     assert found.scale == pytest.approx(4.0)
     assert (found.seen.tolist(), found.size.tolist()) == ([11, 22], [2.5, 5.0])
     assert (len(found.progress.examples), found.race, found.holdout) == (0, None, None)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_scores_of_features_over_their_mean_sizes(bias):
+    """x seen/size of what the model met, the bias included, the sign of what it never met, and variance 1 of what it has no weight for."""
+    mean, variance = np.array([[0.5, 2.0, -1.0]]), np.array([[0.1, 0.2, 0.3]])
+    seen, size = np.array([4.0, 2.0, 0.0]), np.array([8.0, 1.0, 0.0])
+    own = model(mean, variance, settings=Settings(scaling="online", bias=bias), seen=seen, size=size)
+    row = np.array([[3.0, -5.0, 7.0]])
+    if bias:
+        values = np.array([[1.0 * 4 / 8, 3.0 * 2 / 1, -1.0, 1.0]])  # the first weight is the bias'
+    else:
+        values = np.array([[3.0 * 4 / 8, -5.0 * 2 / 1, 1.0]])
+    weights, spread = np.array([*mean[0], 0.0]), np.array([*variance[0], 1.0])
+    width = values.shape[1]
+    score, found = scorer(own)(from_rows(row, np.zeros(1, dtype=int), slice(0, 1)))
+    assert score[0] == pytest.approx(values[0] @ weights[:width])
+    assert found[0] == pytest.approx(values[0] ** 2 @ spread[:width])

@@ -197,3 +197,26 @@ def test_progress_of_an_estimated_norm_is_a_bound(rows):
     assert len(bounds) == 4
     assert all(bound > mmd for bound, mmd in zip(bounds, state.done[0].mmd, strict=False))
     assert chosen.progress(state).figure == f"MMD {state.done[0].mmd[-1]:.3g}"
+
+
+def test_while_groups_are_reduced_the_distance_is_no_bound(rows):
+    chosen = selection.Selection(problem_of(rows, (6, 6), reduce=4, norm=100))
+    state, figures = chosen.init(), []
+    while not chosen.done(state):
+        figures += [chosen.progress(state).figure] if state.group == 2 else []
+        state = chosen.step(state)
+    assert len(figures) >= 4
+    assert not any("≤" in figure for figure in figures)
+    assert chosen.progress(state).figure == f"MMD {state.done[2].mmd[-1]:.3g}"
+
+
+@pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg", "min-norm-point"])
+def test_the_last_distance_and_gap_of_a_result_are_those_of_its_weights(rows, rule):
+    """MMD² = w'Kw − 2w'z + E k, and the gap w'(Kw − z) − min (Kw − z) over all candidates."""
+    found = run(problem_of(rows, (8,), rule=rule)).done[0]
+    K = np.exp(-((rows[:, None] - rows[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
+    slope = K[:, found.index] @ found.weight - K.mean(axis=1)
+    np.testing.assert_array_equal(found.atoms, rows[found.index])
+    square = found.weight @ (slope - K.mean(axis=1))[found.index] + K.mean()
+    assert found.mmd[-1] == pytest.approx(np.sqrt(square), rel=1e-7)
+    assert found.gap[-1] == pytest.approx(found.weight @ slope[found.index] - slope.min(), rel=1e-7)

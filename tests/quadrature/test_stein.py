@@ -142,7 +142,7 @@ def test_groups_keep_their_own_rows():
         np.testing.assert_array_equal(group.points, np.concatenate([POINTS[g::2], -POINTS[g::2]], axis=1))
 
 
-@pytest.mark.parametrize("text", ["stein:imq", "stein:gaussian,2.5", "stein:imq,smpcov"])
+@pytest.mark.parametrize("text", ["stein:imq", "stein:gaussian,2.5", "stein:imq,0.25", "stein:imq,smpcov"])
 def test_texts_come_back(text):
     assert kernel_names.parse(text).text() == text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,20 @@ def test_methods(name):
     assert method.met(state) or state.step == method.steps
     again = solve(algorithms.method(network, Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50)))
     assert all(map(np.array_equal, again.nodes, method.result(state).nodes))
+
+
+@pytest.mark.parametrize("name", algorithms.ALGORITHMS)
+def test_factors_times_a_number_move_log_z_alone(name):
+    """Times 2^900 each, so that products of two of them leave float64: log Z grows by 900 log 2 a factor, and no belief changes."""
+    observed = "leaves" if name in algorithms.NEEDS_OBSERVED else None
+    network = generate.make("tree" if observed or name == "ups-t" else "grid", rows=2, columns=3, nodes=6, observe=observed)
+    settings = Settings(algorithm=name, sweeps=4, burn_in=2, iterations=50)
+    plain, large = (solve(algorithms.method(replace(network, table=network.table * s), settings)) for s in (1.0, 2.0**900))
+    for one, other in zip(plain.nodes, large.nodes, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-9)
+    if name != "gibbs":
+        gain = 900 * np.log(2) * len(list(network.factors()))
+        assert large.attributes["log_z"] - gain == pytest.approx(plain.attributes["log_z"], abs=1e-8)
 
 
 def test_the_figure_is_the_residual():

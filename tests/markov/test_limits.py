@@ -246,6 +246,14 @@ def test_tables_of_a_batch_have_two_axes_more_than_the_width(monkeypatch):
         assert (tried.width, tried.possible) == (1, possible)
 
 
+def test_an_elimination_of_variables_alone_costs_their_states():
+    found = cliques.search(network.build([2, 3, 4], [((1,), np.ones(3))]), 0, 3)
+    assert (found.width, found.cells, found.largest, sorted(found.order)) == (0, 2 + 3 + 4, 4, [0, 1, 2])
+    pair = cliques.search(network.build([2, 3, 4], [((0, 2), np.ones((2, 4)))]), 0, 3)
+    assert (pair.width, pair.largest) == (1, 8)
+    assert pair.cells in (3 + 8 + 4, 3 + 8 + 2)
+
+
 def test_pairs_that_are_in_a_clique_already_add_nothing():
     """Of a chain within 0123: 3 joins 01 (0.7 of fresh pairs) before 2, whose pair with 1 is known; then 0 joins 12, and 1 joins 23."""
     information = np.zeros((4, 4))

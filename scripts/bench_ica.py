@@ -11,6 +11,8 @@ separate   16 sources × 88,436 samples ($HERD_DATA/music16_long.h5) behind a ra
 narrow     30 leapfrog steps of 100 chains in 16 dimensions with 16 filters: compiled, and in NumPy with matrix products.
 wide       the same in 256 dimensions with 768 filters, energies and acceptances included, over as many matrix products.
 optima     where the likelihoods of |u|^β, logistic, sech and Student densities have their maxima on the rows of `separate`.
+posteriors ten iterations of --posterior gaussian, 500 patches of 8 × 8 pixels ($HERD_DATA/patches16.h5), 128 atoms: a row's time in
+           inverses of a 128 × 128 matrix by LAPACK.
 epoch      updates of 100 of 122,880 rows of 256 dimensions, 768 filters, on two workers; all of them from some.
 
 Exit code 1 if a bar is missed.
@@ -34,7 +36,7 @@ from realdata import FOLDER
 from scipy.optimize import minimize
 
 from herdcli.algorithm import solve
-from herdcli.ica import defaults, hmc, learning, libraries, maximum_likelihood, whitening
+from herdcli.ica import defaults, folded, hmc, learning, libraries, maximum_likelihood, whitening
 from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear
 from herdcli.ica.experts import EXPERTS
@@ -220,7 +222,18 @@ def epoch(updates: int = 24) -> list[Row]:
     return [("epoch of 122,880 rows, CPU s", 1229 * spent, 60.0, f"of two workers together; {1229 * best:.0f} s by the clock")]
 
 
-PARTS = {part.__name__: part for part in (separate, narrow, wide, epoch, optima)}
+def posteriors(rows: int = 500, iterations: int = 10) -> list[Row]:
+    """Sparse coding by EM of natural patches, beside one inverse a row."""
+    with h5py.File(FOLDER / "patches16.h5") as file:
+        X = file["X"][: 20 * rows : 20].reshape(-1, 16, 16)[:, :8, :8].reshape(-1, 64).astype(float)
+    algorithm = folded.Coding(folded.Task(whitening.fit(X, method="zca").apply(X), 128, noise=0.3, iterations=iterations))
+    spent = seconds(lambda: solve(algorithm), 1) / rows / iterations
+    P = np.stack([64.0 * np.eye(128) + np.eye(128)[::-1]] * 8)
+    bare = seconds(lambda: np.linalg.inv(P), 20) / len(P)
+    return [("inverses a row and iteration", spent / bare, None, f"{1e3 * spent:.2f} ms, an inverse {1e3 * bare:.3f} ms")]
+
+
+PARTS = {part.__name__: part for part in (separate, narrow, wide, posteriors, epoch, optima)}
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ where |s_k| is folded normal: E|s| = v^½ (2/π)^½ e^{−ν²/2v} + ν erf(ν/(
 of the energy, ∂E|s|/∂ν = erf(ν/(2v)^½) and ∂²E|s|/∂ν² = 2N(0; ν, v) = 2 ∂E|s|/∂v.
 
     E, exact   P = λC'C + diag d.  From d towards 2γN(0; ν, v) and from ν by Newton's step, both halved together until F falls.
+               A posterior goes on from the last iteration's; the E step ends where it gains little beside what an iteration gains.
                F falls along either: ∂F/∂d = −½ (P⁻¹∘P⁻¹)(2γN − d), and P⁻¹∘P⁻¹ is positive definite.
     E, book    ν the maximum of the posterior, d = γ b sech²(bν): not the least F for its C, so that F can rise from step to step.
     M          C = (Σ z ν') (Σ νν' + P⁻¹)⁻¹.  P⁻¹ bounds the columns; without it they would grow without limit.
@@ -30,6 +31,7 @@ from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map
 from herdcli.ica.results import Fit
 from herdcli.ica.sparse_coding import Model
+from herdcli.ica.triangles import whitening
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
@@ -38,8 +40,10 @@ ROWS = 50  # that one worker infers at a time
 INNER = 60  # steps of an E step at most
 HALVINGS = 30
 SETTLED = 1e-9  # nats of a row that such a step gains at the end
+SHARE = 1e-3  # the same as a part of what the last iteration gained, since what one E step leaves the next takes up
 SHARPNESS = 20.0  # b, of the book's log cosh in the place of |s|
 PATIENCE = 3
+CACHED = 1 << 17  # numbers of as many matrices as are worked on together
 LEAST = 1e-12  # of the mean curvature of the likelihood, below which no d goes
 
 
@@ -56,46 +60,81 @@ class Coder:
         """λC'C (M, M)."""
         return np.asarray(self.C.T @ self.C / self.noise**2)
 
-    def opened(self, d: Array) -> tuple[Array, Array]:
-        """P⁻¹ (n, M, M) and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
-        P = self.gram + d[:, :, None] * np.eye(d.shape[1])
-        return np.linalg.inv(P), np.linalg.slogdet(P)[1]
+    def rooted(self, d: Array) -> tuple[Array, Array]:
+        """W (n, M, M) with W'W = P⁻¹, and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
+        return whitening(self.gram + d[:, :, None] * np.eye(d.shape[1]))
 
     def energy(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
-        """F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the covariances P⁻¹."""
-        covariance, logs = self.opened(d)
+        """F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the variances (n, M) of the sources."""
+        W, logs = self.rooted(d)
+        v = variances(W)
+        return self._energy(Z, mean, d, v, logs), v
+
+    def _energy(self, Z: Array, mean: Array, d: Array, v: Array, logs: Array) -> Array:
         D, M = self.C.shape
-        squares = np.square(Z - mean @ self.C.T).sum(axis=1) / self.noise**2 + np.einsum("ij,nij->n", self.gram, covariance)
-        prior = self.gamma * folded(mean, variances(covariance)).sum(axis=1) - M * np.log(0.5 * self.gamma)
+        # λ tr C P⁻¹C' = tr (P − diag d) P⁻¹ = M − Σ d v
+        squares = np.square(Z - mean @ self.C.T).sum(axis=1) / self.noise**2 + (M - (d * v).sum(axis=1))
+        prior = self.gamma * folded(mean, v).sum(axis=1) - M * np.log(0.5 * self.gamma)
         constant = 0.5 * (D * np.log(2 * np.pi * self.noise**2) - M * np.log(2 * np.pi * np.e))
-        return 0.5 * squares + prior + 0.5 * logs + constant, covariance
+        return np.asarray(0.5 * squares + prior + 0.5 * logs + constant)
+
+    def moments(self, mean: Array, d: Array) -> Array:
+        """Σ νν' + P⁻¹ (M, M) of posteriors."""
+        found: Array = mean.T @ mean
+        for rows in self._together(len(d)):
+            W = self.rooted(d[rows])[0].reshape(-1, d.shape[1])
+            found += W.T @ W
+        return found
+
+    def _together(self, n: int) -> list[slice]:
+        """Parts of n rows, whose matrices are in the processor's cache together."""
+        many = max(1, CACHED // self.C.shape[1] ** 2)
+        return [slice(start, start + many) for start in range(0, n, many)]
 
     def exact(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
         """ν and d (n, M) of the least F of each row, from where they are; no step raises it."""
+        return self.lowered(Z, mean, d, SETTLED)[:2]
+
+    def lowered(self, Z: Array, mean: Array, d: Array, settled: float) -> tuple[Array, Array, Array]:
+        """ν, d and F (n,) after steps until none of a row gains more than `settled` nats."""
         mean, d = mean.copy(), d.copy()
+        return mean, d, np.concatenate([self._descend(Z[rows], mean[rows], d[rows], settled) for rows in self._together(len(Z))])
+
+    def _descend(self, Z: Array, mean: Array, d: Array, settled: float) -> Array:
+        """The F of rows that are worked on together after their steps; mean and d are changed."""
         least = LEAST * float(np.trace(self.gram)) / len(self.gram)
-        reached, covariance = self.energy(Z, mean, d)
-        at_work = np.arange(len(Z))
+        reached, v = self.energy(Z, mean, d)
+        at = np.arange(len(Z))
         for _ in range(INNER):
-            v = variances(covariance[at_work])
-            slope = self.gamma * erf(mean[at_work] / np.sqrt(2 * v)) - (Z[at_work] - mean[at_work] @ self.C.T) @ self.C / self.noise**2
-            towards = np.maximum(2 * self.gamma * normal(mean[at_work], v), least)
-            step = np.linalg.solve(self.gram + towards[:, :, None] * np.eye(d.shape[1]), slope[:, :, None])[:, :, 0]
-            gained = self._searched(Z, mean, d, reached, covariance, at_work, -step, towards - d[at_work])
-            at_work = at_work[gained > SETTLED]
-            if not len(at_work):
+            slope = self.gamma * erf(mean[at] / np.sqrt(2 * v[at])) - (Z[at] - mean[at] @ self.C.T) @ self.C / self.noise**2
+            towards = np.maximum(2 * self.gamma * normal(mean[at], v[at]), least)
+            # P at the new d is also what Newton's step of ν is solved with: one factor serves both.
+            W, logs = self.rooted(towards)
+            step = -(W.transpose(0, 2, 1) @ (W @ slope[:, :, None]))[:, :, 0]
+            spread = variances(W)
+            energy = self._energy(Z[at], mean[at] + step, towards, spread, logs)
+            gained = reached[at] - energy
+            better = gained > 0
+            worse, turn = np.flatnonzero(~better), towards - d[at]
+            taken = at[better]
+            mean[taken] += step[better]
+            d[taken], v[taken], reached[taken] = towards[better], spread[better], energy[better]
+            if len(worse):
+                gained[worse] = self._searched(Z, mean, d, reached, v, at[worse], step[worse], turn[worse])
+            at = at[gained > settled]
+            if not len(at):
                 break
-        return mean, d
+        return reached
 
     def inferred(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, M) of the best posteriors of rows (n, D), and −F (n,), a bound on log p(z)."""
         n, M = len(Z), self.C.shape[1]
-        mean, d = self.exact(Z, np.zeros((n, M)), np.full((n, M), 0.5 * self.gamma**2))
-        return mean, -self.energy(Z, mean, d)[0]
+        mean, _, energy = self.lowered(Z, np.zeros((n, M)), np.full((n, M), 0.5 * self.gamma**2), SETTLED)
+        return mean, -energy
 
-    def _searched(self, Z: Array, mean: Array, d: Array, reached: Array, covariance: Array, rows: Array, step: Array, turn: Array) -> Array:
-        """The steps of these rows, each halved until its F falls; what each gained.  mean, d, reached and covariance are changed."""
-        gained, left, rate = np.zeros(len(rows)), np.arange(len(rows)), 1.0
+    def _searched(self, Z: Array, mean: Array, d: Array, reached: Array, v: Array, rows: Array, step: Array, turn: Array) -> Array:
+        """Steps of these rows that were too long, each halved until its F falls; what each gained.  mean, d, reached and v are changed."""
+        gained, left, rate = np.zeros(len(rows)), np.arange(len(rows)), 0.5
         for _ in range(HALVINGS):
             at = rows[left]
             new_mean, new_d = mean[at] + rate * step[left], d[at] + rate * turn[left]
@@ -103,7 +142,7 @@ class Coder:
             better = energy < reached[at]
             taken = at[better]
             gained[left[better]] = reached[taken] - energy[better]
-            mean[taken], d[taken], reached[taken], covariance[taken] = new_mean[better], new_d[better], energy[better], spread[better]
+            mean[taken], d[taken], reached[taken], v[taken] = new_mean[better], new_d[better], energy[better], spread[better]
             left, rate = left[~better], rate / 2
             if not len(left):
                 break
@@ -116,10 +155,9 @@ class Coder:
         return mean, np.maximum(self.gamma * SHARPNESS / np.cosh(np.minimum(SHARPNESS * np.abs(mean), 300.0)) ** 2, least)
 
 
-def variances(covariance: Array) -> Array:
-    """(n, M) diagonals."""
-    found: Array = np.diagonal(covariance, axis1=1, axis2=2)
-    return found
+def variances(W: Array) -> Array:
+    """(n, M) diagonals of P⁻¹ = W'W."""
+    return np.asarray(np.einsum("nij,nij->nj", W, W))
 
 
 def normal(mean: Array, variance: Array) -> Array:
@@ -209,14 +247,16 @@ class Coding:
     def _expected(self, coder: Coder, state: State) -> Callable[[slice], tuple[Array, ...]]:
         """From a part of the rows to ν, d, Σ F, Σ z ν' (D, M) and Σ νν' + P⁻¹ (M, M)."""
 
+        settled = max(SETTLED, SHARE * float(state.energy[-3] - state.energy[-1])) if len(state.energy) > 2 else SETTLED
+
         def part(rows: slice) -> tuple[Array, ...]:
             Z = self.task.Z[rows]
             if self.task.e_step == "book":
                 mean, d = coder.book(Z)
+                energy = coder.energy(Z, mean, d)[0]
             else:
-                mean, d = coder.exact(Z, state.mean[rows], state.curvature[rows])
-            energy, covariance = coder.energy(Z, mean, d)
-            return mean, d, energy.sum(), Z.T @ mean, mean.T @ mean + covariance.sum(axis=0)
+                mean, d, energy = coder.lowered(Z, state.mean[rows], state.curvature[rows], settled)
+            return mean, d, energy.sum(), Z.T @ mean, coder.moments(mean, d)
 
         return part
 

@@ -95,7 +95,8 @@ def test_the_m_step_is_the_least_for_its_posteriors():
     def energy(C):
         """The same posteriors under another dictionary."""
         before = folded.Coder(algorithm.init().C, 1.0, 0.3)
-        covariance = before.opened(state.curvature)[0]
+        W = before.rooted(state.curvature)[0]
+        covariance = W.transpose(0, 2, 1) @ W
         squares = np.square(Z - state.mean @ C.T).sum() + np.einsum("di,nij,dj->", C, covariance, C)
         return 0.5 * squares / 0.3**2 / len(Z)
 
@@ -162,3 +163,26 @@ def test_what_the_last_iteration_changed_is_told_from_the_second_on():
         change = abs(state.energy[-1] - state.energy[1])
         told = "one iteration alone tells of no change" if iterations == 1 else f"the last one changed the bound by {change:.3g} nats a row"
         assert algorithm.result(state).unconverged == told
+
+
+def test_an_unfinished_e_step_ends_where_the_finished_one_does():
+    """Each iteration's posteriors go on from the last one's, so that the end is the same."""
+    Z = rows(60, 3, 5)
+    found = []
+    for share in (0.0, folded.SHARE):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(folded, "SHARE", share)
+            found.append(run(Z, filters=5, iterations=60).energy)
+    assert found[1][-1] == pytest.approx(found[0][-1], abs=2e-3)
+    assert np.diff(found[1]).max() <= 1e-10
+
+
+def test_dictionaries_larger_than_a_part_of_the_cache_are_inferred_the_same(monkeypatch):
+    Z = rows(23)
+    coder, start = folded.Coder(np.random.default_rng(0).normal(size=(4, 8)), 1.0, 0.3), (np.zeros((23, 8)), np.full((23, 8), 0.5))
+    whole = coder.lowered(Z, *start, 1e-9)
+    monkeypatch.setattr(folded, "CACHED", 5 * 64)
+    parts = coder.lowered(Z, *start, 1e-9)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(parts[2], coder.energy(Z, *parts[:2])[0], rtol=1e-12)

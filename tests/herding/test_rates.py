@@ -114,12 +114,14 @@ def test_artifacts_of_visible_models_hold_their_moments(features):
 
 
 def test_artifact_with_hidden_units_holds_its_states():
-    value = learned(burn_in=30, keep=20)[1]
-    schema.check(value)
-    x, z = value.kept(0)
-    assert x.shape == (20, 9)
-    assert z.shape == (20, 4)
-    np.testing.assert_array_equal(x[-1], value.x[0])
+    for hidden in (4, 9):  # one byte, or two
+        value = learned(burn_in=30, keep=20, hidden=hidden)[1]
+        schema.check(value)
+        x, z = value.kept(0)
+        assert x.shape == (20, 9)
+        assert z.shape == (20, hidden)
+        np.testing.assert_array_equal(x[-1], value.x[0])
+        np.testing.assert_array_equal(z[-1], value.z[0])
     np.testing.assert_array_equal(z[-1], value.z[0])
     assert value.growth > 0
 

@@ -60,7 +60,7 @@ def test_scalings_are_messages_out_of_observed_nodes():
     for name, each in (("is-bp", 1), ("gis-bp", 2)):
         made = method(name, observed())
         begun = made.init()
-        assert (begun.updates[0], begun.step) == (0, 0)
+        assert (begun.updates[0], begun.step, len(begun.residual), len(begun.free_energy)) == (0, 0, 0, 0)
         sweeps, rest = divmod(int(begun.updates[1]), 24)
         assert (rest, sweeps > 1) == (0, True)
         state = walked(made, 3)

@@ -80,6 +80,14 @@ def test_networks_with_zeros_begin_with_what_propagation_settled_on():
     np.testing.assert_allclose(node, [joint.sum(axis=other) / joint.sum() for other in ((1, 2), (0, 2), (0, 1))])
 
 
+def test_a_joint_table_has_converged_where_nothing_is_observed_or_the_sweeps_settled():
+    for given, iterations, converged in ((None, 1, True), (observed(), 1, False), (observed(), 300, True)):
+        made = method("enumerate", given, iterations=iterations)
+        told = made.result(iterate.run(made.step, made.init(), until=made.done, steps=iterations)).attributes
+        assert told["converged"] == converged
+        assert (told["iterations"] == 0) == (given is None)
+
+
 def test_double_loops_count_the_pairs_of_regions():
     for name in ("double-loop", "gbp"):
         made = method(name, iterations=9)

@@ -30,7 +30,7 @@ def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
     table = _table(model, first) if model.variance is not None else None
     sizes = None
     if model.seen is not None and model.size is not None:
-        sizes = np.pad(np.stack([model.seen, model.size], axis=1), ((first, 0), (0, 0)))
+        sizes = np.concatenate([np.zeros((first, 2)), np.stack([model.seen, model.size], axis=1)])
 
     def scores(block: Block) -> tuple[Array, Array]:
         nonlocal table

@@ -329,3 +329,13 @@ def test_networks_are_made_from_draws_in_their_order():
     assert generate.from_weights(one, np.array([700.0]), np.zeros(2)).count == 2
     with pytest.raises(BadUsage, match=r"a weight of 701 came out, a table holds at most e\^700"):
         generate.from_weights(one, np.array([0.0]), np.array([-701.0, 0.0]))
+
+
+def test_the_scratch_space_of_cvm_has_room_for_the_largest_region():
+    """Of n parents a region of k cells takes (n + 1) k numbers: a hub of 40 states in six pairs, more than any pair's 80 cells twice."""
+    cardinality = np.array([2, 40, *6 * [2]])
+    pairs = [*((1, j) for j in (0, 2, 3, 4, 5, 6)), (0, 7), (2, 7)]
+    given = Problem(cardinality, [Cluster(pair, np.full(cardinality[list(pair)], 1 / cardinality[list(pair)].prod())) for pair in pairs])
+    learner = learning.learner(given, learning.Settings(algorithm="cvm"))
+    assert [scope for scope, _ in learner.inner][:2] == [(0,), (1,)]
+    assert len(learner.arrays[3]) >= 40 * (6 + 1)

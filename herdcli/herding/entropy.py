@@ -15,6 +15,7 @@ MOST_STATES = {"x": 20, "x,xx": 12}  # units up to which the distribution is enu
 ITERATIONS = 200
 TOLERANCE = 1e-10  # largest difference of a fitted moment
 SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
+ROUNDING = 1e-15  # of 1 + Σ|w|, the size of the scores behind a value, below which falls cannot be seen
 
 
 def unit_entropy(mean: Array, representation: str) -> Array:
@@ -77,7 +78,8 @@ def max_entropy(mean: Array, units: int, features: str, representation: str) -> 
         size = 1.0
         while size > 1e-10:
             trial, trial_p = dual(w + size * direction)
-            if trial <= value + SUFFICIENT * size * float(gradient @ direction):
+            # Near the minimum a step of Newton's brings less than rounding adds, and is still the way to it.
+            if trial <= value + SUFFICIENT * size * float(gradient @ direction) + ROUNDING * (1.0 + float(np.abs(w).sum())):
                 break
             size /= 2.0
         else:

@@ -122,6 +122,18 @@ KINDS: dict[str, Kind] = {
             plots=_plots("dbn", "filters", "reconstructions", "samples", "trace"),
         ),
         Kind(
+            name="rtrbm",
+            versions=("herdcli.rbm.recurrent.artifacts.RecurrentRBM",),
+            metrics="herdcli.evaluation.recurrent.metrics",
+            baseline="independent",
+            quick="herdcli.evaluation.recurrent.quick",
+            judge="herdcli.cli.fit_rbm.in_time.judged",
+            judged_by=("data",),
+            apply="herdcli.cli.fit_rbm.in_time.applied",
+            sample="herdcli.cli.fit_rbm.in_time.drawn",
+            plots=_plots("recurrent_plots", "predicted", "filters", "trace"),
+        ),
+        Kind(
             name="herding",
             versions=("herdcli.herding.model.Herding",),
             metrics="herdcli.evaluation.herding.metrics",

@@ -52,6 +52,7 @@ class Stream(IntEnum):
     PATHS = 35  # paths of hidden states drawn from their posterior
     PARTICLES = 36  # particle filters
     SEQUENCES = 37  # new sequences drawn from a model in time
+    EXPECTED = 38  # chains whose mean is the row that a recurrent RBM expects
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

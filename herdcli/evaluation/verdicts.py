@@ -36,6 +36,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "rbm": ("worse than independent", "learned nothing", "overfits", "dead units", "not reliable", "worse than majority"),
     "dbn": ("worse than independent", "learned nothing", "dead units"),
     "rbm-pairs": ("learned nothing", "worse than correlation"),
+    "rtrbm": ("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
     "classifier": ("worse than majority", "no better than chance", "one class", "misleading probabilities"),
     "regression": ("worse than the mean", "learned nothing", "overfits", "separated", "not converged"),
     "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
@@ -104,6 +105,9 @@ ADVICE_OF = {
     ("mixture", "learned nothing"): "it says no more than one Gaussian does",
     ("kmeans", "learned nothing"): "it says no more than one centre does",
     ("factors", "learned nothing"): "it says no more than independent columns do",
+    ("rtrbm", "learned nothing"): "more --epochs or another --learning-rate; rows may not depend on those before them",
+    ("rtrbm", "worse than persistence"): "more --epochs, more --hidden, or another --learning-rate",
+    ("rtrbm", "worse than the mean"): "more --epochs, more --hidden, or another --learning-rate",
     ("rbm-pairs", "learned nothing"): "another --learning-rate, or more --epochs",
 }
 

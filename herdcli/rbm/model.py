@@ -191,8 +191,12 @@ class RBM(RBM1):
 
     def restored(self, rows: Any) -> Array:
         """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
-        shown: Array = dense(rows) / np.float32(family(self.visible_units).scale)
-        return shown if self.column_mean is None or self.column_scale is None else shown * self.column_scale + self.column_mean
+        return shown(rows, family(self.visible_units), self.column_mean, self.column_scale)
+
+    @property
+    def columns(self) -> int:
+        """How many a row has."""
+        return int(self.W.shape[1])
 
     def harmonium(self, index: int = 0) -> Harmonium:
         """Model `index` in float64."""
@@ -202,6 +206,13 @@ class RBM(RBM1):
     def harmoniums(self) -> list[Harmonium]:
         """All models in float64."""
         return [self.harmonium(index) for index in range(self.count)]
+
+
+def shown(rows: Any, units: Family, mean: Array | None, scale: Array | None) -> Array:
+    """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own place and scale, (D,)
+    each, where they were freed of those."""
+    values: Array = dense(rows) / np.float32(units.scale)
+    return values if mean is None or scale is None else values * scale + mean
 
 
 def imported(W: Array, b: Array, c: Array, visible_units: str, hidden_units: str) -> RBM:

@@ -43,6 +43,7 @@ MADE: dict[str, str] = {
     "rbm1.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --shard 1/2",
     "rbm2.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --per-class --shard 2/2",
     "pairs.h5": "fit-rbm --pairs faces.csv --visible-units gaussian --label label --hidden 3 --epochs 1 --batch-size 5",
+    "recurrent.h5": "fit-rbm moves.csv --recurrent --hidden 3 --epochs 2",
     "chain.h5": "em steps.csv --model hmm --components 2 --iterations 3",
     "dynamics.h5": "em steps.csv --model lds --components 1 --iterations 2",
     "samples1.h5": "kernel-herd real.h5 --by y -m 2 --shard 1/2",
@@ -62,6 +63,7 @@ OF_KIND: dict[str, str] = {
     "rbm": "rbm.h5",
     "rbm-pairs": "pairs.h5",
     "dbn": "dbn.h5",
+    "rtrbm": "recurrent.h5",
     "herding": "herding.h5",
     "classifier": "linear.h5",
     "samples": "samples.h5",
@@ -103,6 +105,13 @@ READ: dict[str, tuple[str, ...]] = {
         "eval linear.h5 --data EVIL",
     ),
     "pairs.h5": ("eval EVIL --gallery faces.csv", "eval EVIL --plot filters out.png"),
+    "recurrent.h5": (
+        "apply EVIL moves.csv -o out.h5",
+        "apply EVIL moves.csv --want predicted -o out.h5",
+        "sample EVIL --count 3 --steps 4 --burn-in 3 -o out.h5",
+        "eval EVIL --data moves.csv",
+        "eval EVIL --plot predicted out.png",
+    ),
     "herding.h5": ("herd --rates EVIL --iterations 9 -o out.h5",),
     "chain.h5": (
         "apply EVIL steps.csv -o out.h5",
@@ -169,6 +178,8 @@ FULL = 74  # exit code where an output has no room
 LONG: dict[str, str] = {
     "fit-rbm layers": "fit-rbm bin.h5 --layers 4,3 --epochs 2 --batch-size 10",
     "fit-rbm per-class": "fit-rbm bin.h5 --hidden 3 --epochs 2 --per-class --batch-size 5",
+    "fit-rbm recurrent": "fit-rbm moves.csv --recurrent --hidden 3 --epochs 4 --validate-every 1",
+    "sample recurrent": "sample recurrent.h5 --count 3 --steps 5 --burn-in 3",
     "fit-rbm pairs": "fit-rbm --pairs faces.csv --visible-units gaussian --label label --hidden 3 --epochs 2 --batch-size 3",
     "herd safe": "herd bin.h5 --hidden 3 --iterations 8 --burn-in 2 --variant safe",
     "nherd-train stream": "nherd-train stream.svm --passes 2",
@@ -251,6 +262,8 @@ def texts(folder: Path) -> None:
     steps = np.cumsum(random.normal(size=(40, 2)), axis=0) * 0.3
     lines = [f"{i // 10},{u:.4f},{v:.4f}" for i, (u, v) in enumerate(steps)]
     (folder / "steps.csv").write_text("\n".join(["sequence,u,v", *lines]) + "\n")
+    moves = [f"{s},{','.join(str(int((s + t * (1 - s % 2 * 2)) % 4 == k)) for k in range(4))}" for s in range(10) for t in range(6)]
+    (folder / "moves.csv").write_text("\n".join(["sequence,p,q,r,s", *moves]) + "\n")
     faces = random.normal(size=(5, 6))[np.arange(30) % 5] + 0.2 * random.normal(size=(30, 6))
     lines = [
         ",".join(f"{v:.4f}" for v in row) + f",{i % 5},{('train', 'train', 'train', 'test')[i // 5 % 4]}" for i, row in enumerate(faces)

@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.artifacts import Dataset, load
 from herdcli.artifacts.files import save
-from herdcli.cli.em import sequences
+from herdcli.cli.frame import sequences
 from herdcli.errors import BadUsage
 
 KEY = ["a", "a", "b", "b", "b"]

@@ -15,7 +15,7 @@ from herdcli.kinds import KINDS, able
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "data"
 NONE = {"dataset"}  # kinds of rows, which nothing is wrong with
-OWN = {"hmm", "lds"}  # kinds whose figures have the verdict already
+OWN = {"hmm", "lds", "rtrbm"}  # kinds whose figures have the verdict already
 
 
 @pytest.mark.parametrize("kind", able("metrics"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EM = ("mixture", "kmeans", "factors")
 OF_EM = ("clusters", "responsibilities", "scores")
-IN_TIME = ("hmm", "lds")
+IN_TIME = ("hmm", "lds", "rtrbm")
 OF_TIME = ("filtered", "smoothed", "viterbi", "predicted", "paths", "forecast")
 WANTS = ["features", "states", "energies", "classes", "rows", *OF_EM, "completed", "means", *OF_TIME[:-2], "paths:N", "forecast:N"]
 
@@ -45,11 +45,14 @@ class Want(click.Choice):  # type: ignore[type-arg]
     "likeliest as y.  ica: rows, made from filter outputs.  em: clusters as y, responsibilities, factor scores, or rows with their gaps "
     "filled (completed; of an rbm too, by expectations).  regress: means.  hmm: the likeliest states as y (viterbi), probabilities of "
     "states given all rows (smoothed), the rows up to each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
-    "of its states, with standard deviations, or a forecast of N rows.  "
+    "of its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a forecast.  "
     "[default: classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
 )
 @click.option(
-    "--sequence", metavar="COLUMN", default=None, help="hmm, lds: column that says which sequence a row belongs to.  [default: sequence]"
+    "--sequence",
+    metavar="COLUMN",
+    default=None,
+    help="hmm, lds, rtrbm: column that says which sequence a row belongs to.  [default: sequence]",
 )
 @click.option(
     "--particles", type=click.IntRange(2), default=None, metavar="N", help="hmm, lds: use a particle filter and smoother with N particles."

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import rows_in_time
+from herdcli.cli.frame import rows_in_time
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.em.rows_in_time import Rows
+    from herdcli.cli.frame.rows_in_time import Rows
     from herdcli.cli.frame.session import Session
     from herdcli.cli.small.sample import Request as Sampled
     from herdcli.em.hmm_artifacts import MarkovChain
@@ -22,7 +22,11 @@ WANTS = ("viterbi", "smoothed", "filtered", "predicted")
 
 def rows(session: Session, model: MarkovChain, request: Request) -> Rows:
     """New rows in the model's columns, as sequences."""
-    return rows_in_time.arranged(session, *rows_in_time.load(session, request), model, request)
+    return rows_in_time.arranged(session, *rows_in_time.load(session, request), _columns(model), model.columns, request.sequence)
+
+
+def _columns(model: MarkovChain) -> list[str] | None:
+    return None if model.known is None else model.known.feature_names
 
 
 def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
@@ -67,5 +71,5 @@ def drawn(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset
     steps = rows_in_time.steps_of(session, request, "hmm", model.columns)
     X, path = model.drawn(np.full(request.count, steps), request.seed)
     whole = model.emission in ("categorical", "poisson", "bernoulli")
-    made, what = rows_in_time.drawn(X.astype(np.int64) if whole else X, model, request, steps)
+    made, what = rows_in_time.drawn(X.astype(np.int64) if whole else X, _columns(model), request, steps)
     return replace(made, y=path, class_names=_names(model)), what

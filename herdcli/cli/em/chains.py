@@ -14,7 +14,7 @@ from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.cli.em.request import Request
-    from herdcli.cli.em.sequences import Series
+    from herdcli.cli.frame.sequences import Series
     from herdcli.cli.frame.session import Session
     from herdcli.em.hmm_artifacts import MarkovChain
     from herdcli.em.hmm_fitting import AskedChain, ChainFitting, ChainRows

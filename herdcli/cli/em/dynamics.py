@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import in_time, sequences
+from herdcli.cli.em import in_time
 from herdcli.cli.em.request import SIZES, WORSE
+from herdcli.cli.frame import sequences
 from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Dataset
     from herdcli.cli.em.request import Request
-    from herdcli.cli.em.sequences import Series
+    from herdcli.cli.frame.sequences import Series
     from herdcli.cli.frame.session import Session
     from herdcli.em.lds_artifacts import LinearDynamics
     from herdcli.em.lds_fitting import AskedDynamics, DynamicFitting, DynamicRows

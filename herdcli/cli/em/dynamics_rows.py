@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.em import rows_in_time
 from herdcli.cli.em.dynamics import with_controls
+from herdcli.cli.frame import rows_in_time
 from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
-    from herdcli.cli.em.rows_in_time import Rows
+    from herdcli.cli.frame.rows_in_time import Rows
     from herdcli.cli.frame.session import Session
     from herdcli.cli.small.sample import Request as Sampled
     from herdcli.em.lds_artifacts import LinearDynamics
@@ -46,7 +46,8 @@ def rows(session: Session, model: LinearDynamics, request: Request) -> InTime:
         raise
     if U is not None and not np.isfinite(U).all():
         raise DataError("controls have missing values", where=data.name, hint="a control has to be known at every row")
-    given = rows_in_time.arranged(session, replace(data, value=rest), key, model, request)
+    columns = None if known is None else known.feature_names
+    given = rows_in_time.arranged(session, replace(data, value=rest), key, columns, model.columns, request.sequence)
     return InTime(given, given.found.whole().X, None if U is None else U[given.found.chosen])
 
 
@@ -103,4 +104,5 @@ def drawn(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset
     steps = rows_in_time.steps_of(session, request, "lds", model.columns)
     if model.controls:
         session.console.note("controls are at their means")
-    return rows_in_time.drawn(model.drawn(request.count, steps, request.seed), model, request, steps)
+    names = None if model.known is None else model.known.feature_names
+    return rows_in_time.drawn(model.drawn(request.count, steps, request.seed), names, request, steps)

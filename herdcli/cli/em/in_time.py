@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from herdcli.cli.em import sequences
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame import outputs, sequences
 from herdcli.errors import DataError, HerdError
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
     from herdcli.artifacts import Artifact
     from herdcli.cli.em.request import Request
-    from herdcli.cli.em.sequences import Series
+    from herdcli.cli.frame.sequences import Series
     from herdcli.cli.frame.session import Session
     from herdcli.em.hmm_artifacts import MarkovChain
     from herdcli.em.hmm_fitting import ChainFitting
@@ -28,7 +27,7 @@ F = TypeVar("F", "ChainFitting", "DynamicFitting")
 
 def run(session: Session, request: Request, begun: Callable[[Series], F], warn: Callable[[Any, F, Found], None], memory: str) -> None:
     """Learn, save and warn.  begun: what learns from the sequences; memory: what it holds most of."""
-    series = sequences.read(session, request)
+    series = sequences.read(session, request, weights=request.weights, controls=request.controls)
     try:
         if 0 not in series.parts:
             raise DataError("has no sequences in split 0 to learn from")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import sequences
 from herdcli.cli.em.dynamics import with_controls
 from herdcli.cli.em.judged import ordered_labels
+from herdcli.cli.frame import sequences
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import DataError, HerdError
 from herdcli.splits import TEST

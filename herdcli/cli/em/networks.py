@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.em import sequences
+from herdcli.cli.frame import sequences
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import BadUsage, DataError
 

@@ -11,6 +11,7 @@ from herdcli.cli.fit_rbm.options import (
     BATCH_SIZE,
     layer_options,
     pairs_option,
+    recurrent_options,
     standardize_option,
     variant_options,
     watch_options,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     Request,
     layer_options,
     pairs_option,
+    recurrent_options,
     unit_options,
     standardize_option,
     variant_options,
@@ -91,10 +93,18 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
       herd data digits | herd convert --split 9,0,3 -o few.h5
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
+      herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
     Training uses the rows of split 0; those of splits 1 and 2 are stored in the artifact, so that eval needs
-    no other file.  With --continue the units are those of the model, and --epochs counts additional epochs.
+    no other file.  With --recurrent, rows with the same value in a column form a sequence, in their order, and splits
+    keep sequences whole.  With --continue the units are those of the model, and --epochs counts additional epochs.
     """
+    if request.recurrent:
+        from herdcli.cli.fit_rbm.recurrent import fit_recurrent
+
+        shards.refuse(session, "a model of sequences is learned in one run")
+        fit_recurrent(session, request)
+        return
     if not request.per_class and not request.model:
         shards.refuse(session, "--per-class learns several models, one per label")
     if request.pairs:

@@ -56,6 +56,40 @@ def pairs_option(command: Command) -> Command:
     )(command)
 
 
+def recurrent_options(command: Command) -> Command:
+    """--recurrent, and what goes with it alone."""
+    for option in (
+        click.option(
+            "--window",
+            type=click.IntRange(2),
+            default=None,
+            metavar="N",
+            help="With --recurrent: longer sequences are learned in pieces of at most N rows.  [default: 100]",
+        ),
+        click.option(
+            "--links",
+            type=click.Choice(["both", "hidden", "none"]),
+            default="both",
+            show_default=True,
+            help="With --recurrent: layers whose biases depend on the row before; none: an ordinary RBM, to compare with.",
+        ),
+        click.option(
+            "--sequence",
+            metavar="COLUMN",
+            default=None,
+            help="With --recurrent: column that says which sequence a row belongs to.  [default: sequence]",
+        ),
+        click.option(
+            "--recurrent",
+            is_flag=True,
+            help="Learn a recurrent temporal RBM of sequences of rows.  Different defaults: 20 hidden units, 5 Gibbs sweeps, 5 sequences a "
+            "batch, first weights of .1, a rate of .2 for two-state units; and the epoch that does best on split 1 is kept.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def standardize_option(command: Command) -> Command:
     """--standardize."""
     return click.option(

@@ -6,12 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded, where_given
+from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.recurrent.settings import Settings as RecurrentSettings
     from herdcli.rbm.settings import Settings
 
 # options that only some algorithms have: option -> those algorithms
@@ -23,8 +24,17 @@ FOR_SOME = {
     "fast_decay": ("fpcd",),
 }
 OF_ONE_MODEL = ("per_class", "folds", "average_scores", "layers", "below", "standardize")
+NOT_RECURRENT = (  # of rows that do not depend on each other
+    *("per_class", "folds", "average_scores", "layers", "below", "pairs", "chains", "bias_rate", "l1_decay", "mean_field", "centering"),
+    *("non_negative", "sparsity_target", "sparsity_cost", "fast_rate", "fast_decay", "average", "keep_state", "model"),
+)
 WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
 SHAPING = ("hidden", "visible_units", "hidden_units", "units", "standardize", "per_class")  # what a model that is gone on with decides
+
+
+def _typed(name: str) -> str:
+    """An option as it is typed."""
+    return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +59,10 @@ class Request:
     layers: tuple[int, ...] | None
     below: str | None = as_file()
     pairs: bool
+    recurrent: bool = where_changed(False)
+    links: str = where_changed("both")
+    window: int | None = where_given()
+    sequence: str | None = where_given()
     units: str | None
     visible_units: str | None
     hidden_units: str | None
@@ -118,13 +132,28 @@ class Request:
             typed = {"visible_units": self.units, "hidden_units": self.units} | typed
         return replace(DEFAULTS, **typed)
 
+    def of_sequences(self, given: Collection[str]) -> RecurrentSettings:
+        """What was typed, and for the rest the settings for sequences.  Raises BadUsage for options of other models."""
+        from herdcli.rbm.recurrent.settings import ALGORITHMS, Settings, fitted
+
+        for name in NOT_RECURRENT:
+            if name in given:
+                raise BadUsage(f"--recurrent and {_typed(name)} exclude each other", hint="--recurrent learns one model of whole sequences")
+        if self.algorithm not in ALGORITHMS:
+            raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
+        if self.algorithm == "exact" and "steps" in given:
+            raise BadUsage("--steps has no meaning with --algorithm exact", hint="leave it out")
+        typed = {each.name: getattr(self, each.name) for each in fields(Settings) if each.name in given}
+        layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
+        return fitted(Settings(**typed | layers | {"seed": self.seed}), given)
+
     def refuse_watched(self, option: str) -> None:
         """Raise BadUsage for what is of one layer of rows alone."""
         for name in WATCHED:
             if getattr(self, name):
-                raise BadUsage(f"{option} and --{'continue' if name == 'model' else name.replace('_', '-')} exclude each other")
+                raise BadUsage(f"{option} and {_typed(name)} exclude each other")
 
-    def learned_by(self, chosen: Settings) -> Request:
+    def learned_by(self, chosen: Settings | RecurrentSettings) -> Request:
         """The request with settings as they were chosen, for the record."""
         own = {each.name for each in fields(self)}
         return replace(self, **{each.name: getattr(chosen, each.name) for each in fields(chosen) if each.name in own})
@@ -132,6 +161,8 @@ class Request:
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing here.  Raises BadUsage for contradictions."""
         self.warn_of_idle(session)
+        for name in ("links", "window", "sequence"):
+            session.ignored(name, "without --recurrent")
         if not self.per_class:
             session.ignored("folds", "without --per-class")
             session.ignored("average_scores", "without --per-class")

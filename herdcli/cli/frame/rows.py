@@ -15,6 +15,7 @@ from herdcli.schema import Array
 
 if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.rbm.units import Family
 
 OF_MODELS = 0.4  # the threshold of fit-rbm, and of models that do not say theirs
@@ -127,7 +128,7 @@ def _standardized(session: Session, X: Array, training: Array, units: Family, re
 
 def rows_of(
     session: Session,
-    model: RBM,
+    model: RBM | RecurrentRBM,
     artifact: Artifact,
     asked: object,
     *,
@@ -153,10 +154,10 @@ def rows_of(
         sparse=sparse,
         in_place=in_place,
     )
-    artifact = by_name(session, artifact, model.feature_names, model.W.shape[1])
+    artifact = by_name(session, artifact, model.feature_names, model.columns)
     rows = in_units(session, artifact, family(model.visible_units), reading)
-    if rows.X.shape[1] != model.W.shape[1]:
-        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.W.shape[1]} visible units", where=artifact.name)
+    if rows.X.shape[1] != model.columns:
+        raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.columns} visible units", where=artifact.name)
     return rows
 
 

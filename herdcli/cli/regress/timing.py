@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def timed(session: Session, data: Dataset, request: Request) -> tuple[Dataset, Steps]:
     """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
-    from herdcli.cli.em.sequences import COLUMN, taken, told
+    from herdcli.cli.frame.sequences import COLUMN, taken, told
     from herdcli.em import sequences
     from herdcli.regression.covariance import Steps
 

@@ -43,15 +43,21 @@ class Request:
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="Rows to draw, per class if there are several; for an hmm or lds, sequences.",
+    help="Rows to draw, per class if there are several; for an hmm, lds or rtrbm, sequences.",
 )
-@click.option("--burn-in", type=click.IntRange(1), default=1000, show_default=True, help="Gibbs sweeps before a chain's first row.")
+@click.option(
+    "--burn-in",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="Gibbs sweeps before a chain's first row; of an rtrbm before every row [default: 50].",
+)
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
 @click.option("--means", is_flag=True, help="Write the means of the visible units instead of their states.")
 @click.option("--given", metavar="FILE", default=None, help="Rows whose entries are kept fixed; NaN entries are drawn.")
 @click.option("--mask", metavar="FILE", default=None, help="With --given: 0 where an entry is drawn, for each row or one row for all.")
-@click.option("--steps", type=click.IntRange(1), default=None, help="Length of the sequences of an hmm or lds.  [default: 100]")
+@click.option("--steps", type=click.IntRange(1), default=None, help="Length of the sequences of an hmm, lds or rtrbm.  [default: 100]")
 @stage(Request, seed_option, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Draw rows from a model and write them as a data set.
@@ -61,7 +67,7 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --per-class | herd sample -m 5 --means -o digits.npz
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
-    MODEL is an rbm, dbn, hmm or lds.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
+    MODEL is an rbm, dbn, hmm, lds or rtrbm.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
     their class as y, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once],
     with its known entries kept fixed.
     """
@@ -73,7 +79,7 @@ def command(session: Session, request: Request) -> None:
     fitted = session.load(request.model, "model", kinds=able("sample"))
     if request.given is None:
         session.ignored("mask", "without --given")
-    if fitted.kind not in ("hmm", "lds"):
+    if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)

@@ -1,9 +1,9 @@
-"""How `herd em` and its models read sequences: the rows of a table grouped by a column, and divided into parts of whole sequences."""
+"""How models in time read sequences: the rows of a table grouped by a column, and divided into parts of whole sequences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,12 +11,39 @@ from herdcli.errors import BadUsage, HerdError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset
-    from herdcli.cli.em.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.em.sequences import Sequences
     from herdcli.schema import Array
 
 COLUMN = "sequence"  # that groups rows where none is named
+
+
+class Asked(Protocol):
+    """What a request says of sequences to learn from."""
+
+    @property
+    def source(self) -> str:
+        """The data set."""
+
+    @property
+    def input_format(self) -> str | None:
+        """Its format, where it is typed."""
+
+    @property
+    def label(self) -> str | None:
+        """The column with its labels."""
+
+    @property
+    def sequence(self) -> str | None:
+        """The column that groups its rows."""
+
+    @property
+    def split(self) -> str | None:
+        """The sizes of its parts."""
+
+    @property
+    def seed(self) -> int:
+        """Sequences are drawn into parts from it."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +62,22 @@ class Series:
 
 
 def load(
-    session: Session, source: str, *, input_format: str | None, label: str | None, column: str | None = None, keep: tuple[str, ...] = ()
+    session: Session,
+    source: str,
+    *,
+    input_format: str | None,
+    label: str | None,
+    column: str | None = None,
+    keep: tuple[str, ...] = (),
+    missing: bool = True,
 ) -> tuple[Artifact, Array | None]:
-    """A dense data set, and what groups its rows (n,): the column named, else one called 'sequence', else None for one sequence."""
+    """A dense data set, and what groups its rows (n,): the column named, else one called 'sequence', else None for one sequence.
+
+    missing  NaN and empty cells are values that the command can do without.
+    """
     named = () if column is None else (column,)
     also = () if column is not None else (COLUMN,)
-    data = _loaded(session, source, input_format, label, (*keep, *named), also)
+    data = _loaded(session, source, input_format, label, (*keep, *named), also, missing)
     value: Dataset = data.value
     if value.is_sparse:
         rows, columns = value.X.shape
@@ -51,16 +88,22 @@ def load(
 
 
 def _loaded(
-    session: Session, source: str, input_format: str | None, label: str | None, keep: tuple[str, ...], also: tuple[str, ...]
+    session: Session,
+    source: str,
+    input_format: str | None,
+    label: str | None,
+    keep: tuple[str, ...],
+    also: tuple[str, ...],
+    missing: bool,
 ) -> Artifact:
     """The data set with further columns; a sealed one may have them among its features."""
     kinds = {"dataset"}
     try:
-        return session.load(source, "data", kinds=kinds, input_format=input_format, label=label, keep=keep, also=also, missing=True)
+        return session.load(source, "data", kinds=kinds, input_format=input_format, label=label, keep=keep, also=also, missing=missing)
     except BadUsage as error:
         if source == "-" or "further column" not in error.message:
             raise
-        found = session.load(source, "data", kinds=kinds, input_format=input_format, label=label, missing=True)
+        found = session.load(source, "data", kinds=kinds, input_format=input_format, label=label, missing=missing)
         have = {*(found.value.feature_names or ()), *(found.value.columns or ())}
         if not set(keep) <= have:
             raise
@@ -81,13 +124,19 @@ def taken(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
     return np.ascontiguousarray(data.X[:, j]), rest
 
 
-def read(session: Session, request: Request) -> Series:
-    """The sequences that a request names and their parts; its controls stay in `data`."""
+def read(
+    session: Session, request: Asked, *, weights: str | None = None, controls: tuple[str, ...] | None = None, missing: bool = True
+) -> Series:
+    """The sequences that a request names and their parts.
+
+    weights   the column of their weights, None: one called 'weight'.      controls  further columns, which stay in `data`.
+    missing   as of `load`.
+    """
     from herdcli.em import sequences
 
-    weights, column = request.weights, request.sequence
-    keep = (*(request.controls or ()), *((weights,) if weights not in (None, "weight") else ()))
-    loaded, key = load(session, request.source, input_format=request.input_format, label=request.label, column=column, keep=keep)
+    column, source, named = request.sequence, request.source, {"input_format": request.input_format, "label": request.label}
+    keep = (*(controls or ()), *((weights,) if weights not in (None, "weight") else ()))
+    loaded, key = load(session, source, **named, column=column, keep=keep, missing=missing)
     value: Dataset = loaded.value
     try:
         weight = value.weight

@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
-from herdcli.cli.em import sequences
+from herdcli.cli.frame import sequences
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.apply.request import Request
+    from herdcli.artifacts.alignment import Names
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.small.sample import Request as Sampled
-    from herdcli.em.hmm_artifacts import MarkovChain
-    from herdcli.em.lds_artifacts import LinearDynamics
     from herdcli.em.sequences import Sequences
     from herdcli.schema import Array
 
-    Model = MarkovChain | LinearDynamics
-
 STEPS = 100  # of a sequence drawn, where no number is given
 EFFECTIVE = "effective_particles"
+
+
+class Asked(Protocol):
+    """What a request says of new rows."""
+
+    @property
+    def source(self) -> str:
+        """The data set."""
+
+    @property
+    def input_format(self) -> str | None:
+        """Its format, where it is typed."""
+
+    @property
+    def label(self) -> str | None:
+        """The column with its labels."""
+
+    @property
+    def sequence(self) -> str | None:
+        """The column that groups its rows."""
+
+
+class Sampled(Protocol):
+    """What a request says of sequences to draw."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+    @property
+    def steps(self) -> int | None:
+        """How long they are."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +86,21 @@ class Rows:
         )
 
 
-def load(session: Session, request: Request, keep: tuple[str, ...] = ()) -> tuple[Artifact, Array | None]:
-    """The data set of a request and what groups its rows.  keep: further columns that the caller takes from it."""
-    return sequences.load(
-        session, request.source, input_format=request.input_format, label=request.label, column=request.sequence, keep=keep
-    )
+def load(session: Session, request: Asked, keep: tuple[str, ...] = (), *, missing: bool = True) -> tuple[Artifact, Array | None]:
+    """The data set of a request and what groups its rows.  keep: further columns that the caller takes from it; missing: as of rows."""
+    named = {"input_format": request.input_format, "label": request.label, "column": request.sequence}
+    return sequences.load(session, request.source, **named, keep=keep, missing=missing)
 
 
-def arranged(session: Session, data: Artifact, key: Array | None, model: Model, request: Request) -> Rows:
-    """Its rows in the model's columns, as sequences."""
+def arranged(session: Session, data: Artifact, key: Array | None, names: Names, columns: int, column: str | None) -> Rows:
+    """Its rows in a model's columns, as sequences.  names: of those, None where the model knows none; column: that was to group them."""
     from herdcli.em.sequences import grouped
 
-    data = by_name(session, data, model.known.feature_names if model.known is not None else None, model.columns)
+    data = by_name(session, data, names, columns)
     value: Dataset = data.value
-    if value.X.shape[1] != model.columns:
-        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {model.columns}", where=data.name)
-    found, column = grouped(value.X, key), request.sequence or sequences.COLUMN
+    if value.X.shape[1] != columns:
+        raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
+    found, column = grouped(value.X, key), column or sequences.COLUMN
     sequences.told(session, found, column, grouped=key is not None, cut=False)
     return Rows(value, found, key, column)
 
@@ -99,17 +125,18 @@ def particles(session: Session, given: Rows, want: str, states: int, count: int)
     session.require_memory(memory(longest, count, states), f"{longest} steps × {count} particles")
 
 
-def steps_of(session: Session, request: Sampled, kind: str, columns: int) -> int:
-    """Steps of each sequence to draw, which all begin at the beginning."""
+def steps_of(session: Session, request: Sampled, kind: str, columns: int, used: tuple[str, ...] = ()) -> int:
+    """Steps of each sequence to draw, which all begin at the beginning.  used: options of `sample` that the kind has."""
     for name in ("burn_in", "chains", "thin", "means", "given", "mask"):
+        if name in used:
+            continue
         session.ignored(name, f"with an {kind}, whose sequences are drawn from their beginning")
     steps = request.steps or STEPS
     session.require_memory(16 * request.count * steps * columns, f"{request.count} sequences of {steps} steps")
     return steps
 
 
-def drawn(X: Array, model: Model, request: Sampled, steps: int) -> tuple[Dataset, str]:
-    """Sequences that were drawn, one after another."""
-    names = model.known.feature_names if model.known is not None else None
+def drawn(X: Array, names: list[str] | None, request: Sampled, steps: int) -> tuple[Dataset, str]:
+    """Sequences that were drawn (n, D), one after another, in columns of these names."""
     made = Dataset(X, feature_names=names, columns={sequences.COLUMN: np.repeat(np.arange(request.count), steps)})
-    return made, f"{request.count} sequence{'s' * (request.count != 1)} of {steps} steps × {model.columns} columns"
+    return made, f"{request.count} sequence{'s' * (request.count != 1)} of {steps} steps × {X.shape[1]} columns"

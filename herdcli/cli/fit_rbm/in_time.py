@@ -1,0 +1,168 @@
+"""`herd apply`, `herd sample` and `herd eval --data` with a recurrent temporal RBM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.frame import rows_in_time, sequences
+from herdcli.cli.frame.rows import rows_of
+from herdcli.errors import DataError, HerdError
+from herdcli.splits import TEST
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request as Applied
+    from herdcli.cli.eval.request import Request as Judged
+    from herdcli.cli.frame.rows_in_time import Rows
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.small.sample import Request as Sampled
+    from herdcli.em.sequences import Sequences
+    from herdcli.rbm.recurrent.artifacts import RecurrentRBM
+    from herdcli.rbm.recurrent.likelihood import Held
+    from herdcli.schema import Array
+
+WANTS = ("features", "predicted")
+SWEEPS = 50  # of the chain that a row is drawn by, where no number is given
+FUTURES = 100  # sequences that a forecast is a mean over
+SPREAD = "_sd"  # what a column of standard deviations ends in
+
+
+@dataclass(frozen=True)
+class InTime:
+    """New rows as they came, and in the order of their sequences in unit values v (n, D)."""
+
+    rows: Rows
+    v: Array
+
+    @property
+    def held(self) -> Held:
+        """All of them."""
+        from herdcli.rbm.recurrent.likelihood import Held
+
+        return Held(self.v, self.rows.found.offsets, np.ones(len(self.v), dtype=bool))
+
+
+def rows(session: Session, model: RecurrentRBM, request: Applied) -> InTime:
+    """The rows of a request."""
+    data, key = rows_in_time.load(session, request, missing=False)
+    given = rows_in_time.arranged(session, data, key, model.feature_names, model.columns, request.sequence)
+    prepared = rows_of(session, model, replace(data, value=given.data), request)
+    return InTime(given, np.asarray(prepared.X)[given.found.chosen])
+
+
+def led_up(whole: Sequences, part: Sequences, X: Array) -> Held:
+    """Sequences of a part, each with the rows of its own that come before it in the whole, which lead up to it and do not count.
+
+    X  (n, D) the rows of the table in unit values.
+    """
+    from herdcli.rbm.recurrent.likelihood import Held
+
+    own = np.zeros(len(X), dtype=bool)
+    own[part.chosen] = True
+    counted = own[whole.chosen]
+    kept, offsets = [], [0]
+    for start, end in pairwise(whole.offsets.tolist()):
+        found = np.flatnonzero(counted[start:end])
+        if len(found):  # from the beginning to the last one that counts
+            kept.append(np.arange(start, start + found[-1] + 1))
+            offsets.append(offsets[-1] + len(kept[-1]))
+    rows = np.concatenate(kept)
+    return Held(X[whole.chosen[rows]], np.array(offsets), counted[rows])
+
+
+def applied(session: Session, fitted: Artifact, request: Applied) -> tuple[Dataset, str]:
+    """Hidden means of every row, the row that was expected by those before it, or rows to come."""
+    from herdcli.rbm.recurrent.likelihood import expected_exactly, predictions
+
+    model: RecurrentRBM = fitted.value
+    want, steps = rows_in_time.wanted(request.want or WANTS[0], "rtrbm", WANTS, "forecast", 12)
+    session.ignored("particles", "with a model of kind rtrbm")
+    given = rows(session, model, request)
+    if steps:
+        return _forecast(session, model, given, steps, request.seed)
+    held = given.held
+    driven = held.driven(model.model)
+    if want == "features":
+        names = [f"hidden{k + 1}" for k in range(model.hidden)]
+        return given.rows.beside(driven.r, names), f"{len(held.v)} rows × {model.hidden} hidden means"
+    X = model.restored(predictions(model.model, held, driven, np.arange(len(held.v)), request.seed, map=session.map))
+    how = "summed over all states" if expected_exactly(model.model, len(X)) else "means of Gibbs chains"
+    made = given.rows.beside(X, _names(model, given))
+    return made, f"{len(X)} rows × {model.columns} columns expected by the rows before them, {how}"
+
+
+def _names(model: RecurrentRBM, given: InTime) -> list[str] | None:
+    return model.feature_names or given.rows.data.feature_names
+
+
+def _forecast(session: Session, model: RecurrentRBM, given: InTime, steps: int, seed: int) -> tuple[Dataset, str]:
+    """Rows that follow each sequence: means and standard deviations over sequences that are drawn on from its end."""
+    from herdcli.algorithm import solve
+    from herdcli.rbm.recurrent.artifacts import states_after
+    from herdcli.rbm.recurrent.chains import Drawing
+
+    found, key = given.rows.found, given.rows.key
+    state, last = states_after(model.model, given.v, found.offsets)
+    drawing = Drawing(
+        model.model,
+        FUTURES * found.count,
+        steps,
+        SWEEPS,
+        seed,
+        state_before=np.repeat(state, FUTURES, axis=0),
+        row_before=np.repeat(last, FUTURES, axis=0),
+    )
+    session.require_memory(drawing.memory(), f"{FUTURES} futures of {found.count} sequences")
+    futures = model.restored(solve(drawing).reshape(-1, model.columns)).reshape(found.count, FUTURES, steps, model.columns)
+    X = np.concatenate([futures.mean(axis=1), futures.std(axis=1)], axis=2).reshape(found.count * steps, -1)
+    names = _names(model, given) or [f"x{d + 1}" for d in range(model.columns)]
+    columns = None if key is None else {given.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
+    of = f" of {found.count} sequences" if found.count > 1 else ""
+    made = Dataset(X, feature_names=[*names, *(name + SPREAD for name in names)], columns=columns)
+    return made, f"{len(X)} rows to come{of} × {model.columns} columns with their standard deviations, {FUTURES} futures"
+
+
+def drawn(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
+    """New sequences."""
+    from herdcli.rbm.recurrent.chains import Drawing
+    from herdcli.rbm.units import family
+
+    model: RecurrentRBM = fitted.value
+    steps = rows_in_time.steps_of(session, request, "rtrbm", model.columns, ("burn_in", "means"))
+    sweeps = request.burn_in if "burn_in" in session.given else SWEEPS
+    drawing = Drawing(model.model, request.count, steps, sweeps, request.seed, request.means)
+    found = session.run(drawing, label="sampling", memory=f"{request.count} sequences of {steps} rows")
+    made, what = rows_in_time.drawn(model.restored(found.reshape(-1, model.columns)), model.feature_names, request, steps)
+    units = family(model.visible_units)
+    if units.name in ("binary", "spin") and not request.means:
+        made = replace(made, X=made.X.astype(np.int8), units=units.name)
+    limits = None if units.range is None else np.array(units.range) / units.scale
+    return replace(made, value_range=limits, image_shape=model.image_shape), what
+
+
+def judged(session: Session, artifact: Artifact, request: Judged) -> Artifact:
+    """The model with the sequences of --data, those of split 2 where they have a split; without the option as it is."""
+    from herdcli.em.sequences import split
+    from herdcli.rbm.recurrent.artifacts import held_out
+
+    if request.data is None:
+        return artifact
+    model: RecurrentRBM = artifact.value
+    asked: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "fit-rbm"), {})
+    data, key = sequences.load(session, request.data, input_format=None, label=None, column=asked.get("sequence"), missing=False)
+    try:
+        given = rows_in_time.arranged(session, data, key, model.feature_names, model.columns, asked.get("sequence"))
+        prepared = rows_of(session, model, replace(data, value=given.data), {})
+        whole = given.found
+        parts = {TEST: whole} if data.value.split is None else split(whole, data.value.split, None, 0)
+        if TEST not in parts:
+            raise DataError("has no rows in split 2 to judge by")
+    except HerdError as error:
+        error.where = error.where or data.name
+        raise
+    return replace(artifact, value=replace(model, holdout=held_out(model.model, led_up(whole, parts[TEST], np.asarray(prepared.X)))))

@@ -1,0 +1,132 @@
+"""What `herd eval` says of a recurrent temporal RBM: likelihoods beside independent columns, one-step predictions beside cheap ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from herdcli.algorithm import Watch, solve
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.table import Value
+from herdcli.evaluation.verdicts import NO_ROWS, OK, of_loss
+from herdcli.rbm import annealing
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.recurrent.artifacts import HeldOut, RecurrentRBM
+from herdcli.rbm.recurrent.exact import Map, cost, log_partitions, summable
+from herdcli.rbm.recurrent.likelihood import Held, predictions, some, spread
+from herdcli.rbm.recurrent.model import Driven, Recurrent
+from herdcli.rbm.units import log_base
+from herdcli.schema import Array
+
+COLUMNS = (
+    "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z", "independent", "prediction_error", "mean_error", "persistence",
+    "sequences_train", "best_epoch", "verdict",
+)  # fmt: skip
+MOST_OPERATIONS = 2.5e9  # of log Z by enumeration
+MOST_STEPS = 100  # at which log Z is annealed, or enumerated at whatever cost
+MOST_PREDICTED = 5000  # rows that are predicted
+QUICK_STEPS = 100
+LEAST = 1e-300
+
+
+def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
+    """Every column of `COLUMNS`; None where the artifact has no rows for it.
+
+    log_likelihood     of the rows of split 2, each given those before it, nats a row; of `rows` evenly spread ones where log Z of all
+                       would take too long.  Where both layers are too large for enumeration each is annealed; log_likelihood_se is
+                       the error of that alone.
+    log_z              `exact` or `annealed`.
+    independent        the same rows under independent columns with the training rows' means.
+    prediction_error   root mean square of a value less what the rows before it say, in standard deviations of its column in training
+                       rows; mean_error less that column's mean; persistence less the value before.  Over rows that have one before them.
+    """
+    result: dict[str, Value] = dict.fromkeys(COLUMNS)
+    result |= {"hidden": value.hidden, "sequences_train": value.sequences, "best_epoch": value.best_epoch or None}
+    held = value.held_out()
+    if held is None:
+        return result | {"verdict": NO_ROWS}
+    model, driven = value.model, held.driven(value.model)
+    found = likelihood(model, held, driven, settings, map, progress)
+    shift = value.log_scale
+    base = independent(value, held, found.chosen)
+    result |= {
+        "rows": len(found.chosen),
+        "log_likelihood": found.mean - shift,
+        "log_likelihood_se": found.error,
+        "log_z": "exact" if found.exact else "annealed",
+        "independent": base - shift,
+        "verdict": of_loss(found.mean, base, worse="worse than independent", error=found.error) or OK,
+    }
+    errors = prediction_errors(value, held, driven, settings.seed, map)
+    result |= errors
+    if errors and result["verdict"] == OK and errors["prediction_error"] > min(errors["persistence"], errors["mean_error"]):
+        result["verdict"] = "worse than persistence" if errors["persistence"] < errors["mean_error"] else "worse than the mean"
+    return result
+
+
+QUICK = EvaluationSettings(chains=20, temperatures=200)
+
+
+def quick(value: RecurrentRBM, *, map: Map = map) -> dict[str, Value]:
+    """The same of at most QUICK_STEPS rows, for the verdict at the end of training."""
+    held = value.holdout
+    if held is None or len(held.X) <= QUICK_STEPS:
+        return metrics(value, QUICK, map=map)
+    end = max(
+        1, int(np.searchsorted(held.offsets, QUICK_STEPS, side="right")) - 1
+    )  # whole sequences, and of a long first one its beginning
+    rows = min(int(held.offsets[end]), QUICK_STEPS)
+    fewer = HeldOut(held.X[:rows], np.minimum(held.offsets[: end + 1], rows), held.state[:end], held.begins[:end])
+    return metrics(replace(value, holdout=fewer), QUICK, map=map)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The mean log-likelihood of some rows (k,) in nats, its standard error by annealing, and whether log Z was enumerated."""
+
+    mean: float
+    error: float
+    chosen: Array
+    exact: bool
+
+
+def likelihood(
+    model: Recurrent, held: Held, driven: Driven, settings: EvaluationSettings, map: Map, progress: Watch | None = None
+) -> Likelihood:
+    """That of the held-out rows, or of some of them where log Z is to be annealed."""
+    annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not summable(model))
+    most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / cost(model, 1)))
+    chosen = np.arange(len(held.v)) if settings.likelihood == "exact" else spread(np.arange(len(held.v)), most)
+    own = some(driven, chosen)
+    above = model.unnormalised(held.v[chosen], own)
+    if not annealed:
+        return Likelihood(float((above - log_partitions(model, own, map=map)).mean()), 0.0, chosen, True)
+    steps = tuple(Harmonium(model.p.W, b, c, model.visible, model.hidden) for b, c in zip(own.b, own.c, strict=True))
+    problem = annealing.Problem(steps, tuple(own.b), settings.chains, settings.temperatures or 1000, settings.seed)
+    found = solve(annealing.Annealing(problem, map), watch=progress)
+    log_z, errors = (np.array([getattr(one, name) for one in found]) for name in ("log_partition", "standard_error"))
+    return Likelihood(float((above - log_z).mean()), float(np.sqrt(np.square(errors).sum()) / len(chosen)), chosen, False)
+
+
+def independent(value: RecurrentRBM, held: Held, chosen: Array) -> float:
+    """Nats a row, of the rows chosen (k,), under independent columns."""
+    units, rows = value.model.visible, np.asarray(held.v[chosen], dtype=np.float64)
+    each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + log_base(units, rows)
+    return float(np.mean(each))
+
+
+def prediction_errors(value: RecurrentRBM, held: Held, driven: Driven, seed: int, map: Map) -> dict[str, float]:
+    """Those of the expected rows, of the mean and of the row before; none where no row has one before it."""
+    previous = held.previous
+    chosen = spread(np.flatnonzero(previous >= 0), MOST_PREDICTED)
+    if not len(chosen):
+        return {}
+    rows, variance = np.asarray(held.v[chosen], dtype=np.float64), value.base_variance
+    scale = np.sqrt(np.where(variance > 0, variance, max(float(variance.mean()), LEAST)))
+    expected = {
+        "prediction_error": predictions(value.model, held, driven, chosen, seed, map=map),
+        "mean_error": value.base_mean,
+        "persistence": np.asarray(held.v[previous[chosen]], dtype=np.float64),
+    }
+    return {name: float(np.sqrt(np.square((rows - each) / scale).mean())) for name, each in expected.items()}

@@ -1,0 +1,195 @@
+"""What `herd fit-rbm --recurrent` becomes on disk, with what `eval` needs of its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.rbm.model import shown
+from herdcli.rbm.recurrent.learning import Problem, State
+from herdcli.rbm.recurrent.likelihood import Held
+from herdcli.rbm.recurrent.model import Before, Parameters, Recurrent, Steps, require_recurrent
+from herdcli.rbm.recurrent.settings import Settings
+from herdcli.rbm.units import family, require_rows
+from herdcli.schema import Array, array, require_offsets, require_picture
+
+
+@dataclass(frozen=True)
+class RecurrentTrace:
+    """What learning looked like."""
+
+    reconstruction: Array = array("E", "of every epoch: mean squared reconstruction error per visible unit; NaN after a stop", kind="f")
+    validated: Array | None = array("V", "epochs after which held-out sequences were looked at", kind="iu", optional=True)
+    valid: Array | None = array("V", "nats a row of those, by the figure that was to be high; NaN after a stop", kind="f", optional=True)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Sequences of split 2 in unit values."""
+
+    X: Array = array("n D", "their rows, sequence by sequence", kind="iuf", finite=True)
+    offsets: Array = array("o", "where each sequence begins, and the number of rows", kind="iu")
+    state: Array = array("s K", "the recurrent state before each sequence, of those that do not begin here", kind="f", finite=True)
+    begins: Array = array("s", "whether a sequence begins here: 0 a piece of one, 1 yes", kind="iu", low=0, high=1)
+
+    def validate(self) -> None:
+        """Raise DataError unless the offsets are those of the rows."""
+        require_offsets("offsets", self.offsets, len(self.X), "X")
+        if len(self.X) and (np.diff(self.offsets.astype(np.int64)) < 1).any():
+            raise DataError("/offsets has a sequence without rows")
+        if len(self.state) != len(self.offsets) - 1:
+            raise DataError(f"/state is of {len(self.state)} sequences, /offsets of {len(self.offsets) - 1}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentRBM:
+    """The `rtrbm` artifact: a recurrent temporal RBM.  Rows are in unit values; of rate units those are counts, not proportions."""
+
+    parameters: Parameters
+    visible_units: str
+    hidden_units: str
+    algorithm: str
+    links: str
+    steps: int
+    epochs: int
+    batch_size: int  # 0: all pieces
+    window: int
+    learning_rate: float
+    rate_decay: str
+    momentum: float
+    weight_decay: float
+    initial_scale: float
+    patience: int = 0
+    seed: int
+    sequences: int  # that were learned from
+    rows: int  # of those
+    best_epoch: int = 0  # whose parameters were kept; 0: the last one's
+    base_rates: Array = array("D", "natural parameters of independent columns with the training rows' means", kind="f", finite=True)
+    base_mean: Array = array("D", "mean of the training rows", kind="f", finite=True)
+    base_variance: Array = array("D", "their variances", kind="f", finite=True, low=0)
+    trace: RecurrentTrace | None = None
+    holdout: HeldOut | None = None
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
+    threshold: float | None = None  # grey level, as a fraction of the value range, at which a pixel is on
+    value_range: Array | None = array(
+        "2", "lowest and highest value of the data before the threshold", kind="fiu", optional=True, finite=True
+    )
+    column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True, finite=True)
+    column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True, finite=True)
+    feature_names: list[str] | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts belong together and held-out rows have values of the visible units."""
+        D, K = self.parameters.W.shape
+        if not D or not K:
+            raise DataError("/parameters/W is empty")
+        require_picture(self.image_shape, D)
+        for name, columns in (("visible_units", D), ("hidden_units", K)):
+            try:
+                units = family(getattr(self, name))
+                if name == "hidden_units":
+                    require_recurrent(units)
+            except BadUsage as error:
+                raise DataError(error.message.replace("unknown units", f"{name} are")) from error
+            if columns % units.group:
+                raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
+        for name in ("base_rates", "base_mean", "base_variance", "column_mean", "column_scale"):
+            part = getattr(self, name)
+            if part is not None and len(part) != D:
+                raise DataError(f"/{name} is of {len(part)} columns, the model has {D} visible units")
+        if self.column_scale is not None and not (self.column_scale > 0).all():
+            raise DataError("/column_scale must be above 0")
+        if self.holdout is not None:
+            self._validate_rows(self.holdout)
+
+    def _validate_rows(self, held: HeldOut) -> None:
+        D, K = self.parameters.W.shape
+        if held.X.shape[1] != D or held.state.shape[1] != K:
+            raise DataError(f"/holdout is of {held.X.shape[1]} × {held.state.shape[1]} units, the model has {D} × {K}")
+        try:
+            require_rows(family(self.visible_units), held.X)
+        except DataError as error:
+            raise DataError(f"/holdout/X has {error.message}") from error
+
+    @property
+    def columns(self) -> int:
+        """How many a row has."""
+        return int(self.parameters.W.shape[0])
+
+    @property
+    def hidden(self) -> int:
+        """How many hidden units there are."""
+        return int(self.parameters.W.shape[1])
+
+    @property
+    def model(self) -> Recurrent:
+        """The model in float64."""
+        return Recurrent(self.parameters.float64(), family(self.visible_units), family(self.hidden_units))
+
+    @property
+    def log_scale(self) -> float:
+        """What the log-likelihood of a row as it was before it was standardised is less by, in nats."""
+        # Learned were x/s: the density of x is that of x/s over Π s.
+        return 0.0 if self.column_scale is None else float(np.log(self.column_scale, dtype=np.float64).sum())
+
+    def restored(self, rows: Any) -> Array:
+        """Rows (n, D) in unit values as data sets show them."""
+        return shown(rows, family(self.visible_units), self.column_mean, self.column_scale)
+
+    def held_out(self) -> Held | None:
+        """The sequences of split 2, all of whose rows count."""
+        found = self.holdout
+        if found is None or not len(found.X):
+            return None
+        return Held(found.X, found.offsets, np.ones(len(found.X), dtype=bool), Before(found.state, found.begins.astype(bool)))
+
+
+def held_out(model: Recurrent, given: Held) -> HeldOut:
+    """The rows of `given` that count, and the states that the others lead up to.  The rows that count end their sequences."""
+    driven = given.driven(model)
+    rows, offsets, state, begins = [], [0], [], []
+    for start, end in zip(given.offsets[:-1].tolist(), given.offsets[1:].tolist(), strict=True):
+        own = np.flatnonzero(given.counted[start:end])
+        if len(own):
+            first = start + int(own[0])
+            rows.append(given.v[first:end])
+            offsets.append(offsets[-1] + end - first)
+            begins.append(first == start)
+            state.append(np.zeros(model.p.c.size) if first == start else driven.r[first - 1])
+    return HeldOut(np.concatenate(rows), np.array(offsets), np.array(state), np.array(begins, dtype=np.uint8))
+
+
+def made(problem: Problem, state: State, test: Held | None, **seen: Any) -> RecurrentRBM:
+    """The artifact of a run's last state.  test: sequences to judge by; seen: how the rows became unit values."""
+    settings, rows = problem.settings, problem.rows.astype(np.float64)
+    model = Recurrent(state.now.float64(), problem.visible, problem.hidden)
+    return RecurrentRBM(
+        parameters=state.now,
+        **{name: getattr(settings, name) for name in vars(settings) if name in RecurrentRBM.__dataclass_fields__ and name != "hidden"},
+        sequences=len(problem.offsets) - 1,
+        rows=len(rows),
+        best_epoch=state.best_epoch,
+        base_rates=np.asarray(problem.visible.base_rate(problem.rows), dtype=np.float64),
+        base_mean=rows.mean(axis=0),
+        base_variance=rows.var(axis=0),
+        trace=_trace(settings, state),
+        holdout=None if test is None else held_out(model, test),
+        **seen,
+    )
+
+
+def _trace(settings: Settings, state: State) -> RecurrentTrace:
+    if not len(state.figures):
+        return RecurrentTrace(state.trace)
+    looks = np.minimum(np.arange(1, len(state.figures) + 1) * settings.validate_every, settings.epochs)
+    return RecurrentTrace(state.trace, looks, state.figures)
+
+
+def states_after(model: Recurrent, v: Array, offsets: Array) -> tuple[Array, Array]:
+    """The recurrent states (S, K) after sequences of rows v (n, D) in unit values, and their last rows (S, D)."""
+    steps = Steps.of(offsets)
+    driven = model.driven(v, steps, Before.nothing(steps.count, model.p.c.size))
+    return driven.r[offsets[1:] - 1], v[offsets[1:] - 1]

@@ -1,0 +1,81 @@
+"""The gradient of Σ_t log p(v_t | r_{t−1}): each step's statistics, then back through time.
+
+With the statistics of the two phases of step t, g^b_t = v_t − ⟨v⟩, g^c_t = r_t − ⟨h⟩ and v_t r_t' − ⟨v h'⟩, where ⟨·⟩ is an expectation of
+the step's harmonium or the end of a chain of Gibbs sweeps from the row (contrastive divergence).  Source: Makin, eq. 5.20 to 5.24.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.rbm.gibbs import Layer
+from herdcli.rbm.recurrent.chains import sweeps
+from herdcli.rbm.recurrent.exact import expectations
+from herdcli.rbm.recurrent.model import Before, Driven, Parameters, Recurrent, Steps, slope
+from herdcli.rbm.units import Family
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Differences of the two phases: of visible units (n, D), of hidden ones (n, K), of pairs (D, K) summed over the steps; and the
+    summed squared distance of the rows from E[v | h]."""
+
+    b: Array
+    c: Array
+    W: Array
+    error: float
+
+
+def contrastive(p: Parameters, driven: Driven, v: Array, layers: tuple[Layer, Layer], k: int, draws: np.random.Generator) -> Phases:
+    """CD-k of rows v (n, D), all steps side by side, since recurrent states depend on the rows alone.  Float32.
+
+    layers  the visible and the hidden one.
+    """
+    fantasy, error = v.copy(), 0.0
+    for sweep, (_, means) in enumerate(sweeps(p.W, driven.b, driven.c, fantasy, layers, k, draws)):
+        if sweep == 0:
+            error = float(np.square(means - v).sum(dtype=np.float64))
+    natural = fantasy @ p.W
+    natural += driven.c
+    layers[1].means(natural, np.zeros_like(p.c))
+    return Phases(v - fantasy, driven.r - natural, v.T @ driven.r - fantasy.T @ natural, error)
+
+
+def exact(model: Recurrent, driven: Driven, v: Array) -> Phases:
+    """The same with the harmoniums' own expectations, of rows v (n, D) in float64."""
+    found = expectations(model, driven)
+    error = float(np.square(v - model.visible.mean(driven.r @ model.p.W.T + driven.b)).sum())
+    return Phases(v - found.visible, driven.r - found.hidden, v.T @ driven.r - found.pairs, error)
+
+
+def through_time(p: Parameters, steps: Steps, v: Array, before: Before, driven: Driven, phases: Phases, hidden: Family) -> Parameters:
+    """The gradient of the mean over rows v (n, D), all in the order of steps; of what only first steps have, the mean over those.
+
+    before  in the order of ranks; its states are held fast.
+    """
+    n, S = len(v), steps.count
+    # r_{t−1} acts on step t by the biases, and by r_t on all steps after it.  With the whole slope of what follows by the hidden biases,
+    # e_t = g^c_t + A''(a_t) d_t, and by the states, d_{t−1} = U e_t + V g^b_t, d_T = 0 (eq. 5.24); r_t = A'(a_t), a_t = W'v_t + c_t.
+    far = phases.b @ p.V.T
+    e, d = phases.c.copy(), np.zeros_like(phases.c)
+    for t in range(len(steps.bounds) - 2, -1, -1):
+        end, last = steps.bounds[t], steps.bounds[t + 1]
+        e[end:last] += slope(hidden, driven.r[end:last], d[end:last])
+        if t:
+            first = steps.bounds[t - 1]
+            d[first : first + last - end] = e[end:last] @ p.U.T + far[end:last]
+    r, on = driven.r[steps.before], ~before.begins
+    state = before.state[on].astype(v.dtype)
+    firsts = max(1, int(before.begins.sum()))
+    return Parameters(
+        W=(phases.W + v.T @ (e - phases.c)) / n,
+        U=(r.T @ e[S:] + state.T @ e[:S][on]) / n,
+        V=(r.T @ phases.b[S:] + state.T @ phases.b[:S][on]) / n,
+        b=phases.b.mean(axis=0),
+        c=e.mean(axis=0),
+        b_first=phases.b[:S][before.begins].sum(axis=0) / firsts,
+        c_first=e[:S][before.begins].sum(axis=0) / firsts,
+    )

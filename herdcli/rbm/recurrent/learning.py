@@ -1,0 +1,301 @@
+"""Learning a recurrent temporal RBM: minibatches of pieces of sequences, momentum, decay; the gradient is in `gradients`.
+
+A step of the algorithm is one minibatch.  With the mean gradient G over its rows, Δ ← μ Δ + ε_t (G − λ θ), θ ← θ + Δ, where λ is of
+the weights W, U and V alone, and ε_t falls linearly to 0.  A sequence longer than the window is learned in pieces: each begins in the
+state that the one before it ended in when it was last learned from, so that states remember more than the gradient sees.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.algorithm import Counted, Progress
+from herdcli.errors import DataError, Diverged
+from herdcli.rbm.gibbs import Layer, layer
+from herdcli.rbm.recurrent.exact import Map, require_few
+from herdcli.rbm.recurrent.gradients import contrastive, exact, through_time
+from herdcli.rbm.recurrent.likelihood import Held, criterion
+from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive
+from herdcli.rbm.recurrent.settings import Settings
+from herdcli.rbm.units import Family, family, require_rows
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array, array
+
+LARGEST = 1e3  # parameters beyond it have diverged
+WEIGHTS = ("W", "U", "V")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of sequences, each of at most a window: rows begin[p] … end[p] − 1; first, whether its sequence begins with it."""
+
+    begin: Array
+    end: Array
+    first: Array
+
+    @classmethod
+    def of(cls, offsets: Array, window: int) -> Pieces:
+        """Those of sequences that begin at offsets (S + 1,), of as even lengths as can be."""
+        begin, end, first = [], [], []
+        for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            count = -(-(stop - start) // window)
+            edges = [start + (stop - start) * k // count for k in range(count + 1)]
+            begin += edges[:-1]
+            end += edges[1:]
+            first += [True] + [False] * (count - 1)
+        return cls(np.array(begin), np.array(end), np.array(first))
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def rows(self, which: Array) -> tuple[Array, Array]:
+        """The rows (n,) of some of the pieces (k,), laid end to end, and where each of them begins (k + 1,)."""
+        lengths = self.end[which] - self.begin[which]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return np.repeat(self.begin[which] - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows (n, D) of training sequences in unit values, where each begins (S + 1,), what is held out, and the settings.
+
+    Raises DataError unless rows have values of the visible units, BadUsage where their exact gradient has too many states.
+    """
+
+    rows: Array
+    offsets: Array
+    settings: Settings
+    held: Held | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.rows):
+            raise DataError("there are no training rows")
+        require_rows(self.visible, self.rows)
+        if self.settings.algorithm == "exact":
+            require_few(Recurrent(self.nothing.float64(), self.visible, self.hidden))
+
+    @property
+    def visible(self) -> Family:
+        """The family of the visible units."""
+        return family(self.settings.visible_units)
+
+    @property
+    def hidden(self) -> Family:
+        """The family of the hidden units."""
+        return family(self.settings.hidden_units)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, Layer]:
+        """What samples visible and hidden units."""
+        return layer(self.visible), layer(self.hidden)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """What is learned from at once."""
+        return Pieces.of(self.offsets, self.settings.window)
+
+    @cached_property
+    def constant(self) -> Array:
+        """(D,) the columns of one value, whose weights stay 0."""
+        return np.asarray((self.rows == self.rows[:1]).all(axis=0))
+
+    @property
+    def batches(self) -> int:
+        """Minibatches in an epoch."""
+        return -(-len(self.pieces) // (self.settings.batch_size or len(self.pieces)))
+
+    @property
+    def nothing(self) -> Parameters:
+        """Parameters of 0, float32."""
+        D, K = self.rows.shape[1], self.settings.hidden
+        shapes = {"W": (D, K), "U": (K, K), "V": (K, D), "b": (D,), "c": (K,), "b_first": (D,), "c_first": (K,)}
+        return Parameters(**{name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()})
+
+    def batch(self, step: int) -> Array:
+        """The pieces of a minibatch."""
+        epoch, number = divmod(step, self.batches)
+        order = generator(self.settings.seed, Stream.SHUFFLE, step=epoch).permutation(len(self.pieces))
+        n = len(order)
+        return np.asarray(order[number * n // self.batches : (number + 1) * n // self.batches])
+
+
+@dataclass
+class State:
+    """Where learning stands; float32 but for the figures."""
+
+    step: int
+    now: Parameters
+    velocity: Parameters
+    best: Parameters
+    carried: Array = array("P K", "the state that each piece of a sequence begins in, 0 where the sequence begins", kind="f", finite=True)
+    trace: Array = array("E", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
+    figures: Array = array("V", "of sequences held out, after every so many epochs; NaN where none were looked at", kind="f")
+    best_epoch: int = 0  # epochs behind the best; 0: none was looked at
+    stopped: int = 0  # epochs behind a run that has stopped
+
+
+@dataclass(frozen=True)
+class Learning(Counted[State]):
+    """The algorithm; its result is the last state, with the best parameters in place of the last where sequences were held out."""
+
+    problem: Problem
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Minibatches in all."""
+        return self.problem.settings.epochs * self.problem.batches
+
+    def done(self, state: State) -> bool:
+        """Whether no minibatch is left."""
+        return state.stopped > 0 or state.step >= self.steps
+
+    def memory(self) -> int:
+        """Bytes of a state, and of a minibatch's statistics."""
+        given, settings = self.problem, self.problem.settings
+        D, K = given.rows.shape[1], settings.hidden
+        rows = min(len(given.rows), (settings.batch_size or len(given.pieces)) * settings.window)
+        return int(16 * (2 * D * K + K * K + 2 * D + 2 * K) + 4 * K * len(given.pieces) + 4 * rows * (6 * D + 8 * K))
+
+    def like(self) -> State:
+        """A state without numbers."""
+        given, nothing = self.problem, self.problem.nothing
+        settings = given.settings
+        looks = -(-settings.epochs // settings.validate_every) if given.held is not None and settings.validate_every else 0
+        carried = np.zeros((len(given.pieces), settings.hidden), dtype=np.float32)
+        return State(0, nothing, nothing.each(np.copy), nothing.each(np.copy), carried, np.zeros(settings.epochs), np.full(looks, np.nan))
+
+    def init(self) -> State:
+        """W, U, V ~ N(0, 0.1²), b at the rows' base rates, all else 0; pieces begin in the states that follow from those."""
+        given, state = self.problem, self.like()
+        settings, p = given.settings, state.now
+        first = generator(settings.seed, Stream.INITIAL)
+        scale = settings.initial_scale / math.sqrt(given.visible.scale * given.hidden.scale)
+        for name in WEIGHTS:
+            getattr(p, name)[...] = first.standard_normal(getattr(p, name).shape, dtype=np.float32) * np.float32(scale)
+        p.b[...] = given.visible.base_rate(given.rows)
+        _constrain(given, p)
+        steps = Steps.of(given.offsets)
+        found = self._driven(p, steps, given.rows[steps.chosen].astype(np.float32), Before.nothing(steps.count, settings.hidden))
+        later = ~given.pieces.first
+        state.carried[later] = steps.back(found.r)[given.pieces.begin[later] - 1]
+        state.best = p.each(np.copy)
+        return state
+
+    def step(self, state: State) -> State:
+        """One minibatch; `state` is updated in place.  Raises Diverged if a parameter is not finite or beyond 1e3."""
+        given, settings = self.problem, self.problem.settings
+        which, p = given.batch(state.step), state.now
+        rows, offsets = given.pieces.rows(which)
+        steps = Steps.of(offsets)
+        v = np.ascontiguousarray(given.rows[rows[steps.chosen]], dtype=np.float32)
+        before = Before(state.carried[which], given.pieces.first[which]).taken(steps.ranks)
+        driven = self._driven(p, steps, v, before)
+        gradient, error = self._gradient(p, steps, v, before, driven, state.step)
+        epoch = state.step // given.batches
+        state.trace[epoch] += error / (given.rows.size * given.visible.scale**2)
+        self._carry(state, which, steps, driven)
+        self._move(state, gradient)
+        state.step += 1
+        if state.step % given.batches == 0 and given.held is not None and settings.validate_every:
+            self._look(state, given.held, state.step // given.batches)
+        return state
+
+    def _driven(self, p: Parameters, steps: Steps, v: Array, before: Before) -> Driven:
+        hidden, still = self.problem.layers[1], np.zeros_like(p.c)
+
+        def mean(natural: Array) -> Array:
+            hidden.means(natural, still)
+            return natural
+
+        return drive(p, steps, v, before, mean)
+
+    def _gradient(self, p: Parameters, steps: Steps, v: Array, before: Before, driven: Driven, step: int) -> tuple[Parameters, float]:
+        given, settings = self.problem, self.problem.settings
+        if settings.algorithm == "exact":
+            model = Recurrent(p.float64(), given.visible, given.hidden)
+            v, driven = v.astype(np.float64), Driven(*(part.astype(np.float64) for part in (driven.r, driven.b, driven.c)))
+            p, phases = model.p, exact(model, driven, v)
+        else:
+            phases = contrastive(p, driven, v, given.layers, settings.steps, generator(settings.seed, Stream.GIBBS, step=step))
+        return through_time(p, steps, v, before, driven, phases, given.hidden), phases.error
+
+    def _carry(self, state: State, which: Array, steps: Steps, driven: Driven) -> None:
+        """Hand the last states of these pieces (k,) to those that come after them."""
+        first = self.problem.pieces.first
+        after = which[steps.ranks] + 1
+        on = after < len(first)
+        on[on] = ~first[after[on]]
+        state.carried[after[on]] = driven.r[steps.last[on]]
+
+    def _move(self, state: State, gradient: Parameters) -> None:
+        """The step along the gradient."""
+        given, settings = self.problem, self.problem.settings
+        rate = settings.learning_rate * (1.0 - state.step / self.steps if settings.rate_decay == "linear" else 1.0)
+        # Statistics enter as proportions where a unit counts n replicas, as those of an RBM do (`rbm.updates`).
+        above, below = given.visible.scale, given.hidden.scale
+        scales = {"W": above * below, "U": below * below, "V": above * below, "b": above, "b_first": above, "c": below, "c_first": below}
+        largest = []
+        for name in NAMES:
+            own, moved, slope = (getattr(part, name) for part in (state.now, state.velocity, gradient))
+            decay = settings.weight_decay * scales[name] if name in WEIGHTS else 0.0
+            slope = np.ascontiguousarray(slope, dtype=np.float32)
+            top = fast.momentum_step(own, moved, slope, rate / scales[name], settings.momentum, decay)
+            largest.append(0.0 if name in ("b", "b_first") and given.visible.name == "gaussian" and np.isfinite(top) else top)
+        _constrain(given, state.now)
+        if not np.max(largest) <= LARGEST:
+            raise Diverged(
+                f"the model diverged in epoch {state.step // given.batches + 1}: parameters beyond {LARGEST:g} or not finite",
+                hint=f"lower the learning rate (it is {settings.learning_rate:g})",
+            )
+
+    def _look(self, state: State, held: Held, epoch: int) -> None:
+        """See how the model does on sequences held out, if it is time to; keep it if it does best, stop if it has not for long."""
+        settings = self.problem.settings
+        if epoch % settings.validate_every and epoch < settings.epochs:
+            return
+        number = -(-epoch // settings.validate_every) - 1
+        model = Recurrent(state.now.float64(), self.problem.visible, self.problem.hidden)
+        state.figures[number] = criterion(model, held, settings.seed, map=self.map)
+        if not state.best_epoch or state.figures[number] > np.nanmax(state.figures[:number], initial=-np.inf):
+            state.best, state.best_epoch = state.now.each(np.copy), epoch
+        if settings.patience and epoch - state.best_epoch >= settings.patience * settings.validate_every:
+            state.stopped = epoch
+
+    def progress(self, state: State) -> Progress:
+        """With the reconstruction error of the last whole epoch, and the best figure of sequences held out."""
+        ended = min(state.step // self.problem.batches, len(state.trace))
+        figure = f"error {state.trace[ended - 1]:.3g}" if ended else ""
+        if state.best_epoch:
+            figure += f", valid {np.nanmax(state.figures):.4g}"
+        return Progress(state.step, self.steps, figure)
+
+    def result(self, state: State) -> State:
+        """The last state, the best parameters in place of the last."""
+        if state.best_epoch:
+            state.now = state.best
+        if state.stopped:
+            state.trace[state.stopped :] = np.nan
+        return state
+
+
+def _constrain(problem: Problem, p: Parameters) -> None:
+    """Links that are not asked for, and weights of columns of one value, stay 0."""
+    if problem.settings.links == "none":
+        p.U[...] = 0.0
+        p.b_first[...] = 0.0
+        p.c_first[...] = 0.0
+    if problem.settings.links != "both":
+        p.V[...] = 0.0
+    p.W[problem.constant] = 0.0
+    p.V[:, problem.constant] = 0.0

@@ -1,0 +1,118 @@
+"""How well a recurrent temporal RBM explains sequences, and what it expects of the next row.
+
+log p(v_t | r_{t−1}) of every step is exact where a layer can be enumerated; else log Z is annealed at some of the steps.  The expected
+row E[v_t | r_{t−1}] is exact where moments can be enumerated, else a mean over Gibbs chains that begin at the row before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from herdcli.rbm.gibbs import layer
+from herdcli.rbm.likelihood import pseudo_likelihood
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.recurrent.chains import sweeps
+from herdcli.rbm.recurrent.exact import NEAR, Map, cost, expectations, fewest, log_partitions
+from herdcli.rbm.recurrent.model import Before, Driven, Recurrent, Steps
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+MOST_OPERATIONS, LEAST_STEPS = 3e8, 50  # of a look at sequences held out
+MOST_MOMENTS = 3e9  # operations of the moments that expected rows are made of
+LOOKED_AT = 200  # rows whose expectations are sampled
+CHAINS, SWEEPS, WARM = 20, 50, 20  # of a prediction: sweeps in all, of which the first are left out
+ROWS = 2000  # whose chains run side by side
+
+
+@dataclass(frozen=True)
+class Held:
+    """Sequences to judge by: rows v (n, D) in unit values, where each begins (S + 1,), which rows count (n,) bool (those before them
+    lead up to those), and what is known before each sequence."""
+
+    v: Array
+    offsets: Array
+    counted: Array
+    before: Before | None = None
+
+    def driven(self, model: Recurrent) -> Driven:
+        """The harmoniums of all steps."""
+        steps = Steps.of(self.offsets)
+        before = self.before or Before.nothing(steps.count, model.p.c.size)
+        return model.driven(self.v, steps, before)
+
+    @property
+    def previous(self) -> Array:
+        """(n,) the row before each in its sequence, −1 where there is none."""
+        found = np.arange(len(self.v)) - 1
+        found[self.offsets[:-1]] = -1
+        return found
+
+
+def some(driven: Driven, chosen: Array) -> Driven:
+    """Some of the steps (k,)."""
+    return Driven(driven.r[chosen], driven.b[chosen], driven.c[chosen])
+
+
+def log_likelihoods(model: Recurrent, v: Array, driven: Driven, *, map: Map = map) -> Array:
+    """log p(v_t | r_{t−1}) (n,) in nats of rows v (n, D), by enumeration.  Raises BadUsage where both layers are too large for it."""
+    return model.unnormalised(v, driven) - log_partitions(model, driven, map=map)
+
+
+def criterion(model: Recurrent, held: Held, seed: int, *, map: Map = map) -> float:
+    """What is to be high: the log-likelihood of the rows that count, nats a row, of as many as are summed at once; where it cannot be
+    enumerated the pseudo-likelihood, or, of units without finitely many values, minus the mean squared error of the expected rows."""
+    driven, chosen = held.driven(model), np.flatnonzero(held.counted)
+    if fewest(model) <= NEAR:
+        chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / cost(model, 1))))
+        return float(log_likelihoods(model, held.v[chosen], some(driven, chosen), map=map).mean())
+    if model.visible.support is not None:
+        chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / 100 / model.p.W.size)))
+        return float(np.mean(list(map(lambda t: _pseudo(model, held.v[t], driven, t), chosen.tolist()))))
+    chosen = spread(chosen, LOOKED_AT)
+    expected = predictions(model, held, driven, chosen, seed, map=map)
+    return -float(np.square(held.v[chosen] - expected).mean())
+
+
+def _pseudo(model: Recurrent, row: Array, driven: Driven, t: int) -> float:
+    h = Harmonium(model.p.W, driven.b[t], driven.c[t], model.visible, model.hidden)
+    return float(pseudo_likelihood(h, model.visible.discrete(row[None].astype(np.float64)))[0])
+
+
+def spread(chosen: Array, most: int) -> Array:
+    """At most so many of rows (k,), evenly spread."""
+    return chosen if len(chosen) <= most else chosen[np.linspace(0, len(chosen) - 1, most).astype(int)]
+
+
+def expected_exactly(model: Recurrent, steps: int) -> bool:
+    """Whether the expected rows of so many steps are summed over all states rather than sampled."""
+    return fewest(model) <= NEAR and cost(model, steps) <= MOST_MOMENTS
+
+
+def predictions(model: Recurrent, held: Held, driven: Driven, chosen: Array, seed: int, *, map: Map = map) -> Array:
+    """E[v_t | r_{t−1}] (k, D) of the rows chosen (k,): each by those before it."""
+    own = some(driven, chosen)
+    if expected_exactly(model, len(chosen)):
+        return expectations(model, own, map=map).visible
+    previous = held.previous[chosen]
+    start = np.where((previous >= 0)[:, None], held.v[previous], model.visible.mean(own.b))
+    return sampled(model, own, start, seed, map=map)
+
+
+def sampled(model: Recurrent, driven: Driven, start: Array, seed: int, *, map: Map = map) -> Array:
+    """The same of steps (n,) as means over Gibbs chains that begin at rows (n, D)."""
+
+    W, layers = model.p.W.astype(np.float32), (layer(model.visible), layer(model.hidden))
+
+    def block(first: int) -> Array:
+        rows = slice(first, first + ROWS)
+        draws = generator(seed, Stream.EXPECTED, unit=first)
+        b, c, v = (np.repeat(part[rows], CHAINS, axis=0).astype(np.float32) for part in (driven.b, driven.c, start))
+        total = np.zeros(v.shape)
+        for sweep, (_, means) in enumerate(sweeps(W, b, c, v, layers, SWEEPS, draws)):
+            if sweep >= WARM:
+                total += means
+        return np.asarray(total.reshape(-1, CHAINS, v.shape[1]).mean(axis=1) / (SWEEPS - WARM))
+
+    return np.concatenate([np.empty((0, model.p.b.size)), *map(block, range(0, len(start), ROWS))])

@@ -1,0 +1,181 @@
+"""The recurrent temporal RBM: a harmonium for each step, whose biases depend on the hidden means of the step before.
+
+    p(v_t, h_t | r_{t−1}) ∝ exp( b_t·v_t + c_t·h_t + v_t'W h_t ),    b_t = b + r_{t−1}V,   c_t = c + r_{t−1}U,
+    r_t = E[h_t | v_t, r_{t−1}] = A'(W'v_t + c_t),
+
+with b_1 = b + b_first and c_1 = c + c_first.  Given the rows before it, a step is an RBM with known biases, so that the
+log-likelihood of a sequence is Σ_t log p(v_t | r_{t−1}), each term with a log Z of its own.
+Source: Sutskever, Hinton & Taylor (2008); Makin, sec. 3.4.1 and eq. 5.23; V was added here, without it the model is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+from herdcli.rbm.units import Family, Rate, Softmax, TwoState, log_base
+from herdcli.schema import Array, array
+
+NAMES = ("W", "U", "V", "b", "c", "b_first", "c_first")
+
+
+@dataclass
+class Parameters:
+    """What is learned, or as much of each: a step along the gradient, a gradient."""
+
+    W: Array = array("D K", "pair weights", kind="f", finite=True)
+    U: Array = array("K K", "what the hidden means of the step before (rows) add to the hidden biases (columns)", kind="f", finite=True)
+    V: Array = array("K D", "what they add to the visible biases", kind="f", finite=True)
+    b: Array = array("D", "visible biases", kind="f", finite=True)
+    c: Array = array("K", "hidden biases", kind="f", finite=True)
+    b_first: Array = array("D", "what is added to the visible biases of a sequence's first step", kind="f", finite=True)
+    c_first: Array = array("K", "the same of the hidden biases", kind="f", finite=True)
+
+    def each(self, function: Callable[[Array], Array]) -> Parameters:
+        """The same of every array."""
+        return Parameters(**{name: function(getattr(self, name)) for name in NAMES})
+
+    def float64(self) -> Parameters:
+        """The same in float64."""
+        return self.each(lambda part: part.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Rows of sequences in the order of time: first the first rows of all sequences, the longest sequence foremost, then the second
+    ones of those that have one, and so on.  What holds of one step of all sequences is then a slice.
+
+    chosen   (n,) the places of these rows among those laid end to end.      bounds  (T + 1,) where each step begins.
+    ranks    (S,) the sequences, the longest foremost.
+    """
+
+    chosen: Array
+    bounds: Array
+    ranks: Array
+
+    @classmethod
+    def of(cls, offsets: Array) -> Steps:
+        """Those of sequences whose rows are offsets[s] … offsets[s + 1] − 1, (S + 1,)."""
+        lengths = np.diff(offsets)
+        ranks = np.argsort(-lengths, kind="stable")
+        active = np.searchsorted(np.sort(-lengths), -np.arange(lengths.max()), side="left")
+        bounds = np.concatenate([[0], np.cumsum(active)])
+        time = np.repeat(np.arange(len(active)), active)
+        rank = np.arange(len(time)) - np.repeat(bounds[:-1], active)
+        return cls(offsets[:-1][ranks[rank]] + time, bounds, ranks)
+
+    @property
+    def count(self) -> int:
+        """How many sequences there are."""
+        return len(self.ranks)
+
+    @cached_property
+    def before(self) -> Array:
+        """(n − S,) the place of the row before each row that is not a first one."""
+        active = np.diff(self.bounds)[1:]
+        shift = np.repeat(self.bounds[:-2] - (self.bounds[1:-1] - self.count), active)
+        return np.asarray(np.arange(self.bounds[-1] - self.count) + shift)
+
+    @cached_property
+    def last(self) -> Array:
+        """(S,) the place of the last row of each sequence, those foremost first."""
+        lengths = (np.arange(self.count)[None] < np.diff(self.bounds)[:, None]).sum(axis=0)
+        return np.asarray(self.bounds[lengths - 1] + np.arange(self.count))
+
+    def back(self, values: Array) -> Array:
+        """Values (n, …) of the rows, in the order in which the rows lie end to end."""
+        found = np.empty_like(values)
+        found[self.chosen] = values
+        return found
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is known of sequences before their first row: states (S, K), of those that do not begin here, and which do, (S,) bool."""
+
+    state: Array
+    begins: Array
+
+    @classmethod
+    def nothing(cls, count: int, hidden: int) -> Before:
+        """Of sequences that all begin."""
+        return cls(np.zeros((count, hidden), dtype=np.float32), np.ones(count, dtype=bool))
+
+    def taken(self, ranks: Array) -> Before:
+        """Of some of the sequences (k,)."""
+        return Before(self.state[ranks], self.begins[ranks])
+
+
+@dataclass(frozen=True)
+class Driven:
+    """The harmoniums of all steps, in the order of `Steps`: recurrent states r (n, K), visible biases b (n, D), hidden biases c (n, K)."""
+
+    r: Array
+    b: Array
+    c: Array
+
+
+def drive(p: Parameters, steps: Steps, v: Array, before: Before, mean: Callable[[Array], Array]) -> Driven:
+    """Run through time with rows v (n, D) in the order of steps.  before is in the order of ranks; mean  A' of (m, K), which it may
+    overwrite.  In the precision of p."""
+    inputs, S = v @ p.W, steps.count
+    begins, state = before.begins[:, None], before.state.astype(p.W.dtype)
+    r, c, b = np.empty_like(inputs), np.empty_like(inputs), np.empty(v.shape, dtype=p.W.dtype)
+    c[:S] = p.c + np.where(begins, p.c_first, state @ p.U)
+    b[:S] = p.b + np.where(begins, p.b_first, state @ p.V)
+    r[:S] = mean(inputs[:S] + c[:S])
+    for t in range(1, len(steps.bounds) - 1):
+        first, end, last = steps.bounds[t - 1], steps.bounds[t], steps.bounds[t + 1]
+        np.matmul(r[first : first + last - end], p.U, out=c[end:last])
+        c[end:last] += p.c
+        r[end:last] = mean(inputs[end:last] + c[end:last])
+    b[S:] = r[steps.before] @ p.V + p.b
+    return Driven(r, b, c)
+
+
+def slope(units: Family, mean: Array, change: Array) -> Array:
+    """A'' at the natural parameters that have these means (n, K), times changes (n, K): how the means change with those."""
+    if isinstance(units, TwoState):
+        low, high = units.values
+        # m = l + gσ(ga): dm/da = g²σ(1 − σ) = (m − l)(l + g − m).
+        return np.asarray((mean - low) * (high - mean) * change)
+    if isinstance(units, Rate):
+        return np.asarray(mean * (1.0 - mean / units.scale) * change)
+    assert isinstance(units, Softmax)
+    shape = (*mean.shape[:-1], -1, units.group)
+    m, d = mean.reshape(shape), change.reshape(shape)
+    # ∂m_i/∂a_j = m_i(δ_ij − m_j), which is symmetric.
+    return np.asarray((m * (d - (m * d).sum(axis=-1, keepdims=True))).reshape(mean.shape))
+
+
+def require_recurrent(hidden: Family) -> None:
+    """Raise BadUsage for hidden units whose means could grow from step to step without a bound."""
+    if hidden.range is None:
+        raise BadUsage(
+            f"recurrent hidden units need a bounded range, {hidden.name} have none", hint="--hidden-units binary, spin, rate:N or softmax:K"
+        )
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """A model in float64 with the families of its layers."""
+
+    p: Parameters
+    visible: Family
+    hidden: Family
+
+    def driven(self, v: Array, steps: Steps, before: Before) -> Driven:
+        """The steps' harmoniums for rows v (n, D), all three in the order of sequences laid end to end."""
+        found = drive(self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean)
+        return Driven(steps.back(found.r), steps.back(found.b), steps.back(found.c))
+
+    def unnormalised(self, v: Array, driven: Driven) -> Array:
+        """−F(v_t) (n,) in nats of rows v (n, D) under their steps' harmoniums."""
+        v = np.asarray(v, dtype=np.float64)
+        # Σ_h e^{b·v + c·h + v'Wh} = e^{b·v + Σ A(c + W'v)}: the free energy of a harmonium with the step's biases.
+        natural = v @ self.p.W + driven.c
+        return np.asarray((driven.b * v).sum(axis=1) + self.hidden.log_partition(natural).sum(axis=1) + log_base(self.visible, v))

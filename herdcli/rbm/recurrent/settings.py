@@ -1,0 +1,81 @@
+"""What a fit of a recurrent temporal RBM depends on besides its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from herdcli.errors import BadUsage
+from herdcli.rbm.proper import require_pair
+from herdcli.rbm.recurrent.model import require_recurrent
+from herdcli.rbm.units import TwoState, family
+
+RATE, RATE_OF_OTHERS = 0.2, 0.05  # of {0, 1} units, and where a layer is of another family
+LOOKS = 20  # at sequences held out, in a run
+ALGORITHMS = ("cd", "exact")
+LINKS = ("both", "hidden", "none")
+LEAST = (("hidden", 1), ("steps", 1), ("epochs", 1), ("batch_size", 0), ("window", 2), ("validate_every", 0), ("patience", 0))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one fit.
+
+    links   the biases that follow the step before: of both layers; hidden ones alone, as Sutskever et al. have it; or none, which
+            makes an RBM of the rows one by one, to compare with.
+    window  longest piece of a sequence that is learned from at once: the gradient stops where pieces meet, states go on.
+    batch_size  pieces an update; 0: all.
+    """
+
+    hidden: int = 20
+    algorithm: str = "cd"
+    steps: int = 5  # k, Gibbs sweeps per update
+    epochs: int = 100
+    batch_size: int = 5
+    window: int = 100
+    links: str = "both"
+    learning_rate: float = 0.05
+    rate_decay: str = "linear"
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    initial_scale: float = 0.1
+    visible_units: str = "binary"
+    hidden_units: str = "binary"
+    validate_every: int = 1  # epochs between two looks at sequences held out
+    patience: int = 0  # such looks without a better one after which learning stops; 0: no stop
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("algorithm", ALGORITHMS), ("rate_decay", ("linear", "none")), ("links", LINKS)):
+            if getattr(self, name) not in known:
+                raise BadUsage(f"unknown {name} '{getattr(self, name)}', expected {', '.join(known[:-1])} or {known[-1]}")
+        for name, least in LEAST:
+            if getattr(self, name) < least:
+                raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not (0 < self.learning_rate < math.inf and 0 <= self.momentum < 1 and 0 <= self.weight_decay < math.inf):
+            raise BadUsage("learning_rate must be above 0, momentum in [0, 1) and weight_decay at least 0")
+        if not 0 <= self.initial_scale < math.inf:
+            raise BadUsage(f"initial_scale must be at least 0, not {self.initial_scale:g}")
+        visible, hidden = family(self.visible_units), family(self.hidden_units)
+        require_pair(visible, hidden)
+        require_recurrent(hidden)
+        if self.hidden % hidden.group:
+            raise BadUsage(f"{self.hidden} hidden columns do not make a whole number of {hidden.name} units")
+
+
+def fitted(settings: Settings, given: Collection[str]) -> Settings:
+    """The settings with the rate that suits the units and LOOKS looks, each where it is not among the names `given`.
+
+    Values g apart turn the weights of {0, 1} units into W/(g_v g_h) and their gradient into g_v g_h times it (see `rbm.settings`).
+    """
+    layers = family(settings.visible_units), family(settings.hidden_units)
+    two_state = all(isinstance(units, TwoState) for units in layers)
+    gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None) if two_state else 1.0
+    rate = (RATE if two_state else RATE_OF_OTHERS) / gaps**2
+    every = 1 if settings.patience else -(-settings.epochs // LOOKS)
+    return replace(
+        settings,
+        learning_rate=settings.learning_rate if "learning_rate" in given else rate,
+        validate_every=settings.validate_every if "validate_every" in given else every,
+    )

@@ -1,0 +1,444 @@
+"""The recurrent temporal RBM beside enumeration, finite differences and the RBM that it is without links."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from herdcli import fast
+from herdcli.algorithm import solve
+from herdcli.errors import BadUsage, DataError, Diverged
+from herdcli.rbm.enumeration import log_partition_exact
+from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gradients import exact as exact_gradient
+from herdcli.rbm.likelihood import log_likelihood
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.recurrent import exact, gradients, likelihood
+from herdcli.rbm.recurrent.artifacts import held_out, made, states_after
+from herdcli.rbm.recurrent.chains import Drawing
+from herdcli.rbm.recurrent.learning import Learning, Pieces, Problem
+from herdcli.rbm.recurrent.likelihood import Held
+from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive, slope
+from herdcli.rbm.recurrent.settings import Settings, fitted
+from herdcli.rbm.units import family
+
+OFFSETS = np.array([0, 3, 4, 9])
+PAIRS = [  # families of the layers, and their columns
+    ("binary", "binary", 3, 4),
+    ("gaussian", "binary", 3, 4),
+    ("spin", "spin", 4, 3),
+    ("binary", "softmax:2", 5, 4),
+    ("rate:3", "rate:2", 2, 3),
+    ("softmax:2", "binary", 4, 3),
+    ("poisson", "binary", 2, 3),
+]
+
+
+def model(visible: str, hidden: str, D: int, K: int, seed: int = 0, links: float = 0.7) -> Recurrent:
+    random = np.random.default_rng(seed)
+    shapes = {"W": (D, K), "U": (K, K), "V": (K, D), "b": (D,), "c": (K,), "b_first": (D,), "c_first": (K,)}
+    scale = dict.fromkeys(shapes, 0.7) | dict.fromkeys(("U", "V", "b_first", "c_first"), links)
+    p = Parameters(**{name: scale[name] * random.standard_normal(shape) for name, shape in shapes.items()})
+    return Recurrent(p, family(visible), family(hidden))
+
+
+def rows(units: str, n: int, D: int, seed: int = 1) -> np.ndarray:
+    random, kind = np.random.default_rng(seed), family(units)
+    if kind.support is None:
+        return random.standard_normal((n, D)) if units == "gaussian" else random.integers(0, 4, (n, D)).astype(float)
+    return kind.support[random.integers(0, len(kind.support), (n, D // kind.group))].reshape(n, D)
+
+
+def held(v: np.ndarray, offsets: np.ndarray) -> Held:
+    return Held(v, offsets, np.ones(len(v), dtype=bool))
+
+
+def exact_likelihoods(m: Recurrent, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    return likelihood.log_likelihoods(m, v, held(v, offsets).driven(m))
+
+
+def bouncing(count: int, steps: int, columns: int, seed: int = 0) -> list[np.ndarray]:
+    """Sequences of one unit that is on and moves on by one a step, back where the row ends: its direction is in no single row."""
+    random, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        place, move = int(random.integers(columns)), int(random.choice([-1, 1]))
+        X = np.zeros((steps, columns), dtype=np.int8)
+        for row in X:
+            row[place] = 1
+            move = move if 0 <= place + move < columns else -move
+            place += move
+        found.append(X)
+    return found
+
+
+def laid(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate(sequences), np.concatenate([[0], np.cumsum([len(X) for X in sequences])])
+
+
+# The model --------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_ragged_sequences_in_the_order_of_time():
+    steps = Steps.of(OFFSETS)
+    assert steps.chosen.tolist() == [4, 0, 3, 5, 1, 6, 2, 7, 8]
+    assert steps.bounds.tolist() == [0, 3, 5, 7, 8, 9]
+    assert steps.ranks.tolist() == [2, 0, 1]
+    assert steps.before.tolist() == [0, 1, 3, 4, 5, 7]
+    assert steps.last.tolist() == [8, 6, 2]
+    assert steps.back(steps.chosen).tolist() == list(range(9))
+
+
+def test_states_follow_the_recursion_row_by_row():
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    driven = held(v, OFFSETS).driven(m)
+    for start, end in itertools.pairwise(OFFSETS.tolist()):
+        r = None
+        for t in range(start, end):
+            b = m.p.b + (m.p.b_first if r is None else r @ m.p.V)
+            c = m.p.c + (m.p.c_first if r is None else r @ m.p.U)
+            r = 1 / (1 + np.exp(-(c + v[t] @ m.p.W)))
+            for found, own in ((driven.b, b), (driven.c, c), (driven.r, r)):
+                np.testing.assert_allclose(found[t], own, atol=1e-13)
+
+
+def test_the_probabilities_of_all_sequences_sum_to_one():
+    m = model("binary", "binary", 2, 3)
+    every = [np.array(states, dtype=float).reshape(4, 2) for states in itertools.product((0, 1), repeat=8)]
+    v, offsets = laid(every)
+    total = np.add.reduceat(exact_likelihoods(m, v, offsets), offsets[:-1])
+    assert np.exp(total).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_step_has_the_joint_distribution_of_its_harmonium():
+    """log p(v_t | r_{t−1}) by the sum over all hidden states, and all rows, of e^{b·v + c·h + v'Wh}."""
+    m, v = model("binary", "spin", 3, 2), rows("binary", 4, 3)
+    driven, p = held(v, np.array([0, 4])).driven(m), m.p
+    H = np.array(list(itertools.product((-1, 1), repeat=2)), dtype=float)
+    V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
+    for t in range(4):
+        weight = np.exp(V @ driven.b[t][:, None] + H @ driven.c[t] + V @ p.W @ H.T)
+        own = weight[(v[t] == V).all(axis=1)].sum() / weight.sum()
+        assert exact_likelihoods(m, v, np.array([0, 4]))[t] == pytest.approx(np.log(own), abs=1e-12)
+
+
+def test_without_links_it_is_an_rbm():
+    """Likelihood and gradient."""
+    m, v = model("binary", "binary", 4, 3, links=0.0), rows("binary", 9, 4)
+    h = Harmonium(m.p.W, m.p.b, m.p.c, m.visible, m.hidden)
+    np.testing.assert_allclose(exact_likelihoods(m, v, OFFSETS), log_likelihood(h, v, log_partition_exact(h)), atol=1e-12)
+    found = gradient(m, v, Before.nothing(3, 3))
+    W, b, c = (part.astype(np.float32) for part in (m.p.W, m.p.b, m.p.c))
+    sweeper = Sweeper(W, b, c, layer(m.visible), layer(m.hidden), np.random.default_rng())
+    own = exact_gradient(sweeper, m.visible, m.hidden, v.astype(np.float32))
+    for name in ("W", "b", "c"):
+        np.testing.assert_allclose(getattr(found, name), getattr(own, name), atol=1e-6)
+
+
+# The gradient -----------------------------------------------------------------------------------------------------
+
+
+def gradient(m: Recurrent, v: np.ndarray, before: Before) -> Parameters:
+    steps = Steps.of(OFFSETS)
+    ordered, ranked = v[steps.chosen], before.taken(steps.ranks)
+    driven = drive(m.p, steps, ordered, ranked, m.hidden.mean)
+    return gradients.through_time(m.p, steps, ordered, ranked, driven, gradients.exact(m, driven, ordered), m.hidden)
+
+
+@pytest.mark.parametrize(("visible", "hidden", "D", "K"), PAIRS)
+def test_gradient_through_time_is_that_of_finite_differences(visible, hidden, D, K):
+    """Of the exact log-likelihood of ragged sequences, one of which goes on from a state."""
+    m, v = model(visible, hidden, D, K), rows(visible, 9, D)
+    before = Before(np.random.default_rng(2).random((3, K)), np.array([True, False, True]))
+    found = gradient(m, v, before)
+
+    def mean() -> float:
+        driven = m.driven(v, Steps.of(OFFSETS), before)
+        return float(likelihood.log_likelihoods(m, v, driven).mean())
+
+    for name in NAMES:
+        own, slopes = getattr(m.p, name), np.zeros_like(getattr(m.p, name))
+        for place in np.ndindex(own.shape):
+            kept = own[place]
+            own[place] = kept + 1e-5
+            above = mean()
+            own[place] = kept - 1e-5
+            slopes[place] = (above - mean()) / 2e-5
+            own[place] = kept
+        share = 2 / 9 if name.endswith("first") else 1.0  # those are means over the two sequences that begin
+        np.testing.assert_allclose(share * getattr(found, name), slopes, atol=2e-9)
+
+
+@pytest.mark.parametrize("units", ["binary", "spin", "rate:4", "softmax:3"])
+def test_slopes_are_those_of_the_means(units):
+    random, kind = np.random.default_rng(3), family(units)
+    a, change = random.standard_normal((5, 6)), random.standard_normal((5, 6))
+    found = (kind.mean(a + 1e-6 * change) - kind.mean(a - 1e-6 * change)) / 2e-6
+    np.testing.assert_allclose(slope(kind, kind.mean(a), change), found, atol=1e-8)
+
+
+def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
+    """Of 4,000 copies of each row, which the chains begin at."""
+    m, v = model("binary", "binary", 3, 2), rows("binary", 9, 3)
+    m.p.W[...] *= 3.0
+    driven = held(v, OFFSETS).driven(m)
+    own = exact.expectations(m, driven)
+    many = Driven(*(np.repeat(part, 4000, axis=0).astype(np.float32) for part in (driven.r, driven.b, driven.c)))
+    p, V, gaps = m.p.each(lambda part: part.astype(np.float32)), np.repeat(v, 4000, axis=0).astype(np.float32), []
+    for k in (1, 30):
+        found = gradients.contrastive(p, many, V, (layer(m.visible), layer(m.hidden)), k, np.random.Generator(np.random.Philox(5)))
+        gaps.append(np.abs(found.b.reshape(9, 4000, 3).mean(axis=1) - (v - own.visible)).max())
+        pairs = V.T @ many.r - (V - found.b).T @ (many.r - found.c)
+        np.testing.assert_allclose(found.W / len(V), pairs / len(V), atol=1e-3)
+    assert gaps[1] < 0.04 < 0.08 < gaps[0]
+
+
+# Sums over states -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("visible", "hidden", "D", "K"),
+    [
+        ("binary", "binary", 20, 14),
+        ("gaussian", "spin", 5, 14),
+        ("binary", "binary", 13, 30),
+        ("spin", "rate:3", 9, 8),
+        ("softmax:4", "binary", 8, 15),
+    ],
+)
+def test_log_z_of_each_step_is_that_of_its_harmonium(visible, hidden, D, K):
+    """On either side, and beyond the states that are in memory at once."""
+    m, random = model(visible, hidden, D, K), np.random.default_rng(4)
+    driven = Driven(random.random((3, K)), random.standard_normal((3, D)), random.standard_normal((3, K)))
+    own = [log_partition_exact(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(3)]
+    np.testing.assert_allclose(exact.log_partitions(m, driven), own, rtol=1e-12)
+
+
+def test_products_of_large_exponentials_become_sums_of_logarithms():
+    m = model("binary", "binary", 40, 6)
+    m.p.W[...] *= 40.0
+    driven = Driven(np.zeros((2, 6)), np.full((2, 40), 30.0), np.zeros((2, 6)))
+    own = [log_partition_exact(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden)) for t in range(2)]
+    np.testing.assert_allclose(exact.log_partitions(m, driven), own, rtol=1e-12)
+
+
+def test_what_is_too_large_to_be_summed_is_refused():
+    m = model("gaussian", "binary", 3, 21)
+    driven = Driven(np.zeros((1, 21)), np.zeros((1, 3)), np.zeros((1, 21)))
+    with pytest.raises(BadUsage, match=r"enumerates a layer of at most 2\^20 states; this model is 3 × 21"):
+        exact.log_partitions(m, driven)
+    with pytest.raises(BadUsage, match=r"at most 2\^16 states at every step"):
+        exact.expectations(m, driven)
+
+
+# Learning ---------------------------------------------------------------------------------------------------------
+
+
+def fit(settings: Settings, seed: int = 0, valid: bool = True) -> tuple[Recurrent, Problem]:
+    v, offsets = laid(bouncing(30, 20, 6, seed))
+    other = laid(bouncing(8, 20, 6, seed + 100)) if valid else None
+    problem = Problem(v, offsets, settings, None if other is None else held(*other))
+    state = solve(Learning(problem))
+    return Recurrent(state.now.float64(), problem.visible, problem.hidden), problem
+
+
+def judged(m: Recurrent) -> float:
+    return float(exact_likelihoods(m, *laid(bouncing(10, 20, 6, 77))).mean())
+
+
+@pytest.mark.parametrize("algorithm", ["cd", "exact"])
+def test_memory_helps_where_no_row_says_what_comes_next(algorithm):
+    """A unit that bounces over six places: rows one by one have at most their entropy, −log 6 = −1.79; links have −(log 12)/20 to reach."""
+    settings = Settings(hidden=6, learning_rate=0.5, epochs=40, algorithm=algorithm, validate_every=10)
+    alone, _ = fit(Settings(**vars(settings) | {"links": "none"}))
+    linked, _ = fit(settings)
+    assert judged(alone) < -np.log(6)
+    assert judged(linked) > -np.log(6) + 0.6
+
+
+def test_links_that_are_not_asked_for_stay_zero():
+    hidden, _ = fit(Settings(hidden=3, epochs=2, links="hidden"))
+    none, _ = fit(Settings(hidden=3, epochs=2, links="none"))
+    assert not hidden.p.V.any()
+    assert hidden.p.U.any()
+    assert not any(getattr(none.p, name).any() for name in ("U", "V", "b_first", "c_first"))
+
+
+def test_both_kernels_learn_the_same_bytes():
+    before, found = fast.kernels(), []
+    try:
+        for name in ("cython", "python"):
+            if name == "cython" and before != "cython":
+                pytest.skip("the compiled loops are not there")
+            fast.use(name)
+            found.append(fit(Settings(hidden=3, epochs=2))[0].p)
+    finally:
+        fast.use(before)
+    assert all((getattr(found[0], name) == getattr(found[1], name)).all() for name in NAMES)
+
+
+def test_a_long_sequence_is_learned_in_pieces_that_hand_their_states_on():
+    pieces = Pieces.of(np.array([0, 7, 9, 19]), 4)
+    assert pieces.begin.tolist() == [0, 3, 7, 9, 12, 15]
+    assert pieces.end.tolist() == [3, 7, 9, 12, 15, 19]
+    assert pieces.first.tolist() == [True, False, True, True, False, False]
+    chosen, offsets = pieces.rows(np.array([4, 0]))
+    assert chosen.tolist() == [12, 13, 14, 0, 1, 2]
+    assert offsets.tolist() == [0, 3, 6]
+
+    v, offsets = laid(bouncing(3, 19, 6))
+    problem = Problem(v, offsets, Settings(hidden=3, window=5, batch_size=2, learning_rate=1e-9))
+    algorithm = Learning(problem)
+    state = algorithm.init()
+    first = state.carried.copy()
+    states = held(v, offsets).driven(Recurrent(state.now.float64(), problem.visible, problem.hidden)).r
+    later = ~problem.pieces.first
+    np.testing.assert_allclose(first[later], states[problem.pieces.begin[later] - 1], atol=1e-6)
+    for _ in range(problem.batches):
+        state = algorithm.step(state)
+    np.testing.assert_allclose(state.carried, first, atol=1e-6)  # nothing was learned: an epoch hands on what was there
+    assert not state.carried[problem.pieces.first].any()
+
+
+def test_a_run_that_goes_on_from_a_state_ends_in_the_same_bytes():
+    v, offsets = laid(bouncing(5, 12, 4))
+    algorithm = Learning(Problem(v, offsets, Settings(hidden=2, epochs=4, window=5), held(*laid(bouncing(2, 12, 4, 9)))))
+    whole = solve(algorithm)
+    state = algorithm.init()
+    for _ in range(algorithm.steps // 2):
+        state = algorithm.step(state)
+    rest = solve(Learning(algorithm.problem), state)
+    assert all((getattr(whole.now, name) == getattr(rest.now, name)).all() for name in NAMES)
+    assert (whole.figures == rest.figures).all()
+
+
+def test_the_best_epoch_is_kept_and_patience_ends_a_run():
+    v, offsets = laid(bouncing(5, 12, 4))
+    random = np.random.default_rng(0).integers(0, 2, (12, 4)).astype(np.int8)  # nothing like what is learned from
+    settings = Settings(hidden=4, epochs=60, learning_rate=1.0, patience=3)
+    state = solve(Learning(Problem(v, offsets, settings, held(random, np.array([0, 12])))))
+    assert 0 < state.stopped < 60
+    assert state.best_epoch == state.stopped - 3
+    assert np.nanargmax(state.figures) + 1 == state.best_epoch
+    assert np.isnan(state.trace[state.stopped :]).all()
+    assert all((getattr(state.now, name) == getattr(state.best, name)).all() for name in NAMES)
+
+
+def test_a_rate_that_is_too_high_is_told():
+    v, offsets = laid([10 * np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)])
+    with pytest.raises(Diverged, match=r"diverged in epoch \d+: parameters beyond 1000"):
+        solve(Learning(Problem(v, offsets, Settings(hidden=3, learning_rate=50.0, visible_units="gaussian", window=5))))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"hidden_units": "gaussian"}, "recurrent hidden units need a bounded range, gaussian have none"),
+        ({"hidden_units": "poisson"}, "need a bounded range"),
+        ({"hidden": 3, "hidden_units": "softmax:2"}, "do not make a whole number"),
+        ({"window": 1}, "window must be at least 2"),
+        ({"links": "all"}, "expected both, hidden or none"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"initial_scale": -1.0}, "initial_scale must be at least 0"),
+    ],
+)
+def test_settings_that_make_no_sense(wrong, said):
+    with pytest.raises(BadUsage, match=said):
+        Settings(**wrong)
+
+
+def test_rates_suit_the_units_and_looks_the_epochs():
+    assert fitted(Settings(), ()).learning_rate == 0.2
+    assert fitted(Settings(visible_units="spin", hidden_units="spin"), ()).learning_rate == 0.2 / 16
+    assert fitted(Settings(visible_units="gaussian"), ()).learning_rate == 0.05
+    assert fitted(Settings(learning_rate=0.3), {"learning_rate"}).learning_rate == 0.3
+    assert fitted(Settings(epochs=50), ()).validate_every == 3
+    assert fitted(Settings(epochs=50, patience=2), ()).validate_every == 1
+
+
+def test_values_that_no_unit_takes():
+    with pytest.raises(DataError, match="values other than 0 and 1"):
+        Problem(np.array([[2.0]]), np.array([0, 1]), Settings())
+    with pytest.raises(BadUsage, match="exact gradient enumerates"):
+        Problem(np.zeros((4, 30)), np.array([0, 4]), Settings(hidden=20, algorithm="exact"))
+
+
+# What is made of it ----------------------------------------------------------------------------------------------
+
+
+def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    given = held(v, OFFSETS)
+    driven = given.driven(m)
+    found = likelihood.predictions(m, given, driven, np.arange(9), 0)
+    V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
+    for t in range(9):
+        weight = np.exp(m.unnormalised(V, Driven(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c)))))
+        np.testing.assert_allclose(found[t], weight @ V / weight.sum(), atol=1e-12)
+    drawn = likelihood.sampled(m, driven, v, 0)
+    assert np.abs(drawn - found).max() < 0.1
+    assert np.abs(drawn - found).mean() < 0.03
+
+
+def test_new_sequences_have_the_probabilities_of_the_model():
+    """All sequences of two rows of two units: counts of 20,000 drawn ones beside their probabilities."""
+    m = model("binary", "binary", 2, 3, links=1.5)
+    X = solve(Drawing(m, 20_000, 2, 30, seed=1)).reshape(-1, 4)
+    every = np.array(list(itertools.product((0, 1), repeat=4)), dtype=float)
+    log_p = exact_likelihoods(m, every.reshape(-1, 2), np.arange(0, 33, 2)).reshape(-1, 2).sum(axis=1)
+    counts = (X[:, None] == every).all(axis=2).sum(axis=0)
+    expected = 20_000 * np.exp(log_p)
+    assert (np.square(counts - expected) / expected).sum() < 37.7  # the 0.1 % point of χ² with 15 degrees of freedom
+
+
+def test_sequences_that_go_on_begin_in_the_state_they_are_given():
+    m, v = model("binary", "binary", 3, 4, links=2.0), rows("binary", 9, 3)
+    state, last = states_after(m, v, OFFSETS)
+    X = solve(Drawing(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0)))
+    own = exact.expectations(m, Driven(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
+    np.testing.assert_allclose(X.reshape(3, 2000, 3).mean(axis=1), own, atol=0.05)
+
+
+def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    counted = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1], dtype=bool)
+    kept = held_out(m, Held(v, OFFSETS, counted))
+    assert kept.offsets.tolist() == [0, 2, 3, 5]
+    assert kept.begins.tolist() == [0, 1, 0]
+    apart = Held(kept.X, kept.offsets, np.ones(5, dtype=bool), Before(kept.state, kept.begins.astype(bool)))
+    found = likelihood.log_likelihoods(m, kept.X, apart.driven(m))
+    np.testing.assert_allclose(found, exact_likelihoods(m, v, OFFSETS)[counted], atol=1e-12)
+
+
+def artifact(**settings: object):
+    v, offsets = laid(bouncing(6, 10, 4))
+    problem = Problem(v, offsets, Settings(hidden=3, epochs=2, **settings))
+    return made(problem, solve(Learning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
+
+
+def test_parts_that_do_not_belong_together_are_refused():
+    from dataclasses import replace
+
+    value = artifact()
+    value.validate()
+    assert value.trace is not None
+    assert value.trace.valid is None
+    held_rows = value.holdout
+    assert held_rows is not None
+    wrong = {
+        "hidden_units are": replace(value, hidden_units="many"),
+        "need a bounded range": replace(value, hidden_units="gaussian"),
+        "do not fit into 3": replace(value, hidden_units="softmax:2"),
+        "base_mean is of 1 columns": replace(value, base_mean=np.zeros(1)),
+        "column_scale must be above 0": replace(value, column_scale=np.zeros(4)),
+        "holdout is of 3 × 3 units": replace(value, holdout=replace(held_rows, X=held_rows.X[:, :3])),
+        "holdout/X has values other than 0 and 1": replace(value, holdout=replace(held_rows, X=held_rows.X + 2)),
+    }
+    for said, each in wrong.items():
+        with pytest.raises(DataError, match=said):
+            each.validate()
+    with pytest.raises(DataError, match="a sequence without rows"):
+        replace(held_rows, offsets=np.array([0, 0, 10, 30])).validate()
+    with pytest.raises(DataError, match="state is of 2 sequences"):
+        replace(held_rows, state=held_rows.state[:2]).validate()

@@ -26,10 +26,10 @@ class Session:
         return load(path, **options)
 
 
-def read(path, **options):
+def read(path, weights=None, **options):
     session = Session()
-    defaults = {"input_format": None, "label": None, "split": None, "seed": 0, "sequence": None, "weights": None, "controls": None}
-    return sequences.read(session, SimpleNamespace(source=str(path), **(defaults | options))), session.notes
+    defaults = {"input_format": None, "label": None, "split": None, "seed": 0, "sequence": None}
+    return sequences.read(session, SimpleNamespace(source=str(path), **(defaults | options)), weights=weights), session.notes
 
 
 @pytest.fixture

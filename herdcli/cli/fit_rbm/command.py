@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     output_options,
 )
 def command(session: Session, request: Request) -> None:
-    """Learn restricted Boltzmann machines, harmoniums with any mixture of unit families.
+    """Learn restricted Boltzmann machines, harmoniums with any unit families.
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
@@ -95,9 +95,8 @@ def command(session: Session, request: Request) -> None:
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5
       herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
-    Training uses the rows of split 0; those of splits 1 and 2 are stored in the artifact, so that eval needs
-    no other file.  With --recurrent, rows with the same value in a column form a sequence, in their order, and splits
-    keep sequences whole.  With --continue the units are those of the model, and --epochs counts additional epochs.
+    Rows of split 0 are learned from; those of 1 and 2 are stored for eval.  With --continue units are the model's,
+    and --epochs counts further ones.
     """
     if request.recurrent:
         from herdcli.cli.fit_rbm.recurrent import fit_recurrent

@@ -66,7 +66,8 @@ def owned(path: str, message: str, *, hint: str | None = None) -> Iterator[None]
         yield
     finally:
         if is_open(file, descriptor):
-            file.unlink()
+            with contextlib.suppress(OSError):  # unlocked it hinders nobody
+                file.unlink()
         os.close(descriptor)
 
 

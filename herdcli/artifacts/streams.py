@@ -75,7 +75,7 @@ def publish(path: str, *, clobber: bool = True, binary: bool = True) -> Iterator
             temporary.unlink()
         raise
     finally:
-        os.close(descriptor)
+        _close(descriptor)
 
 
 @contextlib.contextmanager
@@ -220,7 +220,13 @@ def _finish(temporary: Path, descriptor: int, target: str, path: str, clobber: b
         if error.errno != errno.EINVAL:  # a file system whose folders cannot be synced
             raise
     finally:
-        os.close(folder)
+        _close(folder)
+
+
+def _close(descriptor: int) -> None:
+    """Close what has been synced, or is gone: an error tells nothing that matters."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
 
 
 def _link_new(temporary: Path, target: str, path: str) -> None:
@@ -305,6 +311,7 @@ def _naming_failures(shown: str) -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else None
         buried = re.search(r"errno = (\d+)", str(error))
         number = int(buried[1]) if number is None and buried else number
+        number = errno.EIO if str(error) == "error closing file" else number  # all that Arrow says
         if number in FULL or number in REFUSED:
             raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown, hint=_room_hint(number)) from error
         raise

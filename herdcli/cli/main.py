@@ -203,6 +203,8 @@ def _exit_code(label: str, error: BaseException) -> int:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         sys.stdout = None  # what is still buffered cannot be written either
         return _fail(label, f"stdout: cannot write: {error.strerror}", None, WriteFailed.exit_code)
+    if isinstance(error, OSError) and error.errno is not None:  # a call of the system that seldom fails: closing, locking, listing a folder
+        return _fail(label, ": ".join(map(str, filter(None, (error.filename, error.strerror)))), None, WriteFailed.exit_code)
     if isinstance(error, MemoryError):
         return _fail(label, "not enough memory", "see --max-memory, or use fewer rows", 65)
     return _report_bug(label, error)

@@ -1,6 +1,7 @@
 """(b) The N-th call of a function of the system fails, N from 1 until there is no N-th: outputs are whole or absent, nothing else changes.
 
-The functions are those of shim.h, which is compiled and loaded before libc.  A trial is one command and one function; each N is a
+The functions are those of shim.h, which is compiled and loaded before libc; mmap is that of files, since without one it is malloc, and
+the libraries may end the process where that fails.  A trial is one command and one function; each N is a
 run in a child of its own, since a library whose call failed may keep what it held.
 """
 

@@ -81,7 +81,7 @@ int rename(const char *from, const char *to)
     int name(int fd, offset size)                                                \
     {                                                                            \
         REAL(int, name, int, offset)                                             \
-        return fails("ftruncate") ? -1 : real(fd, size);                         \
+        return fd != 2 && fails("ftruncate") ? -1 : real(fd, size);              \
     }
 TRUNCATES(ftruncate, off_t)
 TRUNCATES(ftruncate64, off64_t)
@@ -111,7 +111,7 @@ SENDS(sendfile64, off64_t)
     void *name(void *at, size_t n, int protection, int flags, int fd, offset o)  \
     {                                                                            \
         REAL(void *, name, void *, size_t, int, int, int, offset)                \
-        return fails("mmap") ? MAP_FAILED : real(at, n, protection, flags, fd, o); \
+        return fd >= 0 && fails("mmap") ? MAP_FAILED : real(at, n, protection, flags, fd, o); \
     }
 MAPS(mmap, off_t)
 MAPS(mmap64, off64_t)

@@ -301,6 +301,26 @@ def test_a_call_that_fails_is_a_failed_write_of_that_file_and_leaves_nothing(
     assert names(tmp_path) == []
 
 
+def test_a_close_that_fails_behind_the_last_sync_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.close
+
+    def close(descriptor: int) -> None:
+        real(descriptor)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with publish(str(tmp_path / "out")) as temporary:
+        temporary.write_text("new")
+        monkeypatch.setattr(os, "close", close)
+    assert names(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_text() == "new"
+
+
+def test_what_arrow_says_of_a_close_that_fails_is_a_failed_write(tmp_path: Path) -> None:
+    with pytest.raises(WriteFailed, match=r"writing failed \(Input/output error\)"), publish(str(tmp_path / "out")):
+        raise OSError("error closing file")
+    assert names(tmp_path) == []
+
+
 def failing(number: int) -> Callable[..., None]:
     def fail(*arguments: object, **options: object) -> None:
         raise OSError(number, os.strerror(number))

@@ -215,7 +215,10 @@ class Session:
         """The run has succeeded: its checkpoint goes away."""
         if self.checkpoint:
             self._saved, self._keep = False, None
-            artifacts.remove_checkpoint(self.checkpoint)
+            try:
+                artifacts.remove_checkpoint(self.checkpoint)
+            except OSError as error:
+                self.console.warn(f"{self.checkpoint}: the checkpoint of this run, which is done, cannot be removed ({error.strerror})")
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
         """`map` over our own workers, in order; plain `map` with one thread."""

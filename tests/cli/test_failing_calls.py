@@ -1,0 +1,46 @@
+"""Calls of the system that hardly ever fail: no bug of the program's is reported, and a run that is done stays done."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from herdcli.artifacts import inputs
+
+FIT = ("fit-rbm", "small.h5", "--hidden", 3, "--epochs", 1, "--checkpoint", "run.state", "--every", 1, "-o", "out.h5")
+
+
+def test_an_input_that_cannot_be_closed_is_an_error_of_the_system(run: Callable, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(io.FileIO):
+        def close(self) -> None:
+            if not self.closed:
+                super().close()
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(inputs, "open", lambda path, *_, **__: Failing(path), raising=False)
+    done = run("info", "small.h5")
+    assert (done.code, done.err) == (74, "herd info: Input/output error\n")
+
+
+@pytest.mark.parametrize("name", ["run.state", ".run.state.herd-lock"])
+def test_what_cannot_be_removed_does_not_undo_a_finished_run(
+    run: Callable, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real = os.unlink
+
+    def unlink(path: str | Path, **options: int) -> None:
+        if os.path.basename(path) == name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        real(path, **options)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    done = run(*FIT)
+    told = "fit-rbm: warning: run.state: the checkpoint of this run, which is done, cannot be removed (Permission denied)"
+    assert done.code == 0
+    assert (told in done.err) == (name == "run.state")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "out.h5", "small.h5"])

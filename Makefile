@@ -40,8 +40,8 @@ cluster-test: $(VENV)/installed-dev  ## shards on a real Slurm of three nodes on
 mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of operators, constants and comparisons; long
 	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),400)
 
-torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races: SECONDS=120 of them; needs cc
-	$(BIN)/python scripts/torture.py --seconds $(or $(SECONDS),120)
+torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races; SECONDS=3600 for more of them; needs cc
+	$(BIN)/python scripts/torture.py $(if $(SECONDS),--seconds $(SECONDS),--check)
 
 sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests; needs gcc
 	$(BIN)/python scripts/sanitize.py

@@ -1,6 +1,7 @@
 """Hostile files, failing calls, kills, races and broken texts against every command: nothing may crash, nothing be lost.
 
-    python scripts/torture.py --seconds 120            all parts, the same trials each time
+    python scripts/torture.py --check                  all parts, the same trials on every machine: about two minutes on two cores
+    python scripts/torture.py --seconds 3600           as many trials as there is time for
     python scripts/torture.py --part mutants --first 7 --count 1
     python scripts/torture.py --seconds 3600 --write   the table, into docs/reliability.md
 
@@ -31,6 +32,13 @@ PARTS: dict[str, Callable[[Path, int], lanes.Trial]] = {
     "races": races.Races,
 }
 SHARES = {"mutants": 0.56, "parsers": 0.06, "faults": 0.2, "kills": 0.16, "races": 0.02}  # of the time
+CHECK = {
+    "mutants": (4000, 1),
+    "parsers": (1500, 1),
+    "faults": (60, 19),
+    "kills": (24, 1),
+    "races": (36, 1),
+}  # trials, and each how-many-eth
 MANY = 10_000_000
 
 
@@ -45,24 +53,26 @@ class Count:
 
 def tortured(part: str, folder: Path, root: Path, options: argparse.Namespace, seconds: float) -> Count:
     """Run a part for so many seconds, print its faults, count."""
-    began, count = time.monotonic(), Count()
+    began, done = time.monotonic(), Count()
     trial = PARTS[part](folder, options.seed)
-    numbers = range(options.first, options.first + options.count)
+    count, step = CHECK[part] if options.check else (options.count, 1)
+    numbers = range(options.first, options.first + count * step, step)
     for outcome in lanes.outcomes(trial, numbers, root, jobs=options.jobs, seconds=seconds):
         if outcome.verdict == "begun":
-            count.trials += 1
+            done.trials += 1
             continue
-        count.verdicts[outcome.verdict] += 1
+        done.verdicts[outcome.verdict] += 1
         if outcome.fault:
             print(f"{part} {outcome.trial} {outcome.verdict}: {outcome.what}\n    {outcome.detail.strip()[:1500]}", flush=True)
-    count.seconds = time.monotonic() - began
-    return count
+    done.seconds = time.monotonic() - began
+    return done
 
 
 def main() -> int:
     """Run the parts asked for, print faults and the table; 1 if there are faults."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--part", choices=sorted(PARTS), action="append", help="only this part; may be repeated")
+    parser.add_argument("--check", action="store_true", help="a fixed number of trials of each part, however long they take")
     parser.add_argument("--seconds", type=float, default=60, help="for all parts together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
@@ -70,6 +80,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="put the rows of the parts that were run into docs/reliability.md")
     options = parser.parse_args()
+    options.seconds = float("inf") if options.check else options.seconds
     parts = options.part or list(PARTS)
     if "faults" in parts and "shim.so" not in os.environ.get("LD_PRELOAD", ""):  # loaded before libc: the program begins again
         with tempfile.TemporaryDirectory() as name:

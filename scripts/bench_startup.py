@@ -1,13 +1,14 @@
 """What `--help` costs beside Click alone, and what commands cost beside an older checkout, in CPU time.
 
     python scripts/bench_startup.py
-    python scripts/bench_startup.py --before PYTHON [--runs 21] [--only fit-rbm,herd]
+    python scripts/bench_startup.py --before PYTHON [--runs 21] [--only fit-rbm,herd] [--instructions]
 
 Times are CPU seconds of whole processes (`wait4`), the least of many runs taken in turns: what is above the least is other load.
 
 help      `herd --help` over `python -c 'import click'`, and `herd COMMAND --help` of every command.       bars: 1.3, 1.6
 commands  each command on a small input, over the same command of the interpreter PYTHON, which has an older herd: the ratio of
           the medians of interleaved runs, and of the least.                                               bar: 1.05
+          --instructions counts what valgrind sees executed instead, on one thread: once, for other load does not change it.
 
 Exits 1 when a bar is missed.
 """
@@ -20,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from herdcli.cli.main import COMMANDS
@@ -73,6 +75,15 @@ def seconds(command: list[str], folder: str) -> float:
     return used.ru_utime + used.ru_stime
 
 
+def instructions(command: list[str], folder: str) -> float:
+    """Millions of instructions of a process, as valgrind counts them."""
+    seconds(command, folder)  # compiles what is not yet
+    with tempfile.NamedTemporaryFile("r") as log:
+        options = ["--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={log.name}"]
+        seconds(["valgrind", *options, *command], folder)
+        return int(log.read().rpartition("Collected :")[2].split()[0]) / 1e6
+
+
 def help_ratios(runs: int) -> dict[str, tuple[float, float]]:
     """name -> (CPU time of its --help over that of `import click`, bar)."""
     herd = [sys.executable, str(Path(sys.executable).with_name("herd"))]
@@ -86,8 +97,8 @@ def help_ratios(runs: int) -> dict[str, tuple[float, float]]:
     return {name: (found / base, 1.3 if name == "herd --help" else 1.6) for name, found in least.items()}
 
 
-def command_ratios(before: str, runs: int, only: set[str]) -> dict[str, tuple[float, float]]:
-    """name -> (median of this herd's CPU times over the other's, the same of the least)."""
+def command_ratios(before: str, runs: int, only: set[str], cost: Callable[[list[str], str], float]) -> dict[str, tuple[float, float]]:
+    """name -> (median of this herd's costs over the other's, the same of the least)."""
     sides = [[python, str(Path(python).with_name("herd"))] for python in (sys.executable, before)]
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -100,11 +111,11 @@ def command_ratios(before: str, runs: int, only: set[str]) -> dict[str, tuple[fl
             times: tuple[list[float], list[float]] = ([], [])
             for turn in range(runs):
                 for at in (0, 1) if turn % 2 else (1, 0):
-                    times[at].append(seconds([*sides[at], *line.split(), *output], folder))
+                    times[at].append(cost([*sides[at], *line.split(), *output], folder))
             ours, theirs = times
             by_median, by_least = statistics.median(ours) / statistics.median(theirs), min(ours) / min(theirs)
             found[name] = by_median, by_least
-            told = f"{min(ours):6.3f} s, before {min(theirs):6.3f} s: {by_median:.3f} of medians, {by_least:.3f} of least"
+            told = f"{min(ours):8.3f}, before {min(theirs):8.3f}: {by_median:.3f} of medians, {by_least:.3f} of least"
             print(f"{name:18} {told}", flush=True)
     return found
 
@@ -114,14 +125,19 @@ def main() -> None:
     parser.add_argument("--before", metavar="PYTHON", help="an interpreter with an older herd")
     parser.add_argument("--runs", type=int, default=21)
     parser.add_argument("--only", default="", metavar="NAME,…", help="these commands alone, and no help")
+    parser.add_argument("--instructions", action="store_true", help="count instructions under valgrind instead of time")
     asked = parser.parse_args()
     missed = 0
-    if not asked.only:
+    if asked.instructions:
+        ENVIRONMENT["HERD_THREADS"], asked.runs = "1", 1
+    elif not asked.only:
         for name, (ratio, bar) in help_ratios(asked.runs).items():
             missed += ratio > bar
             print(f"{name:26} {ratio:5.2f} × import click   bar {bar}   {'met' if ratio <= bar else 'MISSED'}", flush=True)
     if asked.before:
-        ratios = command_ratios(asked.before, asked.runs, set(filter(None, asked.only.split(","))))
+        ratios = command_ratios(
+            asked.before, asked.runs, set(filter(None, asked.only.split(","))), instructions if asked.instructions else seconds
+        )
         slow = {name: both for name, both in ratios.items() if min(both) > 1.05}
         print(f"{len(ratios) - len(slow)} of {len(ratios)} within 5 %; slower: {', '.join(slow) or 'none'}")
         missed += len(slow)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts import preparation, recoding
+from herdcli.artifacts import recoding
 from herdcli.artifacts.dataset import GAPS_HINT, require_rows
 from herdcli.artifacts.recoding import Recoding
 from herdcli.errors import BadUsage, DataError
@@ -76,6 +76,8 @@ class Cleaning:
 
     def _training(self, data: Dataset) -> Array:
         """Which rows are training rows (n,)."""
+        from herdcli.artifacts import preparation
+
         if self.training is not None:
             return self.training(data)
         spec, seed = getattr(self.request, "split", None), getattr(self.request, "seed", 0)

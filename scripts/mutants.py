@@ -393,7 +393,9 @@ def recorded(folder: Path) -> dict[str, tuple[float, set[str]]]:
 def nearest(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], seconds: float) -> list[list[str]]:
     """Tests to run for a mutant, those of its topic before others; of each group the quickest, for `seconds` in all."""
     function = f"{mutant.path}:{mutant.function}"
-    where = [(function,), (function + ".",), (mutant.path + ":",)][0 if mutant.function else 2 :]
+    inside = {call.removeprefix(function + ".") for _, calls in tests.values() for call in calls if call.startswith(function + ".")}
+    of_class = any(not name.startswith("<locals>") for name in inside)  # whose body is run where its module is first imported, by any test
+    where = [(function,), (function + ".",), (mutant.path + ":",)][1 if of_class else 0 if mutant.function else 2 :]
     for names in where:
         exact = names == (function,)
         reached = [test for test, (_, calls) in tests.items() if (function in calls if exact else any(c.startswith(names) for c in calls))]
@@ -487,14 +489,14 @@ class Ordered:
 
 
 def explanations(folder: Path) -> list[dict[str, str]]:
-    """Of mutants that come to the same as the original: `path`, `function`, `old`, `new`, `text` of its line (patterns) and `why`."""
+    """Of mutants that come to the same as the original: `path`, `function`, `old`, `new`, `text` of its line, `column`, and `why`."""
     return list(tomllib.loads((folder / EXPLAINED).read_text()).get("equivalent", []))
 
 
 def explained(mutant: Mutant, why: list[dict[str, str]]) -> dict[str, str] | None:
     """The explanation of a mutant, if there is one."""
-    names = ("path", "function", "old", "new", "text")
-    return next((each for each in why if all(fnmatch.fnmatchcase(getattr(mutant, name), each.get(name, "*")) for name in names)), None)
+    names = ("path", "function", "old", "new", "text", "column")
+    return next((each for each in why if all(fnmatch.fnmatchcase(str(getattr(mutant, name)), each.get(name, "*")) for name in names)), None)
 
 
 def share(counts: Counter[str]) -> str:

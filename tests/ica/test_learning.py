@@ -264,6 +264,10 @@ def test_settings_that_cannot_be_are_refused(settings, message):
     assert caught.value.message == message
 
 
+def test_all_updates_may_be_averaged():
+    assert Settings(rates=((0.1, 3), (0.01, 4)), average=7).updates == 7
+
+
 def test_every_epoch_sees_every_row_once():
     problem = Problem(np.arange(20.0).reshape(10, 2), Settings(algorithm="infomax", batch_size=5))
     for epoch in range(3):

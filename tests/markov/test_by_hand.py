@@ -40,6 +40,21 @@ def observed(given=None):
 # what is counted
 
 
+def test_the_tree_of_residuals_has_each_message_s_own_change_for_a_leaf():
+    made = method("bp", schedule="residual")
+    begun = made.init()
+    leaves, graph = len(begun.tree) // 2, made.graph
+    for d in range(2 * graph.edges):
+        i, j = int(graph.tail[d]), int(graph.head[d])
+        psi = graph.table_of(d // 2) if d % 2 == 0 else graph.table_of(d // 2).T
+        message = graph.potential[graph.node_offset[i] : graph.node_offset[i + 1]] @ psi  # with uniform messages into i
+        message = message / message.max()
+        own = slice(int(graph.message_offset[d]), int(graph.message_offset[d + 1]))
+        np.testing.assert_allclose(begun.pending[own], message)
+        assert begun.tree[leaves + d] == pytest.approx(np.abs(message - 1).max(), rel=1e-12), (i, j)
+    assert begun.tree[1] == begun.tree[leaves:].max()
+
+
 @pytest.mark.parametrize("schedule", ["residual", "sequential", "parallel"])
 def test_propagation_counts_every_message_and_starts_with_nothing(schedule):
     made = method("bp", schedule=schedule, iterations=50)

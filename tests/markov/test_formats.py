@@ -51,6 +51,13 @@ def test_a_whole_bif_table_has_the_child_slowest():
     assert np.array_equal(formats.read(default, "bif").table, formats.read(BIF, "bif").table)
 
 
+def test_variables_may_have_one_state():
+    bif = "network one {}\nvariable sun { type discrete [ 1 ] { up }; }\nprobability ( sun ) { default 1.0; }\n"
+    for text, form in ((bif, "bif"), ("1\n\n1\n4\n1\n1\n0 1.0\n", "fg")):
+        read = formats.read(text, form)
+        assert (read.cardinality.tolist(), read.table.tolist()) == ([1], [1.0])
+
+
 @pytest.mark.parametrize("form", ["uai", "fg", "bif"])
 def test_written_networks_read_back_the_same(form):
     random = np.random.default_rng(3)

@@ -112,7 +112,7 @@ def test_one_sequence_is_cut_in_time_and_learned_in_pieces(herd, bits):
     )
     assert made.code == 0, made.err
     assert "the rows are one sequence of 400 steps" in made.err
-    assert "1 of 1 training sequences are longer than 30 steps: learned in pieces (--window)" in made.err
+    assert "1 of 1 training sequences is longer than 30 steps: learned in pieces (--window)" in made.err
     row = figures(herd, "l.h5")
     assert (row["rows"], row["verdict"]) == (80, "ok")
     assert row["log_likelihood"] > row["independent"] + 0.5

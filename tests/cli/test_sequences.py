@@ -26,7 +26,7 @@ class Session:
         return load(path, **options)
 
 
-def read(path, weights=None, **options):
+def read(path, weights="weight", **options):
     session = Session()
     defaults = {"input_format": None, "label": None, "split": None, "seed": 0, "sequence": None}
     return sequences.read(session, SimpleNamespace(source=str(path), **(defaults | options)), weights=weights), session.notes

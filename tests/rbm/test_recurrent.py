@@ -13,7 +13,7 @@ from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm.enumeration import log_partition_exact
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.gradients import exact as exact_gradient
-from herdcli.rbm.likelihood import log_likelihood
+from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent import exact, gradients, likelihood
 from herdcli.rbm.recurrent.artifacts import held_out, made, states_after
@@ -230,6 +230,14 @@ def test_what_is_too_large_to_be_summed_is_refused():
         exact.log_partitions(m, driven)
     with pytest.raises(BadUsage, match=r"at most 2\^16 states at every step"):
         exact.expectations(m, driven)
+
+
+@pytest.mark.parametrize(("visible", "hidden", "D", "K"), [pair for pair in PAIRS if family(pair[0]).support is not None])
+def test_pseudo_likelihoods_are_those_of_each_step_s_harmonium(visible, hidden, D, K):
+    m, v = model(visible, hidden, D, K), rows(visible, 9, D)
+    driven = held(v, OFFSETS).driven(m)
+    own = [pseudo_likelihood(Harmonium(m.p.W, driven.b[t], driven.c[t], m.visible, m.hidden), v[t : t + 1])[0] for t in range(9)]
+    np.testing.assert_allclose(likelihood.pseudo_likelihoods(m, v, driven), own, rtol=1e-12)
 
 
 # Learning ---------------------------------------------------------------------------------------------------------

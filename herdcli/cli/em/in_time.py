@@ -27,7 +27,7 @@ F = TypeVar("F", "ChainFitting", "DynamicFitting")
 
 def run(session: Session, request: Request, begun: Callable[[Series], F], warn: Callable[[Any, F, Found], None], memory: str) -> None:
     """Learn, save and warn.  begun: what learns from the sequences; memory: what it holds most of."""
-    series = sequences.read(session, request, weights=request.weights, controls=request.controls)
+    series = sequences.read(session, request, weights=request.weights or "weight", controls=request.controls)
     try:
         if 0 not in series.parts:
             raise DataError("has no sequences in split 0 to learn from")

@@ -31,7 +31,7 @@ def fit_recurrent(session: Session, request: Request) -> None:
 
     settings = request.of_sequences(session.given)
     outputs.check(session, "rtrbm")
-    series = sequences.read(session, request, missing=False)
+    series = sequences.read(session, request, weights=None, missing=False)
     if TRAIN not in series.parts:
         raise DataError("has no sequences in split 0 to learn from", where=series.history.name)
     rows = _in_units(session, series, request, settings)
@@ -71,7 +71,7 @@ def _warn_of_sequences(session: Session, problem: Problem) -> None:
     long = int((lengths > settings.window).sum())
     if long:
         console.note(
-            f"{long} of {len(lengths)} training sequences are longer than {settings.window} steps: learned in pieces (--window), "
+            f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps: learned in pieces (--window), "
             "between which states are handed on and gradients are not"
         )
     if problem.held is None:

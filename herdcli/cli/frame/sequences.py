@@ -125,11 +125,16 @@ def taken(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
 
 
 def read(
-    session: Session, request: Asked, *, weights: str | None = None, controls: tuple[str, ...] | None = None, missing: bool = True
+    session: Session,
+    request: Asked,
+    *,
+    weights: str | None = "weight",
+    controls: tuple[str, ...] | None = None,
+    missing: bool = True,
 ) -> Series:
     """The sequences that a request names and their parts.
 
-    weights   the column of their weights, None: one called 'weight'.      controls  further columns, which stay in `data`.
+    weights   the column of their weights; None: they have none.      controls  further columns, which stay in `data`.
     missing   as of `load`.
     """
     from herdcli.em import sequences
@@ -139,7 +144,7 @@ def read(
     loaded, key = load(session, source, **named, column=column, keep=keep, missing=missing)
     value: Dataset = loaded.value
     try:
-        weight = value.weight
+        weight = None if weights is None else value.weight
         if weights not in (None, "weight"):
             found, value = taken(value, str(weights))
             weight = None if found is None else np.asarray(found, dtype=np.float64)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from herdcli.rbm.gibbs import layer
-from herdcli.rbm.likelihood import pseudo_likelihood
-from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent.chains import sweeps
 from herdcli.rbm.recurrent.exact import NEAR, Map, cost, expectations, fewest, log_partitions
 from herdcli.rbm.recurrent.model import Before, Driven, Recurrent, Steps
@@ -68,16 +66,29 @@ def criterion(model: Recurrent, held: Held, seed: int, *, map: Map = map) -> flo
         chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / cost(model, 1))))
         return float(log_likelihoods(model, held.v[chosen], some(driven, chosen), map=map).mean())
     if model.visible.support is not None:
-        chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / 100 / model.p.W.size)))
-        return float(np.mean(list(map(lambda t: _pseudo(model, held.v[t], driven, t), chosen.tolist()))))
+        chosen = spread(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
+        rows = model.visible.discrete(held.v[chosen].astype(np.float64))
+        return float(pseudo_likelihoods(model, rows, some(driven, chosen)).mean())
     chosen = spread(chosen, LOOKED_AT)
     expected = predictions(model, held, driven, chosen, seed, map=map)
     return -float(np.square(held.v[chosen] - expected).mean())
 
 
-def _pseudo(model: Recurrent, row: Array, driven: Driven, t: int) -> float:
-    h = Harmonium(model.p.W, driven.b[t], driven.c[t], model.visible, model.hidden)
-    return float(pseudo_likelihood(h, model.visible.discrete(row[None].astype(np.float64)))[0])
+def pseudo_likelihoods(model: Recurrent, v: Array, driven: Driven) -> Array:
+    """Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
+    units, W = model.visible, model.p.W
+    assert units.support is not None
+    natural, total = v @ W + driven.c, np.zeros(len(v))
+    here = model.hidden.summed_log_partition(natural.copy())
+    for first in range(0, W.shape[0], units.group):
+        own = slice(first, first + units.group)
+        b, values, others = driven.b[:, own], v[:, own], np.full(len(v), -np.inf)
+        for state in units.support:
+            # With unit j at s in place of v_j, W'v moves by (s − v_j) W_j: log of e^{b_j s} base(s) Π_k e^{A_k}.
+            moved = model.hidden.summed_log_partition(natural + (state - values) @ W[own])
+            others = np.logaddexp(others, moved + b @ state + units.log_base(state))
+        total += here + (b * values).sum(axis=1) + units.log_base(values) - others
+    return total
 
 
 def spread(chosen: Array, most: int) -> Array:

@@ -70,10 +70,8 @@ def _warn_of_sequences(session: Session, problem: Problem) -> None:
         console.warn(f"{constant} of {problem.rows.shape[1]} columns are constant in all training rows: their weights stay 0")
     long = int((lengths > settings.window).sum())
     if long:
-        console.note(
-            f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps: learned in pieces (--window), "
-            "between which states are handed on and gradients are not"
-        )
+        which = f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps"
+        console.note(f"{which}: learned in pieces (--window), between which states are handed on and gradients are not")
     if problem.held is None:
         console.warn("there are no sequences in split 1: the last epoch's model is kept, not the best one's")
 

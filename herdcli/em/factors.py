@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -104,22 +105,34 @@ class Factors:
         V = 0.5 * (V + V.T)
         return V, V @ scaled.T, float(np.log(noise).sum() + np.linalg.slogdet(inverse)[1])
 
+    @cached_property
+    def _root(self) -> Array:
+        """R (D, D) with RR' the covariance of the rows."""
+        values, vectors = np.linalg.eigh(self.found.covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def _squares(self, beta: Array, d: Array, C: Array, c: Array) -> Array:
+        """(D,) mean squares of y − Cβy − c over complete rows, whose mean is d away from where β begins."""
+        # Of the root of the covariance, since y'y − 2Cβyy' + … would lose what is left where noise is 1e-6 of a column's variance.
+        rest = np.eye(len(C)) - C @ beta
+        return np.asarray(np.square(rest @ self._root).sum(axis=1) + np.square(rest @ d - c))
+
     def _of_moments(self, parameters: Parameters, found: Moments) -> Sums:
         C, noise, n = parameters["loading"], parameters["noise"], found.mass
         D, K = C.shape
         V, beta, determinant = self._recognition(C, noise)
         d = found.mean - parameters["mean"]
         S = found.covariance + np.outer(d, d)  # second moment about the model's mean
-        xx = np.empty((1, K + 1, K + 1))
+        xx, inner = np.empty((1, K + 1, K + 1)), beta @ S @ beta.T
         # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the moments of the rows say all.
-        xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + beta @ S @ beta.T, beta @ d, beta @ d, 1.0
+        xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + inner, beta @ d, beta @ d, 1.0
         yx = np.concatenate([S @ beta.T, d[:, None]], axis=1)
-        residual = np.eye(D) - C @ beta
+        left = self._squares(beta, d, C, np.zeros(D))
         if self.name == "pca":
-            evidence = -float(np.einsum("ij,jk,ik->", residual, S, residual))
+            evidence = -float(left.sum())
         else:
-            # (CC' + Ψ)⁻¹ = Ψ⁻¹(I − C β)
-            evidence = -0.5 * float(D * LOG_TAU + determinant + (residual.T / noise * S).sum())
+            # y'(CC' + Ψ)⁻¹y = min_x (y − Cx)'Ψ⁻¹(y − Cx) + x'x, reached at x = βy: sums of squares, and β's rounding enters squared
+            evidence = -0.5 * float(D * LOG_TAU + determinant + (left / noise).sum() + np.trace(inner))
         return {
             "xx": n * xx,
             "yx": n * yx,
@@ -127,6 +140,8 @@ class Factors:
             "known": np.full(D, n),
             "mass": np.array([n]),
             "log_likelihood": np.array([n * evidence]),
+            "recognition": beta,
+            "spread": V,
         }
 
     def _of_rows(self, parameters: Parameters, block: Block) -> Sums:
@@ -173,8 +188,11 @@ class Factors:
 
     def _residuals(self, parameters: Parameters, sums: Sums) -> Array:
         """(D,) Σ E(y_d − C_d x − c_d)²."""
-        A = np.concatenate([parameters["loading"], (parameters["mean"] - sums["mean"])[:, None]], axis=1)
-        xx = sums["xx"]
+        C, c = parameters["loading"], parameters["mean"] - sums["mean"]
+        if "recognition" in sums:
+            squares = self._squares(sums["recognition"], self.found.mean - sums["mean"], C, c)
+            return np.asarray(sums["known"] * (squares + np.einsum("dk,kl,dl->d", C, sums["spread"], C)))
+        A, xx = np.concatenate([C, c[:, None]], axis=1), sums["xx"]
         # Σ (y_d² − 2 A_d z y_d + A_d zz'A_d'), of any A: also where A is not the regression's.
         quadratic = np.einsum("di,dij,dj->d", A, np.broadcast_to(xx, (len(A), *xx.shape[1:])), A)
         found: Array = sums["yy"] - 2.0 * (A * sums["yx"]).sum(axis=1) + quadratic

@@ -165,3 +165,18 @@ def test_promax_keeps_the_covariance_and_finds_oblique_factors() -> None:
     assert np.diag(correlation) == pytest.approx([1.0, 1.0])
     assert loading @ T == pytest.approx(L, abs=1e-12)
     assert abs(correlation[0, 1]) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("init", ["newton", "random"])
+def test_noise_at_its_floor_costs_the_ledger_no_digits(init) -> None:
+    """Columns of variance 100 that 25 factors leave a millionth of: sums of squares, not differences, keep what is left."""
+    random = np.random.default_rng(0)
+    X = 10.0 * random.normal(size=(300, 25)) @ random.normal(size=(25, 50)) / 5.0 + 1e-3 * random.normal(size=(300, 50))
+    found = fit("fa", X, 25, 30, init=init)
+    assert found.parameters["noise"].min() < 1e-3
+    assert found.ledger.rise < 1e-11
+    S = np.cov(X.T, bias=True)
+    C, noise = found.parameters["loading"], found.parameters["noise"]
+    model = C @ C.T + np.diag(noise)
+    exact = -0.5 * (50 * np.log(2 * np.pi) + np.linalg.slogdet(model)[1] + np.trace(np.linalg.solve(model, S)))
+    assert found.log_likelihood == pytest.approx(exact, abs=1e-7)

@@ -115,10 +115,10 @@ mrf.quick := --models 1 --largest 8
 
 STAGES += em
 em.run := table_em.py
-em.data := speech_segments.h5 usps_all.h5 orl.h5 a9a
+em.data := speech_segments.h5 usps_all.h5 mnist.h5 orl.h5 music16_long.h5 a9a
 em.makes := em.csv
-em.quick-data := usps_all.h5 orl.h5 a9a
-em.quick := --only ppca --only fa --only pca --only regress --iterations 30
+em.quick-data := usps_all.h5 orl.h5 music16_long.h5 a9a
+em.quick := --only ppca --only fa --only pca --only hmm --only lds --only regress --iterations 10
 
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules

@@ -16,7 +16,6 @@ from pipeline import Row, judged, write_csv
 from realdata import path as place
 
 # model: data set, command, iterations, figure and baseline in `herd eval`
-# `model` in the table is the first word; the set tells rows of one model apart
 CELLS: dict[str, tuple[str, str, int, str, str]] = {
     "gmm": ("speech_segments.h5", "em --components 16", 60, "log_likelihood", "log_likelihood_baseline"),
     "gmm usps": ("usps_all.h5", "em --components 10", 60, "log_likelihood", "log_likelihood_baseline"),
@@ -36,7 +35,7 @@ def cell(name: str, folder: Path, most: int | None) -> Row:
     data, command, iterations, figure, base = CELLS[name]
     line = f"{command} --iterations {min(iterations, most or iterations)}"
     row = judged(line, place(data), "", folder / f"{name.replace(' ', '-')}.json")
-    components = row.get("components") or row.get("factors")
+    components = next((row[name] for name in ("components", "factors", "states") if row.get(name)), None)
     found: dict[str, Any] = {"model": name, "data": data.removesuffix(".h5"), "components": components, "figure": figure}
     found |= {"held_out": row[figure], "baseline": row.get(base), "train": row.get(f"{figure}_train"), "rise": row.get("rise")}
     return found | {"verdict": row["verdict"]}

@@ -20,7 +20,8 @@ def metrics(
 ) -> dict[str, Value]:
     """Held-out log-likelihood (nats a row), share of the deviance explained, error or root mean square error, AIC and BIC, verdict.
 
-    independent  the log-likelihood of the training rows' mean response alone.
+    independent  the log-likelihood of the training rows' mean response alone.  Of rows in time (--gls ar1) these are of forecasts by the
+                 last row before, with the same correlation, and `_alone` is what a row's own columns say.
     """
     freedom = int(np.count_nonzero(value.coefficients)) + len(value.intercept) + int(value.distribution().dispersed)
     freedom += value.covariance_parameters
@@ -42,6 +43,12 @@ def metrics(
     family, null = value.distribution(), value.null_intercept + held.offset[chosen][:, None]
     share = weight / weight.sum()
     variance = np.ones(len(y)) if held.variance is None else held.variance[chosen]
+    alone: dict[str, Value] = {}
+    if held.before is not None and held.gap is not None:
+        alone = {"log_likelihood_alone": float(share @ _log_likelihood(value, eta, y, value.dispersion, variance))}
+        alone["rmse_alone"] = float(np.sqrt(share @ (eta[:, 0] - y) ** 2))
+        error, variance = value.foretold(held.before[chosen], held.gap[chosen], variance)
+        eta, null = eta + error[:, :1], null + error[:, 1:]
     precision = weight / variance
     explained = _explained(float(precision @ family.deviance(eta, y)), float(precision @ family.deviance(null, y)))
     found |= {
@@ -59,7 +66,7 @@ def metrics(
         found |= {"error": float(share @ (guess != y)), "error_majority": float(1 - common)}
     else:
         found["rmse"] = float(np.sqrt(share @ (mean[:, 0] - y) ** 2))
-    return found | {"verdict": verdict(value, explained)}
+    return found | alone | {"verdict": verdict(value, explained)}
 
 
 def _log_likelihood(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array) -> Array:

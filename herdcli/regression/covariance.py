@@ -88,6 +88,19 @@ class Steps:
         return order, gap
 
 
+def last_before(steps: Steps, values: Array, known: Array) -> tuple[Array, Array]:
+    """Values (n, c) of the last row before each in its sequence that is known (n,), and the steps since (n,); 0 and 0 where none is."""
+    order, _ = steps.ordered()
+    place = np.arange(len(order))
+    last = np.maximum.accumulate(np.where(known[order], place, -1))
+    last = np.concatenate([[-1], last[:-1]])
+    there = (last >= 0) & (steps.sequence[order[last]] == steps.sequence[order])
+    at, of = order[there], order[last[there]]
+    found, gap = np.zeros(values.shape), np.zeros(len(order), dtype=np.int64)
+    found[at], gap[at] = values[of], steps.step[at] - steps.step[of]
+    return found, gap
+
+
 def whitened_ar1(columns: Columns, steps: Steps, correlation: float) -> Whitened:
     """Rows less what the row before them foretells.
 

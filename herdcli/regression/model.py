@@ -30,6 +30,10 @@ class HeldOut:
     split: Array = array("h", "1 valid, 2 test", kind="iu", low=1, high=2)
     weight: Array | None = array("h", "weight of each row", kind="f", optional=True)
     variance: Array | None = array("h", "variance of each row's error, in units of the dispersion", kind="f", optional=True, low=0)
+    before: Array | None = array(
+        "h 2", "errors of the last row before, under η and the intercept alone, over √variance", kind="f", optional=True
+    )
+    gap: Array | None = array("h", "steps since that row, 0 where none is known", kind="i", optional=True, low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +99,20 @@ class GeneralisedLinear:
         """η (m, K) of rows X (m, D)."""
         eta: Array = np.asarray(X, dtype=np.float64) @ self.coefficients.T + self.intercept
         return eta if offset is None else eta + offset[:, None]
+
+    def last_errors(self, steps: covariance.Steps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
+        """`HeldOut.before` and `gap` of rows in time, NaN being a target that is not known."""
+        away = np.column_stack([y - self.predictor(X, offset)[:, 0], y - offset - self.null_intercept[0]])
+        return covariance.last_before(steps, away / np.sqrt(variance)[:, None], np.isfinite(y))
+
+    def foretold(self, before: Array, gap: Array, variance: Array) -> tuple[Array, Array]:
+        """What errors (n, …) of rows in time are expected to be after those before them, and their variances (n,) then.
+
+        e_t given e_{t−g} is N(ρ^g e_{t−g}, 1 − ρ^{2g}), both in deviations of their own.
+        """
+        power = np.where(gap > 0, np.power(self.correlation, gap.astype(np.float64)), 0.0)
+        spread = np.sqrt(variance) * power
+        return before * (spread if before.ndim == 1 else spread[:, None]), variance * (1.0 - power * power)
 
     def names(self) -> list[str]:
         """Of the columns, then `intercept`."""

@@ -146,6 +146,52 @@ def test_errors_in_time_have_their_correlation_and_sequences_are_cut(herd, serie
     assert (row["gls"], row["verdict"]) == ("ar1", "ok")
     assert 0.4 < row["correlation"] < 0.9
     assert row["log_likelihood"] > row["independent"]
+    assert row["log_likelihood"] > row["log_likelihood_alone"]
+    assert row["rmse"] < row["rmse_alone"]
+
+
+def test_rows_in_time_are_judged_and_forecast_by_the_row_before(herd, series, tmp_path):
+    """Against the regression's own coefficients and correlation, row by row."""
+    y = series[1]
+    assert herd("regress", "t.csv", "--target", "y", "--gls", "ar1", "-q", "-o", "m.h5").code == 0
+    (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
+    assert herd("apply", "m.h5", "t.csv", "--want", "forecasts", "-o", "f.csv").code == 0
+    assert herd("apply", "m.h5", "t.csv", "-o", "means.csv").code == 0
+    found = np.loadtxt(tmp_path / "f.csv", delimiter=",", skiprows=1, usecols=(0, 1))
+    mean, rho = np.loadtxt(tmp_path / "means.csv", delimiter=",", skiprows=1, usecols=0), row["correlation"]
+    expected = mean.copy()
+    expected[2:] += rho * (y - mean)[:-2]
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-9)
+    np.testing.assert_allclose(found[2:, 1], found[0, 1] * np.sqrt(1 - rho**2), rtol=1e-9)
+    test = np.arange(120) >= 96  # the last fifth of both sequences, each of which follows rows of another split
+    errors = (y - expected)[test]
+    assert row["rows"] == 24
+    assert row["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+    deviation = found[2, 1]
+    assert row["log_likelihood"] == pytest.approx(np.mean(-0.5 * (errors / deviation) ** 2 - np.log(deviation * np.sqrt(2 * np.pi))))
+    (same,) = json.loads(herd("eval", "m.h5", "--data", "t.csv", "--format", "json").out)
+    errors = y - expected
+    assert same["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+
+    lines = (tmp_path / "t.csv").read_text().replace("sequence,y", "sequence,price").splitlines()
+    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n")
+    assert herd("regress", "p.csv", "--target", "price", "--gls", "ar1", "-q", "-o", "p.h5").code == 0
+    gaps = [",".join([*line.split(",")[:3], ""]) if number in (118, 119, 120) else line for number, line in enumerate(lines)]
+    (tmp_path / "g.csv").write_text("\n".join(gaps) + "\n")
+    ended = herd("apply", "p.h5", "g.csv", "--want", "forecasts", "-o", "g2.csv")
+    assert ended.code == 0, ended.err
+    ahead = np.loadtxt(tmp_path / "g2.csv", delimiter=",", skiprows=1, usecols=(0, 1))
+    np.testing.assert_allclose(ahead[119, 0], mean[119] + rho**2 * (y - mean)[115], rtol=1e-9)
+    np.testing.assert_allclose(ahead[119, 1], found[0, 1] * np.sqrt(1 - rho**4), rtol=1e-9)
+
+
+def test_forecasts_are_of_rows_in_time(herd, series):
+    assert herd("regress", "t.csv", "--target", "y", "--categorical", "none", "-q", "-o", "m.h5").code == 0
+    ended = herd("apply", "m.h5", "t.csv", "--want", "forecasts", "-o", "f.csv")
+    assert (ended.code, ended.err.splitlines()[-2:]) == (
+        2,
+        ["herd apply: --want forecasts is of rows in time, fitted with --gls ar1", "hint: --want means"],
+    )
 
 
 @pytest.mark.parametrize("form", ["ar1:0.6", "variance", "variance:a"])

@@ -184,3 +184,20 @@ def test_threads_change_no_bit():
     steps = covariance.Steps(0 * time, time)
     with ThreadPoolExecutor(2) as pool:
         assert covariance.fitted_ar1(columns, steps).correlation == covariance.fitted_ar1(columns, steps, pool.map).correlation
+
+
+def test_forecasts_are_the_dense_conditional_ones():
+    """Given all known rows before it, an error of Ω_st = ρ^|s − t| depends on the last one alone."""
+    random = np.random.default_rng(0)
+    known = random.random(60) < 0.7
+    steps, errors = covariance.Steps(SEQUENCE, STEP), random.normal(size=60)
+    before, gap = covariance.last_before(steps, errors[:, None], known)
+    omega = ar1(0.6, SEQUENCE, STEP)
+    for n in range(60):
+        past = known & (SEQUENCE[n] == SEQUENCE) & (STEP[n] > STEP)
+        weights = np.linalg.solve(omega[np.ix_(past, past)], omega[past, n])
+        mean, left = weights @ errors[past], 1 - weights @ omega[past, n]
+        power = 0.6 ** gap[n] if gap[n] else 0.0
+        assert (gap[n] > 0) == past.any()
+        assert power * before[n, 0] == pytest.approx(mean, abs=1e-12)
+        assert 1 - power**2 == pytest.approx(left, abs=1e-12)

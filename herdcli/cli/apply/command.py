@@ -19,7 +19,20 @@ EM = ("mixture", "kmeans", "factors")
 OF_EM = ("clusters", "responsibilities", "scores")
 IN_TIME = ("hmm", "lds", "rtrbm")
 OF_TIME = ("filtered", "smoothed", "viterbi", "predicted", "paths", "forecast")
-WANTS = ["features", "states", "energies", "classes", "rows", *OF_EM, "completed", "means", *OF_TIME[:-2], "paths:N", "forecast:N"]
+WANTS = [
+    "features",
+    "states",
+    "energies",
+    "classes",
+    "rows",
+    *OF_EM,
+    "completed",
+    "means",
+    "forecasts",
+    *OF_TIME[:-2],
+    "paths:N",
+    "forecast:N",
+]
 
 
 class Want(click.Choice):  # type: ignore[type-arg]
@@ -43,16 +56,18 @@ class Want(click.Choice):  # type: ignore[type-arg]
     default=None,
     help="features: hidden means or filter outputs; states: hidden states, drawn once; energies; classes: their probabilities, and the "
     "likeliest as y.  ica: rows, made from filter outputs.  em: clusters as y, responsibilities, factor scores, or rows with their gaps "
-    "filled (completed; of an rbm too, by expectations).  regress: means.  hmm: the likeliest states as y (viterbi), probabilities of "
-    "states given all rows (smoothed), the rows up to each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
-    "of its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a forecast.  "
+    "filled (completed; of an rbm too, by expectations).  regress: means; of rows in time (--gls ar1) forecasts by the last row before "
+    "whose target is known.  hmm: the likeliest states as y (viterbi), probabilities of states given all rows (smoothed), the rows up to "
+    "each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
+    "of its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a "
+    "forecast.  "
     "[default: classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
 )
 @click.option(
     "--sequence",
     metavar="COLUMN",
     default=None,
-    help="hmm, lds, rtrbm: column that says which sequence a row belongs to.  [default: sequence]",
+    help="hmm, lds, rtrbm, forecasts: column that says which sequence a row belongs to.  [default: sequence]",
 )
 @click.option(
     "--particles", type=click.IntRange(2), default=None, metavar="N", help="hmm, lds: use a particle filter and smoother with N particles."
@@ -83,8 +98,9 @@ def command(session: Session, request: Request) -> None:
         raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")
     if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:
         raise BadUsage(f"--want {request.want} is for models of sequences, not for a {fitted.kind}", hint="herd apply without --want")
-    if fitted.kind not in IN_TIME:
+    if fitted.kind not in IN_TIME and request.want != "forecasts":
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
+    if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
     result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)

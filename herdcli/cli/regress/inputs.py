@@ -10,6 +10,7 @@ import numpy as np
 
 from herdcli.artifacts import preparation
 from herdcli.artifacts.recoding import without_bases
+from herdcli.cli.regress.timing import in_time as grouped
 from herdcli.cli.regress.timing import timed
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TEST
@@ -79,10 +80,35 @@ def _based(session: Session, artifact: Artifact, request: Request) -> Dataset:
     return left
 
 
-def others(session: Session, source: str, target: str, offset: str | None, weights: str | None) -> Inputs:
-    """The same columns of other rows: all are test rows where the data have no split; weights may be missing."""
-    artifact = _loaded(session, source, [name for name in (LABELS, target, offset, weights) if name])
+@dataclass(frozen=True)
+class Fitted:
+    """The columns that a regression was fitted with; sequence: None for the usual name.  in_time: whether its rows are."""
+
+    target: str
+    offset: str | None
+    weights: str | None
+    sequence: str | None
+    in_time: bool
+
+
+def fitted(artifact: Artifact) -> Fitted:
+    """Of a regression, by its history."""
+    made: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "regress"), {})
+    offset, weights, sequence = (made.get(name) for name in ("offset", "weights", "sequence"))
+    return Fitted(artifact.value.target, offset, weights, sequence, artifact.value.gls == "ar1")
+
+
+def others(session: Session, source: str, known: Fitted, input_format: str | None = None, *, open_ended: bool = False) -> Inputs:
+    """The same columns of other rows: all are test rows where the data have no split; weights may be missing.
+
+    open_ended  targets may be missing, NaN then, in a column that is not `y`, which holds labels.
+    """
+    target, offset, weights, steps = known.target, known.offset, known.weights, None
+    wanted = [name for name in (LABELS, target, offset, weights, known.sequence) if name and not (open_ended and name == target != LABELS)]
+    artifact = _loaded(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], missing=open_ended)
     data: Dataset = artifact.value
+    if known.in_time:
+        data, _, steps, _ = grouped(data, known.sequence)
     y, classes, data = _target(data, target, artifact.name, named=target != LABELS)
     values, data = _column(data, offset, "--offset", artifact.name)
     there = weights in (data.columns or {}) or weights in (data.feature_names or [])
@@ -97,19 +123,22 @@ def others(session: Session, source: str, target: str, offset: str | None, weigh
         classes,
         target,
         replace(artifact, value=None),
+        steps,
     )
 
 
-def _loaded(session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = ()) -> Artifact:
+def _loaded(
+    session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = (), *, missing: bool = False
+) -> Artifact:
     """The data set with the columns beside its rows, or within them where a sealed one has them there."""
     from herdcli.artifacts.dataset import Dataset
 
     try:
-        return session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=wanted, also=also)
+        return session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=wanted, also=also, missing=missing)
     except BadUsage as error:
         if source == "-" or "further column" not in error.message:
             raise
-        found = session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=[LABELS])
+        found = session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=[LABELS], missing=missing)
         assert isinstance(found.value, Dataset)
         return found
 

@@ -31,8 +31,7 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if request.data is None:
         return artifact
     model: GeneralisedLinear = artifact.value
-    made: dict[str, str | None] = next((stage["parameters"] for stage in reversed(artifact.history) if stage["command"] == "regress"), {})
-    found = inputs.others(session, request.data, model.target, made.get("offset"), made.get("weights"))
+    found = inputs.others(session, request.data, inputs.fitted(artifact))
     held = np.isin(found.split, (VALID, TEST))
     if not held.any():
         raise DataError("has no rows in split 1 or 2 to judge by", where=found.history.name)
@@ -42,6 +41,11 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
     weight = None if found.weight is None else found.weight[held]
+    before = gap = None
+    if found.steps is not None:
+        variance = variances(model, X, found.weight)
+        assert variance is not None
+        before, gap = (item[held] for item in model.last_errors(found.steps, X, found.offset, y, variance))
     holdout = HeldOut(
         predictor=model.predictor(X[held], found.offset[held]),
         offset=found.offset[held],
@@ -49,6 +53,8 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
         split=found.split[held],
         weight=None if model.gls else weight,
         variance=variances(model, X[held], weight),
+        before=before,
+        gap=gap,
     )
     return replace(artifact, value=replace(model, holdout=holdout))
 

@@ -84,6 +84,9 @@ def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | No
     held = np.isin(inputs.split, (1, 2))
     if not held.any():
         return value
+    before = gap = None
+    if inputs.steps is not None and variance is not None:
+        before, gap = (item[held] for item in value.last_errors(inputs.steps, inputs.X, inputs.offset, inputs.y, variance))
     rows = HeldOut(
         predictor=value.predictor(inputs.X[held], inputs.offset[held]),
         offset=inputs.offset[held],
@@ -91,6 +94,8 @@ def _with_holdout(value: GeneralisedLinear, inputs: Inputs, variance: Array | No
         split=inputs.split[held],
         weight=None if inputs.weight is None or variance is not None else inputs.weight[held],
         variance=None if variance is None else variance[held],
+        before=before,
+        gap=gap,
     )
     return replace(value, holdout=rows)
 

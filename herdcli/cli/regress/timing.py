@@ -13,27 +13,38 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.cli.regress.request import Request
+    from herdcli.em.sequences import Sequences
     from herdcli.regression.covariance import Steps
+
+
+def in_time(data: Dataset, column: str | None) -> tuple[Dataset, Sequences, Steps, bool]:
+    """The data set without the column of sequences, these, the steps of all rows, and whether there was such a column."""
+    from herdcli.cli.frame.sequences import COLUMN, taken
+    from herdcli.em import sequences
+    from herdcli.regression.covariance import Steps
+
+    name = column or COLUMN
+    key, data = taken(data, name)
+    if key is None and column is not None:
+        columns = [*(data.columns or {}), *(data.feature_names or [])]
+        raise BadUsage(f"--sequence {name}: there is no such column", hint=f"columns: {', '.join(columns[:12])}")
+    series = sequences.grouped(data.X, key)
+    place, step = np.empty((2, len(data.X)), dtype=np.int64)
+    place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)
+    step[series.chosen] = np.concatenate([np.arange(length) for length in series.lengths])
+    return data, series, Steps(place, step), key is not None
 
 
 def timed(session: Session, data: Dataset, request: Request) -> tuple[Dataset, Steps]:
     """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
-    from herdcli.cli.frame.sequences import COLUMN, taken, told
+    from herdcli.cli.frame.sequences import COLUMN, told
     from herdcli.em import sequences
-    from herdcli.regression.covariance import Steps
 
-    name = request.sequence or COLUMN
-    key, data = taken(data, name)
-    if key is None and request.sequence is not None:
-        columns = [*(data.columns or {}), *(data.feature_names or [])]
-        raise BadUsage(f"--sequence {name}: there is no such column", hint=f"columns: {', '.join(columns[:12])}")
-    series = sequences.grouped(data.X, key)
+    data, series, steps, grouped = in_time(data, request.sequence)
     parts = sequences.split(series, data.split, sequences.parse_parts(request.split), request.seed)
     split = np.full(len(data.X), sequences.UNUSED, dtype=np.uint8)
     for part, rows in parts.items():
         split[rows.chosen] = part
-    told(session, series, name, grouped=key is not None, cut=sum(part.count for part in parts.values()) > series.count)
-    place, step = np.empty((2, len(data.X)), dtype=np.int64)
-    place[series.chosen] = np.repeat(np.arange(series.count), series.lengths)
-    step[series.chosen] = np.concatenate([np.arange(length) for length in series.lengths])
-    return replace(data, split=split), Steps(place, step)
+    cut = sum(part.count for part in parts.values()) > series.count
+    told(session, series, request.sequence or COLUMN, grouped=grouped, cut=cut)
+    return replace(data, split=split), steps

@@ -66,6 +66,7 @@ def test_learners(name):
     learner = learners.learner(problem, learners.Settings(algorithm=name, iterations=30))
     state = learner.init()
     assert type(state) is learner.state
+    assert learner.progress(state).step == state.step == 0
     assert learner.memory() == learner.bytes_needed()[0] > 0
     while not learner.done(state):
         state = learner.step(state)

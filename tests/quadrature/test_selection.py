@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -220,3 +221,27 @@ def test_the_last_distance_and_gap_of_a_result_are_those_of_its_weights(rows, ru
     square = found.weight @ (slope - K.mean(axis=1))[found.index] + K.mean()
     assert found.mmd[-1] == pytest.approx(np.sqrt(square), rel=1e-7)
     assert found.gap[-1] == pytest.approx(found.weight @ slope[found.index] - slope.min(), rel=1e-7)
+
+
+def test_estimated_norms_of_groups_are_means_over_pairs_of_their_rows(rows):
+    """Each group's rows have a share of the weights when the atoms are reduced to fewer."""
+    done = run(problem_of(rows, (6, 6), reduce=4, candidates=rows[:40], norm=50)).done
+    for found, own in zip(done, np.array_split(rows, 2), strict=False):
+        K = np.exp(-((own[:, None] - own[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
+        assert abs(found.norm - K.mean()) < 5 * found.norm_error + 1e-3
+
+
+def test_swaps_are_as_much_work_as_columns_of_the_candidates(rows):
+    chosen = selection.Selection(problem_of(rows, (6,), refine=2, candidates=rows[:50]))
+    sums, rule, swaps = problems.lengths(chosen.problem, chosen.problem.groups[0])
+    assert (rule, swaps > 0) == (6, True)
+    before = chosen._share(sums)
+    np.testing.assert_allclose((chosen._share(sums + 6) - before) / 6, (1 - before) / (6 + swaps), rtol=1e-9)
+
+
+def test_blocks_that_are_reduced_count_by_their_share_of_the_weights():
+    """Σ p_b MMD_b by hand, after swaps where there were some; the weights of all rows need not sum to 1."""
+    groups = [SimpleNamespace(target=Rows(np.zeros((2, 1)), np.array(w))) for w in ([1.0, 2.0], [0.5, 0.5])]
+    first, second = SimpleNamespace(mmd=[0.9, 0.3], passes=None), SimpleNamespace(mmd=[0.8], passes=[0.6, 0.1])
+    found = assemble._extra(SimpleNamespace(groups=groups), SimpleNamespace(done=[first, second, None]))
+    assert found == pytest.approx((3 * 0.3 + 1 * 0.1) / 4)

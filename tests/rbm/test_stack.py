@@ -99,6 +99,8 @@ def test_layers_are_those_learned_alone_from_the_states_below() -> None:
     np.testing.assert_array_equal(solve(stack.Stacking(alone))[0].W, layers[1].W)
     above = stack.states_above([first], ROWS, 0)
     family("rate:3").require(above)
+    np.testing.assert_allclose(stack.shown_states([first], ROWS, 0), above / 3)
+    np.testing.assert_allclose(stack.features([first], ROWS), first.hidden_means(ROWS.astype(float)) / 3, rtol=1e-6)
     big = np.tile(ROWS[:1], (40_000, 1))
     np.testing.assert_allclose(stack.states_above([first], big, 0).mean(axis=0), first.hidden_means(ROWS[:1])[0], atol=0.03)
 

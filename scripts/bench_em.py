@@ -1,6 +1,15 @@
-"""Mixtures, k-means and regressions beside other programs, in one run, from the same starts: `python scripts/bench_em.py [--small]`.
+"""The models of `herd em` and `herd regress` beside other programs, in one run, from the same starts.
 
-Each figure is the shortest of several turns taken in alternation, of one thread each (herd also of two).  A ratio above 1: herd is faster.
+    python scripts/bench_em.py [--small] [--only PART] …
+
+gmm      200,000 × 20, 50 components, 20 iterations: scikit-learn.            kmeans  10⁶ × 20, 100 clusters, 20 iterations: scikit-learn.
+poisson  10⁶ × 50 with a ridge: scikit-learn, glum.                           lasso   logistic, 200,000 × 50: saga, liblinear.
+hmm      bench_hmm.py: one iteration, 10 states, 1,000 × 1,000 rows: hmmlearn.
+lds      bench_lds.py speed: 100,000 rows: pykalman, simdkalman, dynamax.
+stream   bench_stream.py: 10⁸ × 10 rows from Parquet under --max-memory 1G, one E step, beside reading alone.
+
+Each figure is the shortest of several turns taken in alternation, of one thread each; a ratio above 1: herd is faster.  What two threads
+gain stands beside what they gain in products of matrices, which need nothing of each other: what the machine had to give.
 """
 
 from __future__ import annotations
@@ -10,10 +19,13 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # before NumPy is imported
 
 import argparse
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,10 +50,23 @@ def seconds(*calls: Callable[[], Any]) -> list[float]:
     return best
 
 
-def told(what: str, ours: float, two: float, peers: dict[str, float]) -> None:
-    """One line."""
-    ratios = ", ".join(f"{name} {other / ours:.2f}×" for name, other in peers.items())
-    print(f"{what}: herd {ours:.2f} s, on two threads {ours / two:.2f}× as fast; {ratios}", flush=True)
+def products(map: Any) -> Callable[[], Any]:
+    """As much work for two as there is, of nothing but products of matrices in the cache."""
+    A = np.random.default_rng(0).random((300, 300))
+
+    def work(count: int) -> None:
+        for _ in range(count):
+            A @ A
+
+    return lambda: list(map(work, [200, 200]))
+
+
+def compared(what: str, ours: Callable[[Any], Any], pool: ThreadPoolExecutor, peers: dict[str, Callable[[], Any]]) -> None:
+    """Ours on one thread and on two, bare products in the same way, and peers: one line."""
+    bare, pair, one, two, *others = seconds(products(map), products(pool.map), lambda: ours(map), lambda: ours(pool.map), *peers.values())
+    ratios = ", ".join(f"{name} {other / one:.2f}×" for name, other in zip(peers, others, strict=True))
+    threads = f"on two threads {one / two:.2f}× as fast (bare products {bare / pair:.2f}×)"
+    print(f"{what}: herd {one:.2f} s, {threads}; {ratios}", flush=True)
 
 
 def clusters(rows: int, columns: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,8 +96,7 @@ def mixtures(rows: int, pool: ThreadPoolExecutor) -> None:
         )
         return float(made.fit(X).lower_bound_)
 
-    one, two, other = seconds(lambda: ours(map), lambda: ours(pool.map), theirs)
-    told(f"gmm {rows} × 20, 50 components, 20 iterations", one, two, {"scikit-learn": other})
+    compared(f"gmm {rows} × 20, 50 components, 20 iterations", ours, pool, {"scikit-learn": theirs})
 
 
 def lloyd(rows: int, pool: ThreadPoolExecutor) -> None:
@@ -88,13 +112,8 @@ def lloyd(rows: int, pool: ThreadPoolExecutor) -> None:
     def theirs(algorithm: str) -> Callable[[], Any]:
         return lambda: KMeans(100, init=centres, n_init=1, max_iter=20, tol=0.0, algorithm=algorithm).fit(X)
 
-    one, two, *others = seconds(lambda: ours(map), lambda: ours(pool.map), theirs("lloyd"), theirs("elkan"))
-    told(
-        f"k-means {rows} × 20, 100 clusters, 20 iterations",
-        one,
-        two,
-        dict(zip(("scikit-learn lloyd", "scikit-learn elkan"), others, strict=True)),
-    )
+    rivals = {f"scikit-learn {name}": theirs(name) for name in ("lloyd", "elkan")}
+    compared(f"k-means {rows} × 20, 100 clusters, 20 iterations", ours, pool, rivals)
 
 
 def counts(rows: int, pool: ThreadPoolExecutor) -> None:
@@ -119,9 +138,8 @@ def counts(rows: int, pool: ThreadPoolExecutor) -> None:
         calls["glum"] = lambda: GeneralizedLinearRegressor(family="poisson", alpha=1e-3, l1_ratio=0, gradient_tol=1e-8).fit(X, y).coef_
     except ImportError:
         print("glum is not installed")
-    one, two, *others = seconds(lambda: ours(map), lambda: ours(pool.map), *calls.values())
     print(f"  largest difference of a coefficient from scikit-learn's: {np.abs(ours(map)[0, :-1] - scikit()).max():.1e}")
-    told(f"poisson {rows} × 50, l2", one, two, dict(zip(calls, others, strict=True)))
+    compared(f"poisson {rows} × 50, l2", ours, pool, calls)
 
 
 def lasso(rows: int, pool: ThreadPoolExecutor) -> None:
@@ -140,23 +158,32 @@ def lasso(rows: int, pool: ThreadPoolExecutor) -> None:
     def theirs(solver: str) -> Callable[[], Any]:
         return lambda: LogisticRegression(penalty="l1", C=1 / (l1 * rows), solver=solver, tol=1e-6, max_iter=1000).fit(X, y)
 
-    one, two, *others = seconds(lambda: ours(map), lambda: ours(pool.map), theirs("saga"), theirs("liblinear"))
-    told(f"logistic {rows} × 50, l1", one, two, dict(zip(("saga", "liblinear"), others, strict=True)))
+    compared(f"logistic {rows} × 50, l1", ours, pool, {name: theirs(name) for name in ("saga", "liblinear")})
+
+
+PARTS = {"gmm": (mixtures, 200_000), "kmeans": (lloyd, 1_000_000), "poisson": (counts, 1_000_000), "lasso": (lasso, 200_000)}
+ELSEWHERE = {  # scripts of their own, with what makes them a tenth as large
+    "hmm": (["bench_hmm.py"], ["--sequences", "100"]),
+    "lds": (["bench_lds.py", "speed"], ["--steps", "10000"]),
+    "stream": (["bench_stream.py", "--rows", "1e8", "--iterations", "0"], ["--rows", "1e7"]),
+}
 
 
 def main() -> None:
-    """All four."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """The parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="a tenth of the rows")
-    parser.add_argument("--only", choices=["mixtures", "lloyd", "counts", "lasso"])
+    parser.add_argument("--only", action="append", choices=[*PARTS, *ELSEWHERE])
     chosen = parser.parse_args()
-    share = 10 if chosen.small else 1
     warnings.simplefilter("ignore")
-    sizes = {mixtures: 200_000, lloyd: 1_000_000, counts: 1_000_000, lasso: 200_000}
     with ThreadPoolExecutor(2) as pool:
-        for bench, rows in sizes.items():
-            if chosen.only in (None, bench.__name__):
-                bench(rows // share, pool)
+        for name in chosen.only or [*PARTS, *ELSEWHERE]:
+            if name in PARTS:
+                bench, rows = PARTS[name]
+                bench(rows // (10 if chosen.small else 1), pool)
+                continue
+            (script, *line), small = ELSEWHERE[name]
+            subprocess.run([sys.executable, str(Path(__file__).parent / script), *line, *(small if chosen.small else [])], check=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ Source: Makin, sec. 2.1.1 (eq. 2.6 to 2.10) and 6.4.1; Ghahramani & Jordan (1994
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from herdcli.schema import Array
 COVARIANCES = ("full", "tied", "diagonal", "spherical")
 FLOOR = 1e-6  # of the mean variance of a column
 LEAST = 1e-12  # floor where the rows do not vary at all
+KEPT = 3  # things made of parameters that are kept for the next who asks
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class GMM:
     given: Parameters | None = None
     map: Map = map
     per_class: int = 1
+    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # of parameters, see `_once`
 
     @property
     def diagonal(self) -> bool:
@@ -95,10 +100,27 @@ class GMM:
         """The statistics and the points (K, D) they are about."""
         return sums | {"reference": self._ready(parameters).reference}
 
+    def _once(self, of: tuple[Array, ...], make: Callable[[], T]) -> T:
+        """What is made of arrays, once for each: E steps of many parts, and the free energies before and after, ask for the same."""
+        for arrays, found in self.made:
+            if len(arrays) == len(of) and all(one is other for one, other in zip(arrays, of, strict=True)):
+                return cast(T, found)
+        value = make()
+        self.made[:] = [*self.made[1 - KEPT :], (of, value)]
+        return value
+
+    def _roots(self, parameters: Parameters) -> Array:
+        covariance = parameters["covariance"]
+        return self._once((covariance,), lambda: precision_roots(covariance))
+
     def _ready(self, parameters: Parameters) -> Gaussians:
+        of = tuple(parameters[name] for name in ("weight", "mean", "covariance"))
+        return self._once(of, lambda: self._made_ready(parameters))
+
+    def _made_ready(self, parameters: Parameters) -> Gaussians:
         with np.errstate(divide="ignore"):
             weight = np.log(parameters["weight"])
-        roots = precision_roots(parameters["covariance"])
+        roots = self._roots(parameters)
         return ready(weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal)
 
     def _empty(self, parameters: Parameters) -> Sums:
@@ -172,7 +194,7 @@ class GMM:
         """Σ r_nk log π_k N(y_n; μ_k, Σ_k), about the references that the statistics were taken about."""
         count, first, second = self.moments_of(parameters, sums)
         d = parameters["mean"] - sums["reference"]
-        roots = precision_roots(parameters["covariance"])
+        roots = self._roots(parameters)
         precision = roots.transpose(0, 2, 1) @ roots
         # Σ r (y − μ)'P(y − μ) = tr P S − 2 d'P s + n d'P d, with d = μ − ref, s and S the moments about the reference
         diagonal = np.diagonal(precision, axis1=1, axis2=2)

@@ -18,6 +18,11 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "fit-rbm per class": ("fit-rbm bits.csv --label y --per-class --hidden 3 --epochs 1 -o out.h5", "bits.csv"),
     "fit-rbm layers": ("fit-rbm bits.csv --layers 4,2 --epochs 1 -o out.h5", "bits.csv"),
     "fit-rbm below": ("fit-rbm bits.csv --below rbm.h5 --hidden 2 --epochs 1 -o out.h5", "bits.csv rbm.h5"),
+    "fit-rbm recurrent": ("fit-rbm bits.csv --recurrent --hidden 3 --epochs 2 --split .5,.25,.25 --links hidden -o out.h5", "bits.csv"),
+    "fit-rbm recurrent by default": ("fit-rbm bits.csv --recurrent --epochs 2 -o out.h5", "bits.csv"),
+    "fit-rbm pairs": ("fit-rbm --pairs bits.csv --label y --hidden 3 --epochs 2 --units binary -o out.h5", "bits.csv"),
+    "sample recurrent": ("sample recurrent.h5 --count 2 --steps 3 --burn-in 4 -o out.h5", "recurrent.h5"),
+    "sample recurrent by default": ("sample recurrent.h5 --count 2 --steps 3 -o out.h5", "recurrent.h5"),
     "fit-rbm continue": ("fit-rbm bits.csv --continue rbm.h5 --epochs 1 -o out.h5", "bits.csv rbm.h5"),
     "herd": ("herd bits.csv --hidden 3 --iterations 5 -o out.h5", "bits.csv"),
     "nherd-train rows": ("nherd-train bits.csv --label y -o out.h5", "bits.csv"),
@@ -70,6 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
     for line in (
         "fit-rbm bits.csv --hidden 4 --epochs 1 -o rbm.h5",
+        "fit-rbm bits.csv --recurrent --hidden 2 --epochs 1 -o recurrent.h5",
         "nherd-train text.svm -o first.h5",
         "nherd-train text.svm --algorithm arow -o second.h5",
         "kernel-herd real.csv -m 3 -o points.h5",

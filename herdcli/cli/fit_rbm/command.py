@@ -16,7 +16,7 @@ from herdcli.cli.fit_rbm.options import (
     variant_options,
     watch_options,
 )
-from herdcli.cli.fit_rbm.request import Request
+from herdcli.cli.fit_rbm.request import OfSequences, Request
 from herdcli.cli.frame import shards
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
@@ -98,7 +98,7 @@ def command(session: Session, request: Request) -> None:
     Rows of split 0 are learned from; those of 1 and 2 are stored for eval.  With --continue units are the model's,
     and --epochs counts further ones.
     """
-    if request.recurrent:
+    if isinstance(request, OfSequences):
         from herdcli.cli.fit_rbm.recurrent import fit_recurrent
 
         shards.refuse(session, "a model of sequences is learned in one run")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 WANTS = ("features", "predicted")
-SWEEPS = 50  # of the chain that a row is drawn by, where no number is given
+SWEEPS = 50  # of the chain that a row to come is drawn by
 FUTURES = 100  # sequences that a forecast is a mean over
 SPREAD = "_sd"  # what a column of standard deviations ends in
 
@@ -134,8 +134,7 @@ def drawn(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset
 
     model: RecurrentRBM = fitted.value
     steps = rows_in_time.steps_of(session, request, "rtrbm", model.columns, ("burn_in", "means"))
-    sweeps = request.burn_in if "burn_in" in session.given else SWEEPS
-    drawing = Drawing(model.model, request.count, steps, sweeps, request.seed, request.means)
+    drawing = Drawing(model.model, request.count, steps, request.burn_in, request.seed, request.means)
     found = session.run(drawing, label="sampling", memory=f"{request.count} sequences of {steps} rows")
     made, what = rows_in_time.drawn(model.restored(found.reshape(-1, model.columns)), model.feature_names, request, steps)
     units = family(model.visible_units)

@@ -21,7 +21,7 @@ def fit_pairs(session: Session, request: Request) -> None:
     from herdcli.rbm import pairs
     from herdcli.rbm.units import family
 
-    settings = request.of_pairs(session.given)
+    settings = request.asked_of_pairs()
     request.warn_of_idle(session)
     outputs.check(session, "rbm-pairs")
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
@@ -30,9 +30,9 @@ def fit_pairs(session: Session, request: Request) -> None:
     found = pairs.ordered_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)
     if not len(found):
         raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
-    if "epochs" not in session.given:
+    if not request.epochs:
         settings = replace(settings, epochs=pairs.epochs(len(found), settings.batch_size))
-    session.request = replace(request.learned_by(settings), units=request.units if "units" in session.given else None)
+    session.request = request.learned_by(settings)
     size = f"{len(found)} pairs of {rows.X.shape[1]} pixels"
     session.require_memory(len(found) * rows.X.shape[1] * 2 * rows.X.dtype.itemsize, size)
     problem, varies = pairs.problem(rows.X, found, settings)

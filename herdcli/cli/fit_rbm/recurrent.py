@@ -13,7 +13,7 @@ from herdcli.errors import DataError
 from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
-    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.fit_rbm.request import OfSequences
     from herdcli.cli.frame.rows import Prepared
     from herdcli.cli.frame.sequences import Series
     from herdcli.cli.frame.session import Session
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 UNUSED = 3  # a row in none of the three parts
 
 
-def fit_recurrent(session: Session, request: Request) -> None:
+def fit_recurrent(session: Session, request: OfSequences) -> None:
     """Learn and save an `rtrbm`."""
     from herdcli.rbm.recurrent.artifacts import made
     from herdcli.rbm.recurrent.learning import Learning, Problem
 
-    settings = request.of_sequences(session.given)
+    settings = request.asked()
     outputs.check(session, "rtrbm")
     series = sequences.read(session, request, weights=None, missing=False)
     if TRAIN not in series.parts:
@@ -38,7 +38,6 @@ def fit_recurrent(session: Session, request: Request) -> None:
     training = series.parts[TRAIN]
     held = {name: led_up(series.sequences, series.parts[name], rows.X) if name in series.parts else None for name in (VALID, TEST)}
     problem = Problem(rows.X[training.chosen], training.offsets, settings, held[VALID])
-    session.request = request.learned_by(settings)
     if (np.diff(training.offsets) < 2).all():
         hint = "--sequence names the column that groups rows; without --recurrent rows are learned one by one"
         raise DataError("no training sequence has a second row: there is nothing to recur", where=series.history.name, hint=hint)
@@ -49,7 +48,7 @@ def fit_recurrent(session: Session, request: Request) -> None:
     outputs.artifact(session, value, _summary(value, problem), history=series.history)
 
 
-def _in_units(session: Session, series: Series, request: Request, settings: Settings) -> Prepared:
+def _in_units(session: Session, series: Series, request: OfSequences, settings: Settings) -> Prepared:
     """All rows in unit values, which those of split 0 standardise.  Rows of none of the parts stay, and are not looked at."""
     from herdcli.cli.frame.rows import OF_MODELS, Reading, in_units
     from herdcli.rbm.units import family

@@ -24,10 +24,6 @@ FOR_SOME = {
     "fast_decay": ("fpcd",),
 }
 OF_ONE_MODEL = ("per_class", "folds", "average_scores", "layers", "below", "standardize")
-NOT_RECURRENT = (  # of rows that do not depend on each other
-    *("per_class", "folds", "average_scores", "layers", "below", "pairs", "chains", "bias_rate", "l1_decay", "mean_field", "centering"),
-    *("non_negative", "sparsity_target", "sparsity_cost", "fast_rate", "fast_decay", "average", "keep_state", "model"),
-)
 WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
 SHAPING = ("hidden", "visible_units", "hidden_units", "units", "standardize", "per_class")  # what a model that is gone on with decides
 
@@ -89,7 +85,12 @@ class Request:
     seed: int
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """The request as it is run: one for layers is recorded otherwise."""
+        """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
+        if self.recurrent:
+            return OfSequences(**vars(self)).settled(given)
+        if self.pairs:
+            units = self.units if "units" in given else None
+            return replace(self.learned_by(self.of_pairs(given)), units=units, epochs=self.epochs if "epochs" in given else 0)
         return Layered(**vars(self)) if (self.layers or self.below) and not self.pairs else self
 
     def settings(self) -> Settings:
@@ -132,20 +133,13 @@ class Request:
             typed = {"visible_units": self.units, "hidden_units": self.units} | typed
         return replace(DEFAULTS, **typed)
 
-    def of_sequences(self, given: Collection[str]) -> RecurrentSettings:
-        """What was typed, and for the rest the settings for sequences.  Raises BadUsage for options of other models."""
-        from herdcli.rbm.recurrent.settings import ALGORITHMS, Settings, fitted
+    def asked_of_pairs(self) -> Settings:
+        """The settings of the learning of pairs, as `resolved` has left them."""
+        from herdcli.rbm.pairs import DEFAULTS
 
-        for name in NOT_RECURRENT:
-            if name in given:
-                raise BadUsage(f"--recurrent and {_typed(name)} exclude each other", hint="--recurrent learns one model of whole sequences")
-        if self.algorithm not in ALGORITHMS:
-            raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
-        if self.algorithm == "exact" and "steps" in given:
-            raise BadUsage("--steps has no meaning with --algorithm exact", hint="leave it out")
-        typed = {each.name: getattr(self, each.name) for each in fields(Settings) if each.name in given}
-        layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
-        return fitted(Settings(**typed | layers | {"seed": self.seed}), given)
+        own = {each.name for each in fields(self)}
+        asked = {each.name: getattr(self, each.name) for each in fields(DEFAULTS) if each.name in own}
+        return replace(DEFAULTS, **asked | {"epochs": self.epochs or DEFAULTS.epochs})
 
     def refuse_watched(self, option: str) -> None:
         """Raise BadUsage for what is of one layer of rows alone."""
@@ -153,7 +147,7 @@ class Request:
             if getattr(self, name):
                 raise BadUsage(f"{option} and {_typed(name)} exclude each other")
 
-    def learned_by(self, chosen: Settings | RecurrentSettings) -> Request:
+    def learned_by(self, chosen: Settings) -> Request:
         """The request with settings as they were chosen, for the record."""
         own = {each.name for each in fields(self)}
         return replace(self, **{each.name: getattr(chosen, each.name) for each in fields(chosen) if each.name in own})
@@ -190,3 +184,49 @@ class Layered(Request):
     """A request for layers: the model below is among the inputs of the record, and not among its options."""
 
     below: str | None = unrecorded()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSequences(Request):
+    """A request for a model of sequences: options of rows that do not depend on each other are refused, and not in the record."""
+
+    per_class: bool = unrecorded()
+    folds: int | None = unrecorded()
+    average_scores: int | None = unrecorded()
+    layers: tuple[int, ...] | None = unrecorded()
+    below: str | None = unrecorded()
+    pairs: bool = unrecorded()
+    chains: int | None = unrecorded()
+    bias_rate: float | None = unrecorded()
+    l1_decay: float = unrecorded()
+    mean_field: str = unrecorded()
+    centering: bool | None = unrecorded()
+    non_negative: bool = unrecorded()
+    sparsity_target: float | None = unrecorded()
+    sparsity_cost: float = unrecorded()
+    fast_rate: float | None = unrecorded()
+    fast_decay: float = unrecorded()
+    average: int | None = unrecorded()
+    keep_state: bool | None = unrecorded()
+    model: str | None = unrecorded()
+
+    def settled(self, given: Collection[str]) -> OfSequences:
+        """With the settings for sequences where none were typed.  Raises BadUsage for options of other models."""
+        from herdcli.rbm.recurrent.settings import ALGORITHMS, Settings, fitted
+
+        for name in (name for name in vars(OfSequences)["__annotations__"] if name in given):
+            raise BadUsage(f"--recurrent and {_typed(name)} exclude each other", hint="--recurrent learns one model of whole sequences")
+        if self.algorithm not in ALGORITHMS:
+            raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
+        if self.algorithm == "exact" and "steps" in given:
+            raise BadUsage("--steps has no meaning with --algorithm exact", hint="leave it out")
+        typed = {each.name: getattr(self, each.name) for each in fields(Settings) if each.name in given}
+        layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
+        settings = fitted(Settings(**typed | layers | {"seed": self.seed}), given)
+        return replace(self, **vars(settings))
+
+    def asked(self) -> RecurrentSettings:
+        """The settings of the learning."""
+        from herdcli.rbm.recurrent.settings import Settings
+
+        return settings(Settings, self)

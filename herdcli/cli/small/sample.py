@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
+
+
+BURN_IN = {"rtrbm": 50}  # sweeps where none are typed; of other kinds 1,000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +51,8 @@ class Request:
 @click.option(
     "--burn-in",
     type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Gibbs sweeps before a chain's first row; of an rtrbm before every row [default: 50].",
+    default=None,
+    help="Gibbs sweeps before a chain's first row; of an rtrbm before every row.  [default: 1000; rtrbm: 50]",
 )
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
@@ -81,6 +83,8 @@ def command(session: Session, request: Request) -> None:
         session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
         session.ignored("steps", f"with a model of kind {fitted.kind}")
+    if request.burn_in is None:
+        session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)
 

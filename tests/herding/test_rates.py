@@ -15,7 +15,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.evaluation import logistic
 from herdcli.herding import classes, dynamics, visible
 from herdcli.herding.features import packed, values
-from herdcli.herding.rates import decouple
+from herdcli.herding.rates import decouple, driven
 
 
 def random_bits(rows, units, seed=0, share=0.5):
@@ -111,6 +111,25 @@ def test_artifacts_of_visible_models_hold_their_moments(features):
     assert z is None
     assert len(x) == 100
     np.testing.assert_array_equal(x[-1] if features != "rows" else rows[int(x[-1, 0])], value.x[0])
+
+
+def test_driving_terms_are_read_back_from_weights_whatever_the_step_sizes(monkeypatch):
+    """Σ_t X'Z_t, Σ_t Σ_n x and Σ_t Σ_n z, summed beside a run whose pair, visible and hidden features have steps of their own."""
+    monkeypatch.setattr("herdcli.herding.problem.BLOCK_WORK", 1.0)  # one iteration a step
+    X = values(on := random_bits(30, 9, share=0.4), "spin").astype(int)
+    settings = dynamics.Settings(hidden=4, iterations=25, burn_in=0, hidden_bias="full", step_sizes=(2, 3, 5))
+    problem = dynamics.Problem((packed(on, "spin"),), settings)
+    herding = dynamics.HiddenHerding(problem)
+    state, pair, hidden = herding.init(), np.zeros((9, 4), dtype=int), np.zeros(4, dtype=int)
+    while not herding.done(state):
+        Z = np.where(X @ state.runs[0].M + state.runs[0].c >= 0, 1, -1)
+        pair, hidden = pair + X.T @ Z, hidden + Z.sum(axis=0)
+        state = herding.step(state)
+    found = driven(problem, state.runs[0], 0, 25)
+    np.testing.assert_array_equal(found.pair, pair)
+    np.testing.assert_array_equal(found.visible, 25 * X.sum(axis=0))
+    np.testing.assert_array_equal(found.hidden, hidden)
+    assert found.scale == 25 * 30
 
 
 def test_artifact_with_hidden_units_holds_its_states():

@@ -531,3 +531,20 @@ def test_a_library_is_one_step(monkeypatch):
         np.testing.assert_allclose(fit.J, np.array(scale)[:, None] * rotation)
         assert (fit.iterations, fit.trace.iteration.tolist(), fit.gamma.tolist()) == (count, [count], [1.0] * 3)
         assert (fit.unconverged, fit.chosen, fit.objective) == (told, True, "none")
+
+
+def test_filters_belong_to_their_whitening_their_mixing_and_their_experts():
+    good, _ = model(["logistic"] * 3, [0.0] * 3)
+    good.validate()
+    replace(good, mixing=np.ones((3, 5))).validate()
+    replace(good, experts=["infomax"] * 3).validate()
+    for change, message in (
+        ({"algorithm": "pca"}, "algorithm is 'pca', expected one of infomax, ml"),
+        ({"J": np.ones((3, 2))}, "/J has 2 columns, the whitening keeps 3 components"),
+        ({"mixing": np.ones((4, 3))}, "/mixing has 4 rows, the whitening was fitted to 3 columns"),
+        ({"experts": ["logistic"] * 2}, "there are 2 experts of 3 filters"),
+        ({"experts": ["logistic", "cosh", "cosh"]}, "expert is 'cosh', expected one of"),
+        ({"experts": ["logistic", "infomax", "logistic"]}, "the expert infomax applies to all outputs or to none"),
+    ):
+        with pytest.raises(DataError, match=message):
+            replace(good, **change).validate()

@@ -148,3 +148,19 @@ def test_signs_that_are_none() -> None:
         Moments(np.zeros(2), None).sample(np.random.default_rng(0), 1)
     with pytest.raises(DataError, match="all coefficients"):
         Trigonometric(np.zeros(2), np.zeros(2))
+
+
+def test_a_column_dominates_that_has_nearly_all_of_the_variance() -> None:
+    """Variances 1, a², 4 of columns over the same rows: the share of the second is a² / (5 + a²)."""
+    steps = np.tile([-1.0, 1.0], 4000)
+    for a, there in ((22.0, False), (23.0, True)):  # 0.9898 and 0.9906, about 0.99
+        X = np.column_stack([steps, 7.0 + a * steps, 2.0 * steps])
+        found = preparation.dominant(X)
+        assert (found is not None) == there
+        if found is not None:
+            assert found == (1, pytest.approx(a * a / (5 + a * a)))
+        assert preparation.dominant(X[:, :2]) is None
+    assert preparation.dominant(np.ones((5, 3))) is None
+    assert preparation.dominant(np.zeros((0, 3))) is None
+    with np.errstate(over="ignore"):
+        assert preparation.dominant(np.array([[1.0, 2.0, 1e200], [0.0, 0.0, 0.0]])) is None

@@ -105,6 +105,7 @@ ADVICE_OF = {
     ("mixture", "learned nothing"): "it says no more than one Gaussian does",
     ("kmeans", "learned nothing"): "it says no more than one centre does",
     ("factors", "learned nothing"): "it says no more than independent columns do",
+    ("rtrbm", "worse than independent"): "more --epochs, a lower --learning-rate, or --standardize the columns",
     ("rtrbm", "learned nothing"): "more --epochs or another --learning-rate; rows may not depend on those before them",
     ("rtrbm", "worse than persistence"): "more --epochs, more --hidden, or another --learning-rate",
     ("rtrbm", "worse than the mean"): "more --epochs, more --hidden, or another --learning-rate",

@@ -78,5 +78,5 @@ def _warn_of_sequences(session: Session, problem: Problem) -> None:
 def _summary(value: RecurrentRBM, problem: Problem) -> str:
     many = f"{value.sequences} sequence{'s' * (value.sequences != 1)}"
     if not value.best_epoch:
-        return f"{value.hidden} hidden, {many} of {value.rows} rows, {value.epochs} epochs"
+        return f"{value.hidden} hidden, {many} of {value.rows} rows, {value.epochs} epoch{'s' * (value.epochs != 1)}"
     return f"{value.hidden} hidden, {many} of {value.rows} rows, epoch {value.best_epoch} of {value.epochs} kept"

@@ -359,3 +359,12 @@ def test_a_fit_knows_its_rows_and_its_last_residual():
     assert fitted.record(replace(given, rows=None), learned, "ups-jt").rows == 0
     unstepped = fitted.record(given, replace(learned, residual=np.zeros(0)), "ups-jt")
     assert unstepped.residual == 0.0
+
+
+def test_factors_of_linear_response_have_their_couplings_and_1_for_their_largest_entry():
+    given = cases.problem(cardinality=np.full(4, 2), scopes=[(i, j) for j in range(4) for i in range(j)])
+    learner = learning.learner(given, learning.Settings(algorithm="linear-response"))
+    state = learner.step(learner.init())
+    for cluster, table in zip(given.clusters, learner.result(state).factors, strict=True):
+        assert table.max() == 1.0
+        assert np.log(table[0, 0] * table[1, 1] / (table[0, 1] * table[1, 0])) == pytest.approx(state.W[cluster.scope])

@@ -254,6 +254,17 @@ def test_an_elimination_of_variables_alone_costs_their_states():
     assert pair.cells in (3 + 8 + 4, 3 + 8 + 2)
 
 
+def test_variables_that_add_no_edge_are_eliminated_first():
+    """Two cliques of five with a variable between one of each: 2⁵ + 2⁴ + 2³ + 2² cells for either, 2² + 2² + 2 for what is left.
+
+    The one between has the fewest neighbours, and would join them.
+    """
+    cliques_of_five = [*itertools.combinations(range(5), 2), *itertools.combinations(range(5, 10), 2)]
+    scopes = [*cliques_of_five, (4, 10), (5, 10)]
+    found = cliques.search(network.build([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, 4)
+    assert (found.cells, found.largest, found.width) == (2 * 60 + 10, 32, 4)
+
+
 def test_pairs_that_are_in_a_clique_already_add_nothing():
     """Of a chain within 0123: 3 joins 01 (0.7 of fresh pairs) before 2, whose pair with 1 is known; then 0 joins 12, and 1 joins 23."""
     information = np.zeros((4, 4))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import ndtr
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import kernel_names, preparation, sobol
+from herdcli.quadrature import closed_form, kernel_names, preparation, sobol
 from herdcli.quadrature.closed_form import embedding
 from herdcli.quadrature.targets import Mixture, Rows, Trigonometric, Uniform, signs
 
@@ -167,3 +168,10 @@ def test_quantiles_of_signs_have_their_orthant_mass():
     assert (found[:, 0] * found[:, 1]).mean() == pytest.approx(law.second[0, 1], abs=0.01)
     low, high = law.box()
     assert (low.tolist(), high.tolist()) == ([-1, -1], [1, 1])
+
+
+def test_the_mean_of_an_exponential_of_a_distance_is_that_of_both_sides():
+    """E e^{−|Z|/ℓ} = e^{s²/2 − zs} Φ(z − s) + e^{s²/2 + zs} Φ(−z − s), z = δ/σ and s = σ/ℓ, on both sides of where erfc is nearly 2."""
+    z, s = np.array([0.0, 0.7, -3.0, 6.9, 7.1, 7.3, -7.3, -7.6, 9.0]), 0.1
+    expected = np.exp(s**2 / 2 - z * s) * ndtr(z - s) + np.exp(s**2 / 2 + z * s) * ndtr(-z - s)
+    np.testing.assert_allclose(closed_form._mean_exponential(2.0 * z, np.full(9, 2.0), 20.0), expected, rtol=1e-13)

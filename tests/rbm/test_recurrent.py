@@ -103,9 +103,10 @@ def test_states_follow_the_recursion_row_by_row():
                 np.testing.assert_allclose(found[t], own, atol=1e-13)
 
 
-def test_the_probabilities_of_all_sequences_sum_to_one():
-    m = model("binary", "binary", 2, 3)
-    every = [np.array(states, dtype=float).reshape(4, 2) for states in itertools.product((0, 1), repeat=8)]
+@pytest.mark.parametrize(("visible", "values", "steps"), [("binary", 2, 4), ("rate:2", 3, 2)])
+def test_the_probabilities_of_all_sequences_sum_to_one(visible, values, steps):
+    m = model(visible, "binary", 2, 3)
+    every = [np.array(states, dtype=float).reshape(steps, 2) for states in itertools.product(range(values), repeat=2 * steps)]
     v, offsets = laid(every)
     total = np.add.reduceat(exact_likelihoods(m, v, offsets), offsets[:-1])
     assert np.exp(total).sum() == pytest.approx(1.0, abs=1e-12)
@@ -150,14 +151,23 @@ def gradient(m: Recurrent, v: np.ndarray, before: Before) -> Parameters:
 def test_gradient_through_time_is_that_of_finite_differences(visible, hidden, D, K):
     """Of the exact log-likelihood of ragged sequences, one of which goes on from a state."""
     m, v = model(visible, hidden, D, K), rows(visible, 9, D)
-    before = Before(np.random.default_rng(2).random((3, K)), np.array([True, False, True]))
+    require_finite_differences(m, v, Before(np.random.default_rng(2).random((3, K)), np.array([True, False, True])), NAMES)
+
+
+@pytest.mark.parametrize("begins", [[False, True, False], [False, False, False]])
+def test_first_biases_are_moved_by_the_sequences_that_begin(begins):
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    require_finite_differences(m, v, Before(np.random.default_rng(2).random((3, 4)), np.array(begins)), ["b_first", "c_first"])
+
+
+def require_finite_differences(m: Recurrent, v: np.ndarray, before: Before, names) -> None:
     found = gradient(m, v, before)
 
     def mean() -> float:
         driven = m.driven(v, Steps.of(OFFSETS), before)
         return float(likelihood.log_likelihoods(m, v, driven).mean())
 
-    for name in NAMES:
+    for name in names:
         own, slopes = getattr(m.p, name), np.zeros_like(getattr(m.p, name))
         for place in np.ndindex(own.shape):
             kept = own[place]
@@ -166,7 +176,7 @@ def test_gradient_through_time_is_that_of_finite_differences(visible, hidden, D,
             own[place] = kept - 1e-5
             slopes[place] = (above - mean()) / 2e-5
             own[place] = kept
-        share = 2 / 9 if name.endswith("first") else 1.0  # those are means over the two sequences that begin
+        share = before.begins.sum() / 9 if name.endswith("first") else 1.0  # those are means over the sequences that begin
         np.testing.assert_allclose(share * getattr(found, name), slopes, atol=2e-9)
 
 

@@ -19,6 +19,7 @@ class Asked:
     limit    bytes that it may declare.             note     called with one line for what was ignored or assumed.
     label    column or dataset of the labels.       keep     further columns to read, `required` of which it must have.
     missing  empty cells and NaN are values that the caller can use; a row without a label has −1.
+    gaps     further columns of numbers that may lack some, NaN then.
     texts    columns of text come along, as further columns, for `recoding` to make numbers of; else they are told and left out.
     layer    of an AnnData file: the layer that holds the rows instead of X.
     """
@@ -29,6 +30,7 @@ class Asked:
     keep: Collection[str] = ()
     missing: bool = False
     texts: bool = False
+    gaps: Collection[str] = ()
     layer: str | None = None
     required: Collection[str] = ()
 

@@ -66,7 +66,9 @@ def from_table(
     for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
         if texts is not None:
             parts[name] = np.array(texts, dtype=str)
-    further = {name: _role(table, name, where) for name in kept} | {name: _texts(table.column(name), name, where) for name in worded}
+    further = {name: _role(table, name, where, gaps=name in asked.gaps) for name in kept} | {
+        name: _texts(table.column(name), name, where) for name in worded
+    }
     data = assemble(X, parts, attributes, where=where, note=note, columns=further)
     if data.y is None or not unlabelled.any():
         return data
@@ -257,8 +259,10 @@ def _refuse_rows(rows: Sequence[int] | Array, name: str, where: str) -> None:
         raise DataError(message, where=where, hint=GAPS_HINT)
 
 
-def _role(table: Any, name: str, where: str) -> Array:
+def _role(table: Any, name: str, where: str, *, gaps: bool = False) -> Array:
     column = table.column(name)
+    if gaps and column.null_count and _is_number(column.type):
+        return np.asarray(column.cast("float64"), dtype=np.float64)
     _refuse_missing(column, name, where)
     values = vector(column)
     if values.dtype.kind != "O":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -47,10 +48,10 @@ def taken(data: Dataset, rows: Array) -> Dataset:
     return replace(data, **parts, columns=columns)
 
 
-def validate(data: Dataset, *, where: str | None = None, missing: bool = False) -> None:
+def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:
     """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid.
 
-    missing  NaN in X is a missing value, and a label −1 an unknown one.
+    missing  NaN in X is a missing value, and a label −1 an unknown one.      gaps  further columns in which NaN is one.
     """
     _check_lengths(data, where)
     check(data, where=where)
@@ -62,7 +63,7 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False) 
     check_finite("/X", data.X, where, missing=missing)
     _check_units(data, where)
     _check_labels(data, where, least=-1 if missing else 0)
-    _check_columns(data, where)
+    _check_columns(data, where, gaps)
     if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
         row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
         raise DataError(f"/split has {data.split[row]} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
@@ -165,11 +166,11 @@ def _check_labels(data: Dataset, where: str | None, *, least: int) -> None:
         raise DataError(f"/y has label {data.y[row]} in row {row}, /class_names has {count} names (0 … {count - 1})", where=where)
 
 
-def _check_columns(data: Dataset, where: str | None) -> None:
+def _check_columns(data: Dataset, where: str | None, gaps: Collection[str]) -> None:
     for name, values in (data.columns or {}).items():
         if values.shape != data.X.shape[:1]:
             raise DataError(f"/columns/{name} has shape {values.shape}, /X has {grouped(data.X.shape[0])} rows", where=where)
-        check_finite(f"/columns/{name}", values, where)
+        check_finite(f"/columns/{name}", values, where, missing=name in gaps)
 
 
 def _check_attributes(data: Dataset, where: str | None) -> None:

@@ -61,6 +61,7 @@ def load(
     keep: Collection[str] = (),
     also: Collection[str] = (),
     missing: bool = False,
+    gaps: Collection[str] = (),
     fills: bool = False,
     layer: str | None = None,
     prepare: Prepare | None = None,
@@ -75,6 +76,7 @@ def load(
     keep          further columns that the data set must have; others of a sealed data set come along.
     also          further columns that come along where they are there.
     missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
+    gaps          further columns of numbers that may lack some, NaN then.
     fills         gaps are let in for `prepare`, which has to remove them.
     layer         of an AnnData file: the layer that holds the rows.
     prepare       (data set, names of its columns of text, name) -> the data set in numbers, with what was learned for it.
@@ -87,6 +89,7 @@ def load(
         keep=(*keep, *also),
         required=keep,
         missing=missing or fills,
+        gaps=gaps,
         texts=prepare is not None,
         layer=layer,
     )
@@ -101,7 +104,7 @@ def load(
     if isinstance(artifact.value, Dataset):
         if prepare is not None:
             artifact = _prepared(artifact, prepare, options.keep)
-        validate(artifact.value, where=artifact.name, missing=missing)
+        validate(artifact.value, where=artifact.name, missing=missing, gaps=gaps)
         _require_columns(artifact.value, keep, artifact.name)
     return artifact
 

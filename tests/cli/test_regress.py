@@ -173,12 +173,10 @@ def test_rows_in_time_are_judged_and_forecast_by_the_row_before(herd, series, tm
     errors = y - expected
     assert same["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
 
-    lines = (tmp_path / "t.csv").read_text().replace("sequence,y", "sequence,price").splitlines()
-    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n")
-    assert herd("regress", "p.csv", "--target", "price", "--gls", "ar1", "-q", "-o", "p.h5").code == 0
+    lines = (tmp_path / "t.csv").read_text().splitlines()
     gaps = [",".join([*line.split(",")[:3], ""]) if number in (118, 119, 120) else line for number, line in enumerate(lines)]
     (tmp_path / "g.csv").write_text("\n".join(gaps) + "\n")
-    ended = herd("apply", "p.h5", "g.csv", "--want", "forecasts", "-o", "g2.csv")
+    ended = herd("apply", "m.h5", "g.csv", "--want", "forecasts", "-o", "g2.csv")
     assert ended.code == 0, ended.err
     ahead = np.loadtxt(tmp_path / "g2.csv", delimiter=",", skiprows=1, usecols=(0, 1))
     np.testing.assert_allclose(ahead[119, 0], mean[119] + rho**2 * (y - mean)[115], rtol=1e-9)

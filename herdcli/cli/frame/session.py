@@ -154,6 +154,7 @@ class Session:
         keep: Collection[str] = (),
         also: Collection[str] = (),
         missing: bool = False,
+        gaps: Collection[str] = (),
         training: Callable[[Dataset], Array] | None = None,
         as_stored: bool = False,
     ) -> Artifact:
@@ -161,6 +162,7 @@ class Session:
 
         keep      further columns that it must have.      also  those that come along where they are there.
         missing   NaN and empty cells are values that the command can do without.
+        gaps      further columns of numbers that may lack some, NaN then.
         training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
         as_stored rows are not reckoned with: values of any size, and booleans.
         """
@@ -181,6 +183,7 @@ class Session:
                 keep=keep,
                 also=also,
                 missing=missing,
+                gaps=gaps,
                 fills=cleaning.fills,
                 layer=self.layer,
                 prepare=cleaning.prepare(role),

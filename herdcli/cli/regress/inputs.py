@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +106,7 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
     """
     target, offset, weights, steps = known.target, known.offset, known.weights, None
     wanted = [name for name in (LABELS, target, offset, weights, known.sequence) if name and not (open_ended and name == target != LABELS)]
-    artifact = _loaded(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], missing=open_ended)
+    artifact = _loaded(session, source, wanted, input_format, [SEQUENCE] if known.in_time else [], gaps=[target] if open_ended else [])
     data: Dataset = artifact.value
     if known.in_time:
         data, _, steps, _ = grouped(data, known.sequence)
@@ -128,17 +129,18 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
 
 
 def _loaded(
-    session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = (), *, missing: bool = False
+    session: Session, source: str, wanted: list[str], input_format: str | None = None, also: Sequence[str] = (), gaps: Sequence[str] = ()
 ) -> Artifact:
-    """The data set with the columns beside its rows, or within them where a sealed one has them there."""
+    """The data set with the columns beside its rows, or within them where a sealed one has them there.  gaps: which may lack values."""
     from herdcli.artifacts.dataset import Dataset
 
+    read = partial(session.load, source, "data", kinds={"dataset"}, input_format=input_format, missing=bool(gaps), gaps=gaps)
     try:
-        return session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=wanted, also=also, missing=missing)
+        return read(keep=wanted, also=also)
     except BadUsage as error:
         if source == "-" or "further column" not in error.message:
             raise
-        found = session.load(source, "data", kinds={"dataset"}, input_format=input_format, keep=[LABELS], missing=missing)
+        found = read(keep=[LABELS])
         assert isinstance(found.value, Dataset)
         return found
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from herdcli import iterate
 from herdcli.iterate import Steppable
+from herdcli.records import dataclass
 
 S = TypeVar("S", bound=Steppable)
 T = TypeVar("T", bound=Steppable, covariant=True)

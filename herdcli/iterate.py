@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol, TypeVar
 
 from herdcli.errors import Interrupted
+from herdcli.records import dataclass
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHECKPOINT_SECONDS = 60.0

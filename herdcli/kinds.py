@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

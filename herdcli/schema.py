@@ -13,13 +13,14 @@ scalars (attributes), strings, lists of strings, nested dataclasses (groups) or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 
 Array = NDArray[Any]
 T = TypeVar("T")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 
 
 @dataclass(frozen=True)

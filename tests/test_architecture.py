@@ -16,26 +16,27 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "herdcli"
 TOPICS = frozenset({"rbm", "faces", "herding", "quadrature", "markov", "online", "ica", "em", "regression", "rows"})
-GROUND = frozenset({"errors", "rng", "schema", "shards", "splits", "fast"})
+GROUND = frozenset({"errors", "records", "rng", "schema", "shards", "splits", "fast"})
 
 # part of the package -> the parts it may import besides itself
 ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
+    "records": frozenset(),
     "rng": frozenset(),
-    "schema": frozenset({"errors"}),
-    "shards": frozenset({"errors"}),
+    "schema": frozenset({"errors", "records"}),
+    "shards": frozenset({"errors", "records"}),
     "splits": frozenset(),
-    "fast": frozenset({"errors", "schema"}),
-    "iterate": frozenset({"errors"}),
-    "algorithm": frozenset({"iterate"}),
+    "fast": frozenset({"errors", "records", "schema"}),
+    "iterate": frozenset({"errors", "records"}),
+    "algorithm": frozenset({"iterate", "records"}),
     "numerics": GROUND | {"iterate", "algorithm"},
-    "kinds": frozenset({"errors"}),
+    "kinds": frozenset({"errors", "records"}),
     "artifacts": GROUND | {"kinds"},
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "data": frozenset(),
     **dict.fromkeys(TOPICS, GROUND | {"iterate", "algorithm", "numerics"}),
 }
-PURE = TOPICS | {"numerics", "algorithm", "iterate", "rng", "schema", "shards", "splits", "errors", "fast"}
+PURE = TOPICS | {"numerics", "algorithm", "iterate", "records", "rng", "schema", "shards", "splits", "errors", "fast"}
 KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "subprocess", "tempfile", "shutil", "argparse", "logging"})
 KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
 OPTIONAL = {"herdcli.ica.libraries": ("sklearn",)}  # rivals of an extra, imported when they are asked for

@@ -7,13 +7,14 @@ as the other side has them in another order.  Anything else goes by place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 
 MOST_TOLD = 12
 Names = Sequence[str] | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from herdcli.artifacts import memory
+from herdcli.records import dataclass
 
 
 def silent(line: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array, check, spec_of
 from herdcli.splits import TEST, TRAIN
 

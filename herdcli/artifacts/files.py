@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from typing import Any, BinaryIO
 
@@ -17,6 +17,7 @@ from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, Kind, kind_of
+from herdcli.records import dataclass
 
 TEXT = ("csv", "svmlight")
 SHARD = "-shard"  # ends the kinds that hold a part of one

@@ -13,11 +13,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,14 @@ both in the training set, from which a model can learn what glasses change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset, taken
 from herdcli.artifacts.preparation import UNUSED, split_rows
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.recoding import Recoding
 from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BATCH_BYTES = 8 << 20

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from herdcli.artifacts.dataset import Dataset, taken
 from herdcli.artifacts.wording import grouped
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels

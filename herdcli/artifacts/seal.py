@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 
 from herdcli import kinds
 from herdcli.artifacts import files, guard, header, memory, sniff, tables
@@ -12,6 +11,7 @@ from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.streams import publish
 from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ components_                   intercept_visible_, intercept_hidden_          hid
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from herdcli.artifacts import codec, guard, header, npz, sniff
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 WEIGHTS = ("W", "weights", "weight_matrix", "components_", "components", "w")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from herdcli.em.gmm import COVARIANCES, complete, of_mixture, parameters_count
 from herdcli.em.kmeans import closest
 from herdcli.em.rotation import promax, varimax
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 

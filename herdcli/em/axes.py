@@ -9,7 +9,6 @@ Source: Halko, Martinsson & Tropp (2011), alg. 4.4 with a test in the place of a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from herdcli.em.closed_form import OVERSAMPLED, eigen, signed
 from herdcli.em.driver import Fit, Ledger
 from herdcli.em.search import Found
 from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Margins, Source, Sums, total
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

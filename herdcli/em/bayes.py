@@ -12,7 +12,7 @@ Source: Teh (2003), alg. 2.2; Attias (2000); Bishop (2006), sec. 10.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from herdcli.em.driver import Parameters
 from herdcli.em.gmm import GMM, complete
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 HELD = 1.0  # weight of rows below which a component counts as empty

@@ -12,13 +12,13 @@ Source: Makin, sec. 2.2.1 (eq. 2.37 to 2.41); Rabiner (1989).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 EIGHT = 8  # states that go side by side

@@ -15,12 +15,12 @@ rows: the D²/2 features of a row are made once for all components, which pays w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from herdcli.errors import Diverged
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SLAB = 512  # rows whose features stay in the cache

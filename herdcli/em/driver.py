@@ -12,7 +12,7 @@ Source: Neal & Hinton (1998); Makin, sec. 6.2 to 6.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from herdcli.em import quasi
 from herdcli.em.quasi import Charted, Leap, Parameters
 from herdcli.errors import BadUsage, Diverged
 from herdcli.numerics.blocks import PASS_BLOCKS, Map, Source, Sums, Tree
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 __all__ = ["EM", "Fit", "Ledger", "Model", "Parameters", "Settings", "State", "run"]

@@ -14,7 +14,6 @@ Source: Rabiner (1989), sec. III.C and IV.A; Makin, sec. 6.4.2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from herdcli.em.chain import Emitted, emitted, padded, width
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import BLOCK, Sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 EMISSIONS = ("gaussian", "categorical", "poisson", "bernoulli", "gmm")

@@ -13,7 +13,6 @@ Source: Rubin & Thayer (1982); Tipping & Bishop (1999); Roweis (1998); Makin, se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +24,7 @@ from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments
 from herdcli.numerics.factors import likeliest
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

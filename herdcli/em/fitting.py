@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import blocks
 from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Sums, margins, total
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")

@@ -7,7 +7,7 @@ Source: Rabiner (1989), eq. 49 to 54; Makin, sec. 6.4.1 and 6.4.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from herdcli.em.densities import SLAB, Gaussians, features, precision_roots, rea
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Block, Moments, Source, Sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -9,7 +9,7 @@ Source: Makin, sec. 2.1.1 (eq. 2.6 to 2.10) and 6.4.1; Ghahramani & Jordan (1994
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ from herdcli.em.densities import (
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments, sampled
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -10,7 +10,6 @@ Source: Makin, sec. 6.4.2; Rabiner (1989), eq. 40 and 54.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from herdcli.em.gaussian_emissions import Gaussian
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import SAMPLE_ROWS, Block, Blocks, Map, Moments, Sums, Table, moments
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

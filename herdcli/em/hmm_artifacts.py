@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from herdcli.em.gmm import COVARIANCES
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Blocks, Map, Moments, Sums, Table, total
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

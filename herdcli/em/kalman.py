@@ -12,14 +12,13 @@ collapse; Kalman (1960), Rauch, Tung & Striebel (1965) for the recursions; Makin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli import fast
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.errors import Diverged
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ROOM = 512  # different covariances that are expected of long rows of states; more room is made where there are more

@@ -8,7 +8,7 @@ Source: Lloyd (1982); Makin, sec. 6.4.1; Hamerly (2010), "Making k-means even fa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,6 +20,7 @@ from herdcli.em import starts
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Sums, Tree, moments, sampled
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

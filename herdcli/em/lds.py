@@ -14,7 +14,6 @@ Source: Shumway & Stoffer (1982); Ghahramani & Hinton (1996); Makin, sec. 6.4.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from herdcli.em.lds_start import Opening
 from herdcli.em.sequences import SequenceBlock
 from herdcli.errors import Diverged
 from herdcli.numerics.blocks import Sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 STATE_FLOOR = 1e-6  # least variance of a state's noise, where states begin with variance 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from herdcli.em.driver import Ledger, Parameters
 from herdcli.em.kalman import Filtered, gaps, kalman, smooth
 from herdcli.em.lds import completed, parameters_count
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
 

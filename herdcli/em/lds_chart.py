@@ -9,13 +9,13 @@ Every x gives covariances above their floor, so that no step has to be cut off t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from herdcli.em.quasi import Parameters
 from herdcli.numerics.blocks import Sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 NEAR = 1e-8  # least variance above the floor in any direction at the origin, in parts of the variances

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from herdcli.em.search import Found, Search
 from herdcli.em.sequences import SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Map, Sums, total
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "valid")

@@ -7,14 +7,13 @@ identification, with windows in the place of past and future.  Source: van Overs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.em.driver import Parameters
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Map, Sums, total
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -12,7 +12,6 @@ sec. 2.2.2, has the idea and no effective sample size.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.em.sequences import Sequences
 from herdcli.numerics.blocks import Map
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

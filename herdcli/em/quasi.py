@@ -9,12 +9,12 @@ Source: Jamshidian & Jennrich (1997), Acceleration of the EM algorithm by using 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from herdcli.numerics.blocks import Sums
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Parameters = dict[str, Array]

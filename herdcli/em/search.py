@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from herdcli.algorithm import Progress
 from herdcli.em.driver import EM, Fit, State
+from herdcli.records import dataclass
 
 Score = Callable[[int, Fit], float]
 

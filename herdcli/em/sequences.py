@@ -8,12 +8,12 @@ statistic of one needs another one; a single sequence is a single block.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import BLOCK
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from herdcli.algorithm import Watch
 from herdcli.errors import DataError
 from herdcli.markov.model.beliefs import Beliefs
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 COLUMNS = (

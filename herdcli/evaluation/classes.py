@@ -7,14 +7,13 @@ Source: Welling (2009), sec. 10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.evaluation import logistic
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.numerics.scores import Scores, standardise
+from herdcli.records import dataclass
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
 

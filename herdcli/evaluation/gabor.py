@@ -12,11 +12,12 @@ Source: Teh (2003), sec. 4.7.2, after Lewicki & Olshausen (1999); Marquardt (196
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 PIXELS = 1 << 14  # of the pictures fitted side by side: their derivatives stay in the cache

@@ -8,7 +8,6 @@ Source: Teh (2003), sec. 3.5.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from herdcli.faces import rivals
 from herdcli.faces.ranks import first_match, rank_errors
 from herdcli.rbm.matching import similarity, totals
 from herdcli.rbm.pairs import PairRBM
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Map = Callable[..., Any]

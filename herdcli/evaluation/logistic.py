@@ -9,11 +9,10 @@ Source: Böhning (1992) for the bound on the Hessian that damps it, after Levenb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.rbm.folds import folds
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FOLDS = 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from herdcli.markov.exact.junction_tree import Calibrated
 from herdcli.markov.learning import fitted
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 from herdcli.splits import TEST
 

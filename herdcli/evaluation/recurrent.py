@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from herdcli.rbm.recurrent.exact import Map, cost, log_partitions, summable
 from herdcli.rbm.recurrent.likelihood import Held, predictions, some, spread
 from herdcli.rbm.recurrent.model import Driven, Recurrent
 from herdcli.rbm.units import log_base
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 COLUMNS = (

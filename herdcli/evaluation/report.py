@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
 from herdcli.evaluation import table
+from herdcli.records import dataclass
 
 STYLE = """
 :root { color-scheme: light dark; --line: #d0d0d8; --soft: #f4f4f7; --text: #1c1c22; --page: #ffffff; --accent: #2450a8; }

@@ -7,7 +7,6 @@ and 7 the distance of the empirical law from the law of maximum entropy and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.samples import Samples, Summary
 from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target, Trigonometric
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 PER_DECADE = 20

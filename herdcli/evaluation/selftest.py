@@ -6,13 +6,14 @@ Each function yields answers of one topic.  They are small enough for the whole 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.algorithm import solve
 from herdcli.evaluation.table import Row
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 
 SEED = 0

@@ -13,13 +13,13 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, escaped
 from herdcli.kinds import KINDS, VERDICT, able, named
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Value = str | float | int | None

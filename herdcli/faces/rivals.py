@@ -8,12 +8,12 @@ Source: Teh (2003), sec. 3.5.2; Turk & Pentland (1991); Belhumeur, Hespanha & Kr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.principal import principal
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Similarity = Callable[[Array, Array], Array]

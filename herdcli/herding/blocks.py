@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdcli.algorithm import Counted, Progress
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -7,7 +7,7 @@ held-out rows, from which classes are told (Welling 2009, sec. 10).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from herdcli.herding.model import Gap, Herding, Moments, Rates
 from herdcli.herding.rates import driven, identity_gap
 from herdcli.numerics.neighbours import nearest_in_parts
 from herdcli.numerics.scores import Scores
+from herdcli.records import dataclass
 from herdcli.schema import Array, joined
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID

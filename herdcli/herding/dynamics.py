@@ -12,8 +12,6 @@ Source: Welling (2009), sec. 4, 7 and 10; arrangement in docs/design.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli import fast
@@ -22,6 +20,7 @@ from herdcli.herding.blocks import Blocks
 from herdcli.herding.features import LANES, Packed
 from herdcli.herding.problem import Drive, Problem, Settings
 from herdcli.numerics.scores import accumulate
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -6,11 +6,11 @@ A row's units stand 64 to a word, first unit in the lowest bit; bit 1 is the uni
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 REPRESENTATIONS = {"spin": (-1, 1), "binary": (0, 1)}  # low and high value of a unit

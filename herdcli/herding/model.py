@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.herding.features import values
 from herdcli.numerics.scores import Scores
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture, require_place
 
 FEATURES = ("xz", "x", "x,xx", "rows")

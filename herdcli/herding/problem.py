@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.herding.features import Packed
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run`, some 100 ms

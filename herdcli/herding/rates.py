@@ -9,8 +9,6 @@ Source: Welling (2009), sec. 5 (Prop. 1) and sec. 9 (eq. 22).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
@@ -18,6 +16,7 @@ from herdcli.herding.dynamics import Run, initial_weights
 from herdcli.herding.features import Packed
 from herdcli.herding.model import Herding
 from herdcli.herding.problem import Drive, Problem
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

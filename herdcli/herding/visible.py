@@ -11,7 +11,7 @@ Source: Welling (2009), eq. 10–11 without hidden variables; Bach et al. (2012)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from herdcli.herding import ascent
 from herdcli.herding.blocks import Blocks
 from herdcli.herding.features import REPRESENTATIONS, feature_count, feature_sums
 from herdcli.numerics.scores import accumulate
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 BLOCK = 200  # iterations in one step of `iterate.run`, fewer for large models

@@ -8,10 +8,10 @@ positive.  The filters of a topographic map stay where they are on its grid.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK = 1 << 14  # rows whose outputs are held at one time

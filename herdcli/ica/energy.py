@@ -12,13 +12,13 @@ Arrays have the type of J, float32 in learning; energies are float64.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.ica.experts import EXPERTS, Expert, together
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 NARROW = 4096  # filters times dimensions up to which the compiled leapfrog steps are faster than two matrix products

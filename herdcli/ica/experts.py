@@ -19,12 +19,12 @@ Lee, Girolami & Sejnowski (1999) for the bimodal density.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import exp, lgamma, log, pi
 
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SMALLEST = 1e-150  # variance that an output is divided by

@@ -19,7 +19,6 @@ Source: Opper & Archambeau (2009); Makin, sec. 6.5.1, eq. 6.12 to 6.22, whose E 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import erf
@@ -32,6 +31,7 @@ from herdcli.ica.problem import Map
 from herdcli.ica.results import Fit
 from herdcli.ica.sparse_coding import Model
 from herdcli.ica.triangles import whitening
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -19,7 +19,6 @@ Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from herdcli.ica.gradients import contrast, exact
 from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map, Problem, Settings, State, pooling
 from herdcli.ica.results import Fit
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -8,7 +8,6 @@ Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,6 +16,7 @@ from herdcli.algorithm import Progress
 from herdcli.ica.experts import EXPERTS, likeliest_scale, named, signs
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -16,7 +16,7 @@ Lee, Girolami & Sejnowski (1999) for densities by sign.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
@@ -27,6 +27,7 @@ from herdcli.ica.experts import AUTO, EXPERTS, Expert, check_integrable, named, 
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
 from herdcli.numerics.lbfgs import apply_inverse
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 DENSITIES = ("logistic", "student", "laplace-smooth", "bimodal")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.whitening import Whitening
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture
 
 ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "sparse-coding")

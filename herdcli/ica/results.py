@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from herdcli.ica import convention
 from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
 from herdcli.ica.whitening import Whitening
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SIGMAS = 4.0  # standard errors from which on a kurtosis is told from 0

@@ -11,7 +11,6 @@ Source: Belouchrani, Abed-Meraim, Cardoso & Moulines (1997); the angle is that o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -21,6 +20,7 @@ from herdcli.errors import BadUsage
 from herdcli.ica.experts import named, signs
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 LAGS = 100

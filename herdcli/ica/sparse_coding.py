@@ -19,8 +19,6 @@ Source: Teh (2003), eq. 4.12 to 4.14; Olshausen & Field (1996); Lewicki & Sejnow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
@@ -30,6 +28,7 @@ from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map, Problem
 from herdcli.ica.problem import Settings as Learning
 from herdcli.ica.results import Fit
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -11,7 +11,6 @@ the machine, unless variances tie.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factors
 from herdcli.numerics.principal import covariance, principal
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 Method = Literal["pca", "zca", "centre", "fa"]

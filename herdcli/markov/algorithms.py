@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.markov.exact.elimination import Search

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdcli.algorithm import Algorithm, Progress
 from herdcli.iterate import Steppable
 from herdcli.markov.model.network import Factor
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ITERATIONS = 200

@@ -7,10 +7,10 @@ conditions by bisection, where values differ by rounding alone the approximate o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MEMORY = 12

@@ -7,11 +7,12 @@ Source: Turk & Pentland (1991), sec. "Computing eigenfaces"; any text on the sin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK = 1 << 20  # numbers that are centred at one time

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK = 1 << 18  # entries that are looked at together

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from herdcli import fast
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ROWS = 10_000

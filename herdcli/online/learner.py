@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from herdcli.online.kernel import Growing, learn_kernel
 from herdcli.online.model import Classifier, Machine, Settings
 from herdcli.online.state import Batch, Named, Source, State
 from herdcli.online.updates import rule_of
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

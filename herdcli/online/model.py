@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 SCALINGS = ("none", "online")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
 from herdcli.online.blocks import Block, joined
+from herdcli.records import dataclass
 
 Text = bytes | memoryview
 

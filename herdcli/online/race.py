@@ -7,7 +7,7 @@ learner's table is no larger than they need.  After 1,000 examples the best five
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,6 +18,7 @@ from herdcli.online.blocks import Block, joined, prepared, rescaled
 from herdcli.online.model import Race, Settings
 from herdcli.online.source import require_same
 from herdcli.online.state import Batch, Source
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 EXAMPLES = 10_000

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from herdcli.online.blocks import Block
 from herdcli.online.model import Machine
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

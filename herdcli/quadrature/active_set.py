@@ -12,12 +12,11 @@ Source: Guélat & Marcotte (1986); Lacoste-Julien & Jaggi (2015); Tsuji, Tanaka 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.quadrature.space import TIE, Space
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
 RULES = ("away", "pairwise", "bpcg")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from herdcli.quadrature.space import Space
 from herdcli.quadrature.stein import points_of
 from herdcli.quadrature.targets import Rows
 from herdcli.quadrature.weights import projected_trace, report, weights
+from herdcli.records import dataclass
 from herdcli.schema import Array, joined
 from herdcli.shards import Shard
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from herdcli.quadrature.kernels import (
     Kernel,
 )
 from herdcli.quadrature.points import GENERIC_BLOCK, LANES, GaussianPoints, RadialPoints, profile
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 ROWS, COLUMNS = 256, 8192  # of a tile

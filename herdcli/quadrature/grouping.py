@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from herdcli.quadrature import preparation
 from herdcli.quadrature.problems import Group
 from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

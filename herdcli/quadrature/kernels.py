@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

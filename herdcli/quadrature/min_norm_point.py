@@ -5,14 +5,13 @@ Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.quadrature import simplex
 from herdcli.quadrature.simplex import Hull
 from herdcli.quadrature.space import TIE, Space
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
 PER_ATOM = 10  # major cycles allowed for each atom wanted

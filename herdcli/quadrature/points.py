@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ from herdcli.quadrature.kernels import (
     length,
 )
 from herdcli.quadrature.stein import Stein, SteinPoints
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LANES = 16

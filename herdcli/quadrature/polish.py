@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.quadrature.space import Space
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 PROBES = 17  # per column and round

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from herdcli.quadrature.points import by_moments
 from herdcli.quadrature.polish import Polish
 from herdcli.quadrature.samples import Continuation, Samples
 from herdcli.quadrature.targets import Rows, Target
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -17,7 +17,7 @@ and 4, with the corrected weights; Chen, Welling & Smola (2010) for init mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from herdcli.quadrature.polish import Polish, polished
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.stein import Scored
 from herdcli.quadrature.targets import Rows, Target
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_place
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.quadrature import active_set, min_norm_point, rules
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
 

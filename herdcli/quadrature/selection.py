@@ -5,7 +5,7 @@ Merge-and-reduce is the same run with a last group: the blocks' weighted atoms a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ from herdcli.quadrature.problems import (
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows
 from herdcli.quadrature.weights import MOST_CONDITION
+from herdcli.records import dataclass
 
 
 @dataclass

@@ -8,11 +8,10 @@ Source: Wolfe (1976), finding the nearest point in a polytope; Lawson & Hanson (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import NotConverged
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 PIVOT = 16 * np.finfo(float).eps  # below it, relative to the diagonal, a point lies in the affine hull of the others

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import Evaluator
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 TIE = 2.0**-43  # scores that differ by less, relative to the largest k(x, x), are equal: the lowest index wins

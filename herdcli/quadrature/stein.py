@@ -16,7 +16,7 @@ Source: Oates, Girolami & Chopin (2017); Gorham & Mackey (2017); Riabiz et al. (
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature.kernels import Kernel, length, shortest, squares
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BASES = ("imq", "gaussian")

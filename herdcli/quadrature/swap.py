@@ -6,11 +6,10 @@ With the atom taken out, S = Σ k over the others, the candidate x that comes in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.quadrature.space import TIE, Space
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
 

@@ -7,12 +7,12 @@ kernel stands in `closed_form.py`.  Source: Bach, Lacoste-Julien & Obozinski (20
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LEAST = 2.0**-53  # level of a distribution function that stands for 0

@@ -7,12 +7,11 @@ Equal atoms share their weight.  Source: Bach, Lacoste-Julien & Obozinski (2012)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.quadrature import simplex
 from herdcli.quadrature.space import Space
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CONDITION = 3000  # distinct atoms up to which the condition number is taken

@@ -13,7 +13,6 @@ contribution is a constant.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -25,6 +24,7 @@ from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family, TwoState
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from herdcli.rbm.model import RBM, Harmonium, Kept, Rows, Trace
 from herdcli.rbm.problem import Begun
 from herdcli.rbm.units import family
 from herdcli.rbm.validation import FIGURES
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID

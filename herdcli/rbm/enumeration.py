@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from herdcli.rbm.likelihood import BLOCK, Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family, Rate, TwoState
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state

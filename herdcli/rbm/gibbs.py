@@ -6,13 +6,13 @@ family adds to be learned by block Gibbs sampling.  The inner loops are in `herd
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.rbm.units import TWO_STATE, Family
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LARGEST_LOG_RATE = 20.0  # of a Poisson unit that is sampled

@@ -9,7 +9,6 @@ Source: Teh (2003), eq. 2.61 to 2.64; Welling, Rosen-Zvi & Hinton (2005), eq. 6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from herdcli.rbm.likelihood import alternatives
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
 from herdcli.rbm.units import Family
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 OUTER = 1 << 17  # numbers

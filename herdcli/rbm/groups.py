@@ -6,7 +6,6 @@ training row is then scored by models that did not see it, so that a calibration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.numerics.rows import Selected
 from herdcli.rbm.folds import folds as assign_folds
+from herdcli.records import dataclass
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from herdcli.errors import DataError
 from herdcli.rbm.model import RBM, Harmonium
+from herdcli.records import dataclass
 
 
 @dataclass(frozen=True)

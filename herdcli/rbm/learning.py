@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,6 +31,7 @@ from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.state import Best, Mean, State
 from herdcli.rbm.updates import FAST, constrain, criterion, seen, update
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

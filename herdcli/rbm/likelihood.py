@@ -8,7 +8,6 @@ alone, so the result does not depend on who runs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from herdcli.errors import BadUsage
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import TwoState
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

@@ -12,13 +12,13 @@ Source: Teh (2003), eq. 3.7, 3.8 and 3.10.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from herdcli.rbm.pairs import PairRBM
 from herdcli.rbm.units import Family, family
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ROWS, COLUMNS = 32, 512  # pairs of one block, whose work arrays stay in cache

@@ -6,7 +6,6 @@ families' base measures h and log-partitions A of `units`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.units import Family, family, log_base, require_rows
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture, require_place
 
 

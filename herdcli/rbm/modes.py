@@ -11,13 +11,14 @@ Source: Wainwright & Jordan (2008), sec. 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

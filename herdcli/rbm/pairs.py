@@ -7,8 +7,6 @@ Source: Teh (2003), sec. 3.5.3 and fig. 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
@@ -18,6 +16,7 @@ from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import project
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import family
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture
 
 ITERATIONS = 2000  # minibatches, which is how the thesis' "iterations" are read

@@ -10,12 +10,11 @@ where vW is known already.  Products with d, and with v, cost what their non-zer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli import fast
 from herdcli.rbm.gibbs import Sweeper
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SPARSE = 0.4  # a matrix with a larger share of non-zero entries is multiplied densely

@@ -15,7 +15,6 @@ Source: Neal (2001); Del Moral, Doucet & Jasra (2006), sec. 3; Zhou, Johansen & 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -28,6 +27,7 @@ from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.modes import Base, drawn
 from herdcli.rbm.walk import Walk, drawn_anew, effective
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from herdcli.rbm.model import Kept
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import Family, family, require_rows
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -6,7 +6,6 @@ drawn at natural parameter 0, or at given rows.  In float32, as learning samples
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,6 +15,7 @@ from herdcli.errors import BadUsage
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

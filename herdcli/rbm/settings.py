@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
 from herdcli.rbm.units import TwoState, family
+from herdcli.records import dataclass
 
 ALGORITHMS = ("cd", "pcd", "fpcd", "pseudo-likelihood", "exact")
 MEAN_FIELDS = ("none", "visible", "both")

@@ -13,7 +13,7 @@ Source: Hinton, Osindero & Teh (2006), sec. 4; Salakhutdinov & Murray (2008), se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -27,6 +27,7 @@ from herdcli.rbm.likelihood import Map, row_blocks
 from herdcli.rbm.model import RBM, Harmonium, Trace
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.units import TwoState, family
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.rbm.annealing import gain
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.modes import Base, drawn
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -12,7 +12,7 @@ Both are added to the source, which has a known Ω alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Block, Blocks, Map, Sums, Table, total
+from herdcli.records import dataclass
 from herdcli.regression.families import Gaussian, family
 from herdcli.regression.fit import Problem, Regression, solved
 from herdcli.schema import Array

@@ -15,13 +15,13 @@ step is one of Fisher scoring; for canonical links it is Newton's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 NAMES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")

@@ -11,7 +11,6 @@ Source: Makin, eq. 5.14 (iteratively reweighted least squares); Friedman, Hastie
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from herdcli.algorithm import Progress
 from herdcli.numerics.blocks import Block, Blocks, Map, Rows, Sums, total
+from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.schema import Array, array
 

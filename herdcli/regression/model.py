@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.numerics.blocks import Blocks, Map, total
+from herdcli.records import dataclass
 from herdcli.regression import covariance
 from herdcli.regression.families import Family, family
 from herdcli.regression.fit import Fit, Problem, Regression, aliased, closing, inverse, likelihood

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from herdcli.cli.frame.request import unrecorded, where_given
+from herdcli.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_recorded, unrecorded
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts.holdout import HoldOut

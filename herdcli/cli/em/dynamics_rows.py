@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.em.dynamics import with_controls
 from herdcli.cli.frame import rows_in_time
 from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from herdcli.cli.em.judged import ordered_labels
 from herdcli.cli.frame import sequences
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:

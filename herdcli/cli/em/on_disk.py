@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from herdcli.artifacts.wording import grouped
 from herdcli.em.fitting import Rows
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Block
+from herdcli.records import dataclass
 from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:

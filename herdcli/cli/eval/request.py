@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed
 from herdcli.cli.frame.targets import recorded_scores
 from herdcli.errors import BadUsage
+from herdcli.records import dataclass
 
 TABLES = ("confusion", "mcnemar", "tournament")  # of classifiers: other tables than one row per artifact
 

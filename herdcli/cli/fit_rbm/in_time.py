@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import rows_in_time, sequences
 from herdcli.cli.frame.rows import rows_of
 from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:

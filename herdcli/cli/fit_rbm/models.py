@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import outputs, shards
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

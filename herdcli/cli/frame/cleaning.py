@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from herdcli.artifacts import recoding
 from herdcli.artifacts.dataset import GAPS_HINT, require_rows
 from herdcli.artifacts.recoding import Recoding
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.splits import TRAIN
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,6 +18,7 @@ from herdcli.artifacts.svmlight import require_short
 from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.labels import MOST, check_classes, listed
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 PIECE = 1 << 20

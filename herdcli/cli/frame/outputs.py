@@ -9,7 +9,6 @@ What goes to -o is the end of a run: the closing line is printed and the checkpo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from herdcli import artifacts
 from herdcli.artifacts import Artifact, streams
 from herdcli.artifacts.wording import readable
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

@@ -8,7 +8,7 @@ stands for, and the end is judged by a tolerance.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded, revived
 from herdcli.cli.frame.session import Session
 from herdcli.errors import DataError, HerdError, NegativeResult, NoInput
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

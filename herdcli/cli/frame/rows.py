@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from herdcli.artifacts import Artifact, preparation
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame.session import Session
 from herdcli.errors import DataError, HerdError
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 if TYPE_CHECKING:

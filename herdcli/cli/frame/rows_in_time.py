@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame import sequences
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from herdcli.errors import BadUsage, HerdError
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset

@@ -7,7 +7,7 @@ import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -22,6 +22,7 @@ from herdcli.artifacts.wording import readable
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted
+from herdcli.records import dataclass
 from herdcli.shards import Place
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

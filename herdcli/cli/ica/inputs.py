@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from herdcli.artifacts import Artifact, Dataset, preparation
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import whitening
 from herdcli.ica.whitening import Whitening
+from herdcli.records import dataclass
 from herdcli.rows import mixing
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN

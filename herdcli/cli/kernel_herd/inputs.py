@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd.request import SEQUENCES
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

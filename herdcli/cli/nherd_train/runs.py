@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -24,6 +24,7 @@ from herdcli.online.model import Classifier, Holdout, Race, Settings
 from herdcli.online.parse import Reader
 from herdcli.online.source import AFRESH, Memory, Text, gathered
 from herdcli.online.state import Batch, Source, State
+from herdcli.records import dataclass
 from herdcli.splits import TEST, VALID
 
 if TYPE_CHECKING:

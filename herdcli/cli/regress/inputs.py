@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from herdcli.artifacts.recoding import without_bases
 from herdcli.cli.regress.timing import in_time as grouped
 from herdcli.cli.regress.timing import timed
 from herdcli.errors import BadUsage, DataError
+from herdcli.records import dataclass
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from herdcli.cli.frame.request import unrecorded, where_changed, where_given
+from herdcli.records import dataclass
 
 FAMILIES = ("gaussian", "bernoulli", "poisson", "gamma", "gamma-shape", "softmax")
 

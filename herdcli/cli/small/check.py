@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage, threads_option
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import BadUsage
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

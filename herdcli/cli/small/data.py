@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import output_options, stage
 from herdcli.cli.frame.request import unrecorded
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

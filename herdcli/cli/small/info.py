@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import escaped
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from herdcli.cli.frame.options import output_options, stage
 from herdcli.cli.frame.request import as_file, unrecorded
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact

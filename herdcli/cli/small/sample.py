@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +11,7 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.request import settings, unrecorded, where_given
 from herdcli.kinds import KINDS, able, named
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact, Dataset

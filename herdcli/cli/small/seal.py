@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +9,7 @@ import click
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

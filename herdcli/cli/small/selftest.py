@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +13,7 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
 from herdcli.errors import NegativeResult
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

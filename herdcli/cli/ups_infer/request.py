@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, as_recorded, unrecorded
 from herdcli.errors import BadUsage
 from herdcli.markov.algorithms import ALGORITHMS
+from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session

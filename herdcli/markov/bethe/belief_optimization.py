@@ -7,8 +7,6 @@ are moved at once, so no sweep raises the free energy.  Source: Welling & Teh (2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit
 
@@ -19,6 +17,7 @@ from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 WIDEST = 750.0  # logits: exp of more is no float64

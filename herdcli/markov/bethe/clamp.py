@@ -8,12 +8,12 @@ traversed, and a bounce wherever the walk reaches an end.  Source: Teh (2003), a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.model.pairwise import Pairwise
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -12,8 +12,6 @@ Source: Teh (2003), 2.48 for the free energy 2.50; Welling & Teh (2001) have the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix, diags
 
@@ -21,6 +19,7 @@ from herdcli.errors import DataError
 from herdcli.markov.bethe.free_energy import PairBeliefs
 from herdcli.markov.bethe.two_state import second_derivatives
 from herdcli.markov.model.pairwise import Pairwise
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -13,8 +13,6 @@ stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003), sec. 4.  Tab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
@@ -24,6 +22,7 @@ from herdcli.markov.model import regions
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.regions import Regions
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_SWEEPS = 1000

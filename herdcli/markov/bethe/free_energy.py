@@ -7,12 +7,11 @@ Source: Teh (2003), 2.50 and 5.8; beliefs 5.5 and 5.6, at nodes with a given mar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.markov.model.network import Factor
 from herdcli.markov.model.pairwise import Pairwise
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -6,8 +6,6 @@ Units of one colour of the chess board send at once.  Source: Teh (2003), 5.4 fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli import fast
@@ -16,6 +14,7 @@ from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.boltzmann import Boltzmann, boltzmann
 from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside float64

@@ -7,7 +7,7 @@ residual schedule: Elidan, McGraw & Koller (2006).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration

@@ -6,7 +6,7 @@ convergence: s = 1 (5.16) or 1/|V| (5.17).  Source: Teh (2003), algorithm 5.2 an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from herdcli.markov.bethe import propagation
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_ITERATIONS = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.method import Settings
 from herdcli.markov.model.beliefs import Beliefs
 from herdcli.markov.model.pairwise import Pairwise
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.shards import Shard

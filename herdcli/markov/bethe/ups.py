@@ -11,7 +11,7 @@ form (two_state.py), and nothing is left to scale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from herdcli.markov.bethe.propagation import State, bethe_result, forward_and_ba
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import reduce
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_SWEEPS = 10_000

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.network import MOST_AXES, Factor, Network, build, reduced
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -14,6 +13,7 @@ from herdcli.markov.exact import elimination, junction_tree
 from herdcli.markov.exact.junction_tree import Tree
 from herdcli.markov.model.constraints import maximal
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Scope = tuple[int, ...]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
 
 from herdcli.markov.model.network import MOST_AXES, Network, states_before
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -7,12 +7,12 @@ iterative proportional fitting on the joint table.  Source: Teh (2003), sec. 5.4
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_STATES = 1 << 26

@@ -16,7 +16,6 @@ Source: the forward–backward algorithm (Baum et al. 1970) on the rows' joint s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Result, Settings, Stepwise
 from herdcli.markov.model import grids
 from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 27

@@ -9,13 +9,13 @@ Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation, divides messages o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from herdcli.markov.exact.enumeration import State
 from herdcli.markov.method import Result, Settings, Stepwise, ToTolerance
 from herdcli.markov.model.beliefs import Trace
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 
 TRIAL = 1 << 18  # cells
 

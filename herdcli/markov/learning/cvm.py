@@ -10,7 +10,6 @@ one outer iteration to the next.  Source: Teh (2003), sec. 6.5; Yuille (2002); H
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -25,6 +24,7 @@ from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_bas
 from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem, maximal
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_SHARE = 0.1  # of the last residual, which the inner loop goes to

@@ -6,8 +6,6 @@ Source: Teh (2003), sec. 2.5.1 (2.54, 2.55); Darroch & Ratcliff (1972); Della Pi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import NegativeResult
@@ -15,6 +13,7 @@ from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 NODES = np.array([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # tilts that IIS interpolates between

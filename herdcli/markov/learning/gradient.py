@@ -5,8 +5,6 @@ Source: Teh (2003), 2.53; Hinton (2002); Besag (1975).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.markov.learning.features import Exact, Parameters
@@ -15,6 +13,7 @@ from herdcli.markov.method import Stepwise
 from herdcli.markov.model.conditionals import Conditionals, conditionals
 from herdcli.markov.model.constraints import Problem
 from herdcli.numerics import lbfgs
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

@@ -6,7 +6,7 @@ fitted anew.  Source: Teh (2003), sec. 2.5.1; Della Pietra, Della Pietra & Laffe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from herdcli.markov.learning.ipf import IterativeScaling
 from herdcli.markov.learning.learners import Settings
 from herdcli.markov.model import constraints
 from herdcli.markov.model.constraints import Pairs, Problem
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 TOLERANCE = 1e-7

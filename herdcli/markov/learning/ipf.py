@@ -9,7 +9,6 @@ and find the distribution nearest to it.  Source: Teh (2003), 6.11, 6.12 and alg
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -24,6 +23,7 @@ from herdcli.markov.learning.tilting import tilt
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem
 from herdcli.markov.model.network import MOST_AXES
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_STATES = 1 << 26

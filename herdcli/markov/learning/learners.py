@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from herdcli.algorithm import Algorithm
 from herdcli.errors import BadUsage
 from herdcli.markov.learning.table import ALGORITHMS, NEEDS_ROWS, NO_BASE, NO_FEATURES
 from herdcli.markov.model.constraints import Problem
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

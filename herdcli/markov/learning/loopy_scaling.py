@@ -8,7 +8,6 @@ Source: Teh (2003), sec. 6.5.2 and 6.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +21,7 @@ from herdcli.markov.learning.junction_graphs import chosen_cliques, multiply_bas
 from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.method import ToTolerance
 from herdcli.markov.model.constraints import Problem
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_SHARE = 1e-2  # of the last residual, which propagation settles to

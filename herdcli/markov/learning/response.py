@@ -9,14 +9,13 @@ Source: Kappen & Rodríguez (1998); Teh (2003), 2.48 and 2.49.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.constraints import Problem
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

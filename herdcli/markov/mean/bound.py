@@ -7,11 +7,11 @@ bound is largest where log q_i(x) = Σ_a E_Q[log f_a | x_i = x] + const.  Source
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SWEEPS = 30

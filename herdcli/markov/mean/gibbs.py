@@ -8,8 +8,6 @@ Source: Teh (2003), sec. 2.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit
 
@@ -17,6 +15,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov.method import Result, Settings, Stepwise
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

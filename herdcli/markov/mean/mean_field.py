@@ -12,8 +12,6 @@ two units with weight 5, biases −2.5 and means 0.3 have it at a saddle of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.sparse import diags
 from scipy.special import expit
@@ -23,6 +21,7 @@ from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.boltzmann import boltzmann, colours
 from herdcli.markov.model.network import Factor, Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

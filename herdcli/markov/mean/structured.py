@@ -12,7 +12,7 @@ Source: Saul & Jordan (1996); Teh (2003), sec. 2.4.1.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
@@ -26,6 +26,7 @@ from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SWEEPS = 50  # two are enough on a tree

@@ -5,13 +5,12 @@ log Π f = constant + Σ W_ij x_i x_j + Σ b_i x_i,  x ∈ {0, 1}      Source: T
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from herdcli.errors import BadUsage
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -10,13 +10,14 @@ which is also the maximum likelihood fit where they come from rows.  Source: Teh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.model.network import Factor, Network, build
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

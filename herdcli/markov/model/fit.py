@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 

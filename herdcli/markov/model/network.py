@@ -6,13 +6,14 @@ P(x) = (1/Z) Π_a f_a(x_a).  Tables are in C order: the last variable of a scope
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.model.fit import Fit
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_offsets, require_picture, require_place
 
 Factor = tuple[tuple[int, ...], Array]

@@ -7,13 +7,12 @@ Source: Weiss & Freeman (2001), sec. 2; the Bethe free energy of the reduction i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.model import support
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 22  # of the table of one region

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from herdcli.rbm.recurrent.likelihood import Held
 from herdcli.rbm.recurrent.model import Before, Parameters, Recurrent, Steps, require_recurrent
 from herdcli.rbm.recurrent.settings import Settings
 from herdcli.rbm.units import family, require_rows
+from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_offsets, require_picture
 
 

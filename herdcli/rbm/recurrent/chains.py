@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.rbm.gibbs import Layer, layer
 from herdcli.rbm.recurrent.model import Recurrent
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

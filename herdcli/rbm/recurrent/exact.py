@@ -7,7 +7,6 @@ steps; a state of the units beyond those moves the biases of the other layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from herdcli.errors import BadUsage
 from herdcli.rbm.enumeration import limit, state_rows, states_of
 from herdcli.rbm.recurrent.model import Driven, Recurrent
 from herdcli.rbm.units import Family, Rate, TwoState
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Map = Callable[..., Any]

@@ -6,8 +6,6 @@ the step's harmonium or the end of a chain of Gibbs sweeps from the row (contras
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.rbm.gibbs import Layer
@@ -15,6 +13,7 @@ from herdcli.rbm.recurrent.chains import sweeps
 from herdcli.rbm.recurrent.exact import expectations
 from herdcli.rbm.recurrent.model import Before, Driven, Parameters, Recurrent, Steps, slope
 from herdcli.rbm.units import Family
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 

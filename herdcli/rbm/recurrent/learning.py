@@ -8,7 +8,6 @@ state that the one before it ended in when it was last learned from, so that sta
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +22,7 @@ from herdcli.rbm.recurrent.likelihood import Held, criterion
 from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive
 from herdcli.rbm.recurrent.settings import Settings
 from herdcli.rbm.units import Family, family, require_rows
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 

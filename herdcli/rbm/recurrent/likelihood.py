@@ -6,14 +6,13 @@ row E[v_t | r_{t−1}] is exact where moments can be enumerated, else a mean ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.recurrent.chains import sweeps
 from herdcli.rbm.recurrent.exact import NEAR, Map, cost, expectations, fewest, log_partitions
 from herdcli.rbm.recurrent.model import Before, Driven, Recurrent, Steps
+from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 

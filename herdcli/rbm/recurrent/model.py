@@ -11,13 +11,13 @@ Source: Sutskever, Hinton & Taylor (2008); Makin, sec. 3.4.1 and eq. 5.23; V was
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.units import Family, Rate, Softmax, TwoState, log_base
+from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 NAMES = ("W", "U", "V", "b", "c", "b_first", "c_first")

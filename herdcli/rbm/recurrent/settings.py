@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
 from herdcli.rbm.recurrent.model import require_recurrent
 from herdcli.rbm.units import TwoState, family
+from herdcli.records import dataclass
 
 RATE, RATE_OF_OTHERS = 0.2, 0.05  # of {0, 1} units, and where a layer is of another family
 LOOKS = 20  # at sequences held out, in a run

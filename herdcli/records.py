@@ -1,0 +1,44 @@
+"""`dataclass` as Python has it, but quick to make: comparing, hashing and printing are shared, not compiled for each class.
+
+A command makes some forty classes while it is imported, and half of what that took were these three methods.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(cls=None, /, *, frozen=False, kw_only=False):
+        """A class with the fields it declares, equal, hashed (if frozen) and printed by their values."""
+        if cls is None:
+            return lambda cls: dataclass(cls, frozen=frozen, kw_only=kw_only)
+        shared = {"__eq__": _equal, "__hash__": _hash if frozen else None, "__repr__": _text}
+        missing = shared.keys() - vars(cls).keys()
+        made = dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, eq=False, repr=False)
+        for name in missing:
+            setattr(made, name, shared[name])
+        return made
+
+
+def _values(record: object) -> tuple[object, ...]:
+    return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.compare)  # type: ignore[arg-type]
+
+
+def _equal(self: object, other: object) -> bool:
+    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hash(self: object) -> int:
+    return hash(_values(self))
+
+
+def _text(self: object) -> str:
+    told = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
+    return f"{type(self).__qualname__}({', '.join(told)})"
+
+
+__all__ = ["dataclass"]

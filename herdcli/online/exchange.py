@@ -24,7 +24,8 @@ def take_over(state: State, model: Classifier) -> None:
     if model.holdout is not None and (model.holdout.split == 1).all():
         state.score, state.variance, state.label = model.holdout.score, model.holdout.variance, model.holdout.y
     if model.seen is not None and model.size is not None:
-        state.sizes = np.pad(np.stack([model.seen, model.size], axis=1), ((0 if model.settings.bias else 1, 0), (0, 0)))
+        place = np.zeros((0 if model.settings.bias else 1, 2))
+        state.sizes = np.concatenate([place, np.stack([model.seen, model.size], axis=1)])
     if state.machines:
         state.machines = list(model.machines)
         return

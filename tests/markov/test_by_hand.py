@@ -103,6 +103,14 @@ def test_a_joint_table_has_converged_where_nothing_is_observed_or_the_sweeps_set
         assert (told["iterations"] == 0) == (given is None)
 
 
+def test_a_belief_too_small_for_a_float64_is_told_by_its_first_edge():
+    """P(x_2 = 1) = 5·10⁻³²⁴ is the least there is: the ratio that x_1 sends to x_2 would be infinite."""
+    made = method("ups", generate.from_weights(np.array([[0, 1], [1, 2]]), np.array([1.0, 2.0]), np.zeros(3)))
+    begun = made.init()
+    state, bad = made._paired(begun, two_state.logs(made.graph), np.array([0.5, 0.5, 0.5, 0.5, 1.0, 5e-324]), 1.0)
+    assert (state is begun, bad, int(made.graph.tail[bad]), int(made.graph.head[bad])) == (True, 2, 1, 2)
+
+
 def test_double_loops_count_the_pairs_of_regions():
     for name in ("double-loop", "gbp"):
         made = method(name, iterations=9)

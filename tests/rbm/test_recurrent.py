@@ -275,6 +275,19 @@ def test_memory_helps_where_no_row_says_what_comes_next(algorithm):
     assert judged(linked) > -np.log(6) + 0.6
 
 
+def test_reconstruction_errors_of_counts_are_those_of_their_shares():
+    """Without weights every row is expected to be 3 σ(b), before the first update."""
+    v, settings = (
+        rows("rate:3", 9, 4),
+        Settings(hidden=2, algorithm="exact", epochs=1, batch_size=0, initial_scale=0.0, visible_units="rate:3"),
+    )
+    learning = Learning(Problem(v.astype(np.int8), OFFSETS, settings, None))
+    begun = learning.init()
+    b = begun.now.b.astype(np.float64)
+    expected = np.mean((v / 3 - 1 / (1 + np.exp(-b))) ** 2)
+    assert learning.step(begun).trace[0] == pytest.approx(expected, rel=1e-5)
+
+
 def test_links_that_are_not_asked_for_stay_zero():
     hidden, _ = fit(Settings(hidden=3, epochs=2, links="hidden"))
     none, _ = fit(Settings(hidden=3, epochs=2, links="none"))

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from herdcli import algorithm, fast
 from herdcli.errors import DataError
-from herdcli.online import kernel, learner
+from herdcli.online import exchange, kernel, learner
 from herdcli.online.model import Classifier, Settings
 from herdcli.online.predict import scorer, winners
 from herdcli.online.source import Memory
@@ -403,3 +403,17 @@ def test_always_update_shrinks_on_every_example():
     assert eager.running.updates == len(X)
     assert lazy.running.updates < len(X)
     assert (eager.variance < lazy.variance).all()
+
+
+def test_one_example_of_a_class_is_enough():
+    X, y = blobs()
+    assert fit(Settings(), X, np.where(np.arange(len(y)) == 7, 1, 0)).running.examples == len(y)
+
+
+def test_a_table_is_used_up_to_the_last_row_that_was_touched():
+    table = np.stack([np.zeros((6, 2)), np.ones((6, 2))], axis=1)
+    assert exchange._used(table) == 2
+    table[3, 1, 0] = 0.5
+    assert exchange._used(table) == 4
+    table[4, 0, 1] = -1.0
+    assert exchange._used(table) == 5

@@ -285,7 +285,9 @@ def test_reconstruction_errors_of_counts_are_those_of_their_shares():
     begun = learning.init()
     b = begun.now.b.astype(np.float64)
     expected = np.mean((v / 3 - 1 / (1 + np.exp(-b))) ** 2)
+    assert begun.step == 0
     assert learning.step(begun).trace[0] == pytest.approx(expected, rel=1e-5)
+    assert begun.step == 1
 
 
 def test_links_that_are_not_asked_for_stay_zero():

@@ -11,12 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.numerics import linear, real
 from herdcli.rbm.folds import folds
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FOLDS = 5
-GRID = 10.0 ** np.arange(3.0, -3.5, -0.5)  # penalties tried by cross-validation, strongest first
+GRID = np.array(  # penalties tried by cross-validation, strongest first; numbers, since powers differ from processor to processor
+    [
+        *(1000.0, 316.2277660168379, 100.0, 31.622776601683793, 10.0, 3.1622776601683795, 1.0),
+        *(0.31622776601683794, 0.1, 0.03162277660168379, 0.01, 0.0031622776601683794, 0.001),
+    ]
+)
 ITERATIONS = 200
 LEAST_SHARE = 1e-10  # of the bound on the Hessian, always added: saturated rows leave the Hessian singular
 TOLERANCE = 1e-12  # nats per row that a further step could still gain
@@ -37,12 +43,12 @@ class Fit:
 
     def logits(self, X: Array) -> Array:
         """(n, C) for rows X (n, d)."""
-        result: Array = X @ self.W.T + self.intercept
+        result: Array = real.product(X, self.W.T) + self.intercept
         return result
 
     def probabilities(self, X: Array) -> Array:
         """p(y | x) (n, C) for rows X (n, d)."""
-        result: Array = np.exp(_log_probabilities(self.logits(X)))
+        result: Array = real.exp(_log_probabilities(self.logits(X)))
         return result
 
     def log_loss(self, X: Array, y: Array) -> float:
@@ -61,7 +67,7 @@ class _Objective:
 
     def loss(self, U: Array) -> tuple[float, Array]:
         """(−Σ log p, log-probabilities (n, C))."""
-        log_p = _log_probabilities(self.X @ (self.basis @ U).T)
+        log_p = _log_probabilities(real.product(self.X, (real.product(self.basis, U)).T))
         return float(-log_p[np.arange(len(self.y)), self.y].sum()), log_p
 
     def penalised(self, loss: float, U: Array) -> float:
@@ -71,7 +77,7 @@ class _Objective:
         residual = p.copy()
         residual[np.arange(len(self.y)), self.y] -= 1.0
         # ∂/∂(logits) of −log p_y is p − 1[y]; logits = B U x with B'B = I, so that U has B'(p − 1[y]) x'.
-        result = (residual @ self.basis).T @ self.X
+        result = real.product((real.product(residual, self.basis)).T, self.X)
         result[:, :-1] += self.penalty * U[:, :-1]
         return result
 
@@ -79,14 +85,14 @@ class _Objective:
         """((C−1)(d+1), same): Σ_n [B'(diag p_n − p_n p_n')B] ⊗ x_n x_n' + λ on the weights."""
         rows, width = self.X.shape
         contrasts = self.basis.shape[1]
-        projected = p @ self.basis
-        spread = np.einsum("nk,ki,kj->nij", p, self.basis, self.basis, optimize=True) - projected[:, :, None] * projected[:, None, :]
+        projected = real.product(p, self.basis)
+        spread = _spread(p, self.basis) - projected[:, :, None] * projected[:, None, :]
         result = np.zeros((contrasts * contrasts, width * width))
         size = max(1, (1 << 20) // (width * width))
         for start in range(0, rows, size):
             part = self.X[start : start + size]
             outer = (part[:, :, None] * part[:, None, :]).reshape(len(part), -1)
-            result += spread[start : start + size].reshape(len(part), -1).T @ outer
+            result += real.product(spread[start : start + size].reshape(len(part), -1).T, outer)
         matrix: Array = result.reshape(contrasts, contrasts, width, width).transpose(0, 2, 1, 3).reshape(contrasts * width, -1)
         weights = np.tile(np.arange(width) < width - 1, contrasts)
         matrix[weights, weights] += self.penalty
@@ -95,8 +101,16 @@ class _Objective:
 
 def _log_probabilities(logits: Array) -> Array:
     shifted = logits - logits.max(axis=1, keepdims=True)
-    result: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    result: Array = shifted - real.log(real.exp(shifted).sum(axis=1, keepdims=True))
     return result
+
+
+def _spread(p: Array, basis: Array) -> Array:
+    """(n, C−1, C−1) B' diag(p_n) B for p (n, C)."""
+    if not real.is_exact():
+        return np.asarray(np.einsum("nk,ki,kj->nij", p, basis, basis, optimize=True))
+    pairs = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
+    return real.product(p, pairs).reshape(len(p), basis.shape[1], -1)
 
 
 def _contrasts(classes: int) -> Array:
@@ -122,9 +136,9 @@ def fit(X: Array, y: Array, classes: int, penalty: float = 0.0, *, start: Fit | 
     objective = _Objective(np.column_stack([X, np.ones(len(X))]).astype(np.float64), np.asarray(y), basis, float(penalty))
     U = np.zeros((classes - 1, X.shape[1] + 1))
     if start is not None:
-        U = basis.T @ np.column_stack([start.W, start.intercept])
+        U = real.product(basis.T, np.column_stack([start.W, start.intercept]))
     U, converged, separable = _newton(objective, U) if U.size <= NEWTON_SIZE else _quasi_newton(objective, U)
-    parameters = basis @ U
+    parameters = real.product(basis, U)
     return Fit(parameters[:, :-1], parameters[:, -1], float(penalty), objective.loss(U)[0], converged, separable)
 
 
@@ -135,7 +149,7 @@ def _newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     """
     rows = len(objective.y)
     # diag p − pp' ≤ ½ (I − 11'/C) for every p (Böhning 1992), and B'(I − 11'/C)B = I.
-    bound = np.kron(np.eye(len(U)) / 2, objective.X.T @ objective.X)
+    bound = np.kron(np.eye(len(U)) / 2, real.product(objective.X.T, objective.X))
     bound.flat[:: len(bound) + 1] += 1e-3 * bound.trace() / len(bound)  # repeated features leave it singular
     share = LEAST_SHARE
     loss, log_p = objective.loss(U)
@@ -143,10 +157,10 @@ def _newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     for _ in range(ITERATIONS):
         if _separated(objective, loss, log_p):
             return U, True, True
-        p = np.exp(log_p)
+        p = real.exp(log_p)
         gradient, hessian = objective.gradient(U, p), objective.hessian(p)
         while True:
-            direction = -np.linalg.solve(hessian + share * bound, gradient.ravel()).reshape(U.shape)
+            direction = -linear.solve_definite(hessian + share * bound, gradient.ravel()).reshape(U.shape)
             slope = float((gradient * direction).sum())
             if share == LEAST_SHARE and -slope / 2 <= TOLERANCE * rows:
                 return U, True, False
@@ -173,7 +187,7 @@ def _quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
         loss, log_p = objective.loss(point)
         if _separated(objective, loss, log_p):
             return loss / rows, np.zeros(U.size)  # no minimum lies ahead: a zero gradient ends the search
-        return objective.penalised(loss, point) / rows, objective.gradient(point, np.exp(log_p)).ravel() / rows
+        return objective.penalised(loss, point) / rows, objective.gradient(point, real.exp(log_p)).ravel() / rows
 
     found = minimize(value, U.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-13, "gtol": 1e-6})
     result: Array = found.x.reshape(U.shape)

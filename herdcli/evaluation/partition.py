@@ -11,6 +11,7 @@ import numpy as np
 
 from herdcli.algorithm import Watch, solve
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.numerics import real
 from herdcli.numerics.rows import dense
 from herdcli.rbm import annealing, modes, populations, walk
 from herdcli.rbm.annealing import Annealing, Estimate
@@ -111,7 +112,7 @@ def _some(h: Harmonium, rows: Any) -> Array:
 
 def _agree(one: Estimate, other: Estimate) -> bool:
     """Whether two runs differ by no more than their 95 % intervals and AGREED."""
-    allowed = AGREED + populations.STUDENT * float(np.hypot(one.standard_error, other.standard_error))
+    allowed = AGREED + populations.STUDENT * float(real.hypot(one.standard_error, other.standard_error))
     return abs(one.log_partition - other.log_partition) <= allowed
 
 

@@ -18,6 +18,7 @@ from herdcli.evaluation.classes import errors
 from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
+from herdcli.numerics import real
 from herdcli.numerics.rows import blocks
 from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
@@ -155,7 +156,7 @@ def independent(value: RBM, groups: dict[int, Array], *, standardised: bool = Fa
         fixed = units.log_partition(bases[m]).sum()
         for block in blocks(rows):
             values = discrete(units, rows[block].astype(np.float64))
-            total += float((values @ bases[m] - fixed + log_base(units, values)).sum())
+            total += float((real.product(values, bases[m]) - fixed + log_base(units, values)).sum())
     return total / sum(int(part.shape[0]) for part in groups.values()) - (0.0 if standardised else _scale(value))
 
 
@@ -170,7 +171,7 @@ def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
 def _scale(value: RBM) -> float:
     """What the log-likelihood of a row as it was before it was standardised is less by."""
     # Learned were x/s: the density of x is that of x/s over Π s.
-    return 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
+    return 0.0 if value.column_scale is None else float(real.log(np.asarray(value.column_scale, dtype=np.float64)).sum())
 
 
 def worse_than_independent(likelihood: float, baseline: float) -> str:

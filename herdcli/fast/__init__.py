@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
     from herdcli.fast.numpy_clusters import nearest_two
     from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values, kernel_tile, kernel_values
+    from herdcli.fast.numpy_exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_product
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
     from herdcli.fast.numpy_hmc import expert_energy, expert_slope, leapfrog, leapfrog_scratch
@@ -32,6 +33,7 @@ TWINS = {  # what the twin names in `__all__`
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two",
     "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values",
+    "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",
     "gibbs": "add_sparse_product logistic momentum_step sparse_scratch two_state_means two_state_sample",
     "herding": "ascend herding_scratch herding_update hidden_pass",
     "hmc": "expert_energy expert_slope leapfrog leapfrog_scratch",
@@ -50,6 +52,11 @@ __all__ = [
     "chain_paths",
     "chain_viterbi",
     "clique_updates",
+    "exact_exp",
+    "exact_expm1",
+    "exact_log",
+    "exact_log1p",
+    "exact_product",
     "exp2_each",
     "expert_energy",
     "expert_slope",
@@ -110,7 +117,9 @@ def _compiled(topic: str) -> Any:
     """The compiled loops of a topic, with the instruction set that HERD_SIMD asks for."""
     module = import_module(f"herdcli.fast._{topic}")
     wanted = os.environ.get("HERD_SIMD")
-    if wanted and topic == "embedding" and wanted != module.instruction_set():
+    if topic == "exact" and wanted == "avx2+fma":
+        wanted = "avx2"  # what is exact never fuses
+    if wanted and topic in ("embedding", "exact") and wanted != module.instruction_set():
         try:
             module.use_instruction_set(wanted)
         except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.schema import Array
 
@@ -33,7 +34,7 @@ def nearest(rows: Array, references: Array | Selected) -> Array:
         size = max(1, BLOCK // len(on))
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            distance = (rows[part] > 0).astype(np.float32) @ doubled
+            distance = real.product((rows[part] > 0).astype(np.float32), doubled)
             distance += ink
             index = distance.argmin(axis=1)
             here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]
@@ -63,7 +64,7 @@ def nearest_euclidean(rows: Array | Selected, references: Array | Selected) -> A
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             # |r − q|² = |r|² + |q|² − 2 r·q, and |r|² is the same for all references.
-            distance = squares - 2.0 * (np.asarray(rows[part], dtype=np.float64) @ q.T)
+            distance = squares - 2.0 * real.product(np.asarray(rows[part], dtype=np.float64), q.T)
             index = distance.argmin(axis=1)
             here = np.take_along_axis(distance, index[:, None], axis=1)[:, 0]
             closer = here < least[part]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics import real
 from herdcli.quadrature.space import TIE, Space
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
@@ -93,7 +94,7 @@ def step(problem: Problem, state: State) -> State:
     slope = state.running - space.embedding
     index, weight = state.index[:n], state.weight[:n]
     local = slope[index]
-    level = float(local @ weight)
+    level = float(real.product(local, weight))
     w, a, s = space.lowest_best(-slope), int(np.argmax(local)), int(np.argmin(local))
     towards, away = level - float(slope[w]), float(local[a]) - level
     if towards <= TIE * space.scale:
@@ -123,7 +124,7 @@ def _end(state: State, why: str) -> State:
 def _norms(problem: Problem, state: State) -> tuple[float, float]:
     """⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
     index, weight = state.index[: state.size], state.weight[: state.size]
-    return float(weight @ state.running[index]), float(weight @ problem.space.embedding[index])
+    return float(real.product(weight, state.running[index])), float(real.product(weight, problem.space.embedding[index]))
 
 
 def _record(problem: Problem, state: State) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.quadrature.kernels import Features
 from herdcli.quadrature.points import evaluator
 from herdcli.quadrature.problems import Problem, Result, State
@@ -167,7 +168,7 @@ def _extra(problem: Problem, state: State) -> float:
     shares = np.array([group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)])
     errors = np.array([result.mmd[-1] if result.passes is None else result.passes[-1] for result in state.done[:-1]])
     # ‖Σ_b p_b (g_b − μ_b)‖ ≤ Σ_b p_b ‖g_b − μ_b‖, and Σ_b p_b μ_b is the embedding of all rows.
-    return float(shares @ errors / shares.sum())
+    return float(real.product(shares, errors) / shares.sum())
 
 
 def _projected(results: list[Result], spaces: list[Space]) -> Projected:

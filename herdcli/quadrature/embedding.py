@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli import fast
+from herdcli.numerics import real
 from herdcli.quadrature.kernels import (
     Gaussian,
     Kernel,
@@ -135,7 +136,7 @@ class GenericPlan:
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         """Sums (r,) over the columns, and with `both` (c,) over the rows."""
         values = self.kernel.matrix(self.points[rows], self.rows[columns])
-        return values @ self.weights[columns], self.weights[rows] @ values if both else None
+        return real.product(values, self.weights[columns]), real.product(self.weights[rows], values) if both else None
 
 
 class RadialPlan:
@@ -181,7 +182,7 @@ class GaussianPlan:
         halves = [0.5 * np.square(side.columns, dtype=np.float64).sum(axis=0) for side in (self.left, self.right)]
         self.far = [half > (60.0 if dtype == np.float64 else 28.0) for half in halves]
         # of the finished sums, left and right; 1 for far rows, whose kernel values are complete
-        self.factors = [np.where(far, 1.0, np.exp2(-half)) for far, half in zip(self.far, halves, strict=True)]
+        self.factors = [np.where(far, 1.0, real.exp2(-half)) for far, half in zip(self.far, halves, strict=True)]
         self.weights = np.zeros(self.right.columns.shape[1])
         self.weights[: len(weights)] = weights
 
@@ -258,5 +259,5 @@ def _blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Ar
     for left in range(0, b.shape[1], 1024):
         part = slice(left, left + 1024)
         piece = np.empty_like(down)
-        fast.gaussian_finish(np.ascontiguousarray(a.T) @ np.ascontiguousarray(b[:, part]), wa, wb[part], piece, across[part])
+        fast.gaussian_finish(real.product(np.ascontiguousarray(a.T), np.ascontiguousarray(b[:, part])), wa, wb[part], piece, across[part])
         down[:] = piece if left == 0 else down + piece

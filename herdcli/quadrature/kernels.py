@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics import real
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -70,7 +71,7 @@ class Gaussian(Stationary):
         """(n, m) values exp(−|x_i − y_j|²/2ℓ²)."""
         values = squares(X, Y)
         values *= -0.5 / length(self.bandwidth) ** 2
-        return np.exp(values, out=values)
+        return real.exp(values, out=values)
 
     def text(self) -> str:
         """`gaussian:ℓ`."""
@@ -89,7 +90,7 @@ class Laplace(Stationary):
 
         values: Array = cdist(X, Y, "cityblock")
         values *= -1.0 / length(self.bandwidth)
-        return np.exp(values, out=values)
+        return real.exp(values, out=values)
 
     def text(self) -> str:
         """`laplace:ℓ`."""
@@ -112,7 +113,7 @@ class Matern(Stationary):
         s = squares(X, Y)
         np.sqrt(s, out=s)
         s *= self.rate()
-        values = np.exp(-s)
+        values = real.exp(-s)
         if self.twice == 3:
             values *= 1.0 + s
         elif self.twice == 5:
@@ -155,6 +156,8 @@ class RationalQuadratic(Stationary):
         values = squares(X, Y)
         values *= 0.5 / (self.alpha * length(self.bandwidth) ** 2)
         values += 1.0
+        if self.alpha == 1.0:
+            return np.divide(1.0, values, out=values)
         values **= -self.alpha
         return values
 
@@ -202,7 +205,7 @@ class Polynomial:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (x_i·y_j + c)^p."""
-        return np.asarray((X @ Y.T + self.offset) ** self.degree)
+        return np.asarray((real.product(X, Y.T) + self.offset) ** self.degree)
 
     def diagonal(self, X: Array) -> Array:
         """(n,) values (|x_i|² + c)^p."""
@@ -224,9 +227,9 @@ class Features:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values x·y, with `pairs` plus Σ_{i<j} x_i x_j y_i y_j = ½((x·y)² − Σ_i x_i² y_i²)."""
-        values = X @ Y.T
+        values = real.product(X, Y.T)
         if self.pairs:
-            values += 0.5 * (values**2 - (X**2) @ (Y**2).T)
+            values += 0.5 * (values**2 - real.product(X**2, (Y**2).T))
         return values
 
     def diagonal(self, X: Array) -> Array:
@@ -253,7 +256,7 @@ class Hamming(Stationary):
         from scipy.spatial.distance import cdist
 
         share: Array = cdist(X, Y, "hamming")
-        return np.asarray(1.0 - share if self.scale is None else np.exp(share * (-X.shape[1] / self.scale)))
+        return np.asarray(1.0 - share if self.scale is None else real.exp(share * (-X.shape[1] / self.scale)))
 
     def text(self) -> str:
         """`hamming`, or `hamming:λ`."""
@@ -374,7 +377,7 @@ def _text(name: str, *parameters: float | None) -> str:
 def check_definite(kernel: Kernel, X: Array, *, rows: int = 256) -> None:
     """Raise DataError where the kernel matrix of up to `rows` evenly spaced rows of X (n, d) has a negative eigenvalue."""
     sample = X[:: max(1, len(X) // rows)][:rows]
-    eigenvalues = np.linalg.eigvalsh(kernel.matrix(sample, sample))
+    eigenvalues = np.linalg.eigvalsh(kernel.matrix(sample, sample))  # decides nothing that is written
     if eigenvalues[0] < -1e-10 * max(abs(eigenvalues[-1]), np.finfo(float).tiny):
         message = f"the kernel {kernel.text()} is indefinite on these rows (smallest eigenvalue {eigenvalues[0]:.3g})"
         raise DataError(message, hint="sums and products of kernels with positive weights are definite")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics import real
 from herdcli.quadrature import simplex
 from herdcli.quadrature.simplex import Hull
 from herdcli.quadrature.space import TIE, Space
@@ -89,7 +90,7 @@ def step(problem: Problem, state: State) -> State:
         return _end(state, "count")
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
-    level = float(slope[index] @ hull.weight[: hull.size])
+    level = float(real.product(slope[index], hull.weight[: hull.size]))
     # The slope is `level` at all atoms in use, as their weights are a minimum
     # over their hull; without rounding none of them could be the next.
     slope[index] = level

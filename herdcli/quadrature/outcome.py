@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.quadrature import closed_form, rules
 from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.problems import Group, Problem, Result, State, drawn_rows, is_estimated
@@ -32,10 +33,10 @@ def embedded(problem: Problem, group: Group, state: State) -> tuple[Array, float
     if group.start is not None:
         mean, norm = group.start.embedding, group.start.norm
     elif is_estimated(group, problem.settings.norm):
-        mean, norm = state.sums[0].sums / total, float(weights @ kernel.diagonal(X))
+        mean, norm = state.sums[0].sums / total, float(real.product(weights, kernel.diagonal(X)))
     else:
-        mean, norm = state.sums[0].sums / total, float(weights @ state.sums[-1].sums) / float(total)
-    return mean, norm, lambda x: kernel.matrix(x, X) @ weights
+        mean, norm = state.sums[0].sums / total, float(real.product(weights, state.sums[-1].sums)) / float(total)
+    return mean, norm, lambda x: real.product(kernel.matrix(x, X), weights)
 
 
 def result(space: Space, group: Group, state: State, rule: str) -> Result:
@@ -90,7 +91,7 @@ def estimate_norm(problem: Problem, group: Group, state: State, made: Result) ->
     drawn = target.X[drawn_rows(problem, target, problem.number(state.group))]
     left = state.sums[-1].sums / target.weights.sum()
     left -= evaluator(problem.kernel, drawn).combine(made.atoms, made.weight)
-    norm, bound = float(left.mean() + made.weight @ made.embedding), made.norm
+    norm, bound = float(left.mean() + real.product(made.weight, made.embedding)), made.norm
     made.norm, made.spread, made.norm_error = norm, made.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
     # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², in which the bound stood for the last term.
     made.mmd = np.sqrt(np.maximum(0.0, np.square(made.mmd) - bound + norm))
@@ -103,7 +104,7 @@ def _spread(space: Space, group: Group) -> float:
     target = group.target
     if isinstance(target, Rows):
         own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
-        return float(target.weights @ own / target.weights.sum()) - space.norm
+        return float(real.product(target.weights, own) / target.weights.sum()) - space.norm
     if isinstance(target, Scored):  # the rows are its draws, near enough
         return float(space.diagonal.mean())
     low, high = target.box()

@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.fast.numpy_embedding import KINDS
+from herdcli.numerics import real
 from herdcli.quadrature.kernels import (
     Bernoulli,
     Composite,
@@ -30,6 +31,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LANES = 16
+LOG2_E = 1.4426950408889634
 GENERIC_BLOCK = 1 << 20  # entries of a block of kernel values
 
 
@@ -69,7 +71,7 @@ class GenericPoints:
         out = np.empty(len(self.points))
         block = max(1, GENERIC_BLOCK // max(1, len(rows)))
         for start in range(0, len(out), block):
-            out[start : start + block] = self.kernel.matrix(self.points[start : start + block], rows) @ weights
+            out[start : start + block] = real.product(self.kernel.matrix(self.points[start : start + block], rows), weights)
         return out
 
 
@@ -78,7 +80,7 @@ class FeaturePoints(GenericPoints):
 
     def combine(self, rows: Array, weights: Array) -> Array:
         """(n,) Σ_u w_u k(row_u, x_i) from Σ w x (d,) and Σ w xx' (d, d)."""
-        return moment_embedding(self.kernel, self.points, weights @ rows, (rows * weights[:, None]).T @ rows)[0]
+        return moment_embedding(self.kernel, self.points, real.product(weights, rows), real.product((rows * weights[:, None]).T, rows))[0]
 
 
 class GaussianPoints:
@@ -86,7 +88,7 @@ class GaussianPoints:
 
     def __init__(self, kernel: Gaussian, points: Array, *, centre: Array | None = None, dtype: type = np.float64) -> None:
         self.count = len(points)
-        self.scale = math.sqrt(math.log2(math.e)) / length(kernel.bandwidth)
+        self.scale = math.sqrt(LOG2_E) / length(kernel.bandwidth)
         self.centre = points.mean(axis=0) if centre is None else centre
         self.dtype = dtype
         self.columns = self.packed(points)
@@ -129,7 +131,7 @@ def profile(kernel: Kernel, dimension: int) -> Profile | None:
 
     2^−u with u = s log₂ e is e^−s, so columns carry the kernel's rate and log₂ e.
     """
-    binary = math.log2(math.e)
+    binary = LOG2_E
     if isinstance(kernel, Laplace):
         return Profile(KINDS.index("laplace"), binary / length(kernel.bandwidth))
     if isinstance(kernel, Matern):
@@ -189,7 +191,8 @@ class RadialPoints:
     def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
         """(n,) Σ_j w_j k(x_i, y_j) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
         total = float(weights.sum())
-        return np.asarray(sums * self.profile.factor + (self.profile.offset * total + float(weights @ other)) + norms * total)
+        shared = self.profile.offset * total + float(real.product(weights, other))
+        return np.asarray(sums * self.profile.factor + shared + norms * total)
 
 
 def by_moments(kernel: Kernel) -> bool:
@@ -206,18 +209,18 @@ def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array |
         return np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts)
     if isinstance(kernel, Constant):
         return np.full(len(points), kernel.value), kernel.value
-    linear, square = points @ mean, float(mean @ mean)
+    linear, square = real.product(points, mean), float(real.product(mean, mean))
     if isinstance(kernel, Features):
         if not kernel.pairs or second is None:
             return linear, square
         # Φ = (x_i; x_i x_j for i < j), so ⟨Φ(x), E Φ⟩ = x·m + Σ_{i<j} x_i x_j S_ij: half of the quadratic form without its diagonal.
         pairs = second - np.diag(np.diag(second))
-        return linear + 0.5 * np.einsum("ni,ni->n", points @ pairs, points), square + 0.5 * float(np.square(pairs).sum())
+        return linear + 0.5 * np.einsum("ni,ni->n", real.product(points, pairs), points), square + 0.5 * float(np.square(pairs).sum())
     if not isinstance(kernel, Polynomial):
         raise TypeError(kernel.text())
     c = kernel.offset
     if kernel.degree == 1 or second is None:
         return linear + c, square + c
     # E (x·Y + c)² = x'Sx + 2c x·m + c², and again under x: E (X·Y)² = tr S².
-    quadratic = np.einsum("ni,ni->n", points @ second, points)
+    quadratic = np.einsum("ni,ni->n", real.product(points, second), points)
     return quadratic + 2 * c * linear + c * c, float(np.square(second).sum()) + 2 * c * square + c * c

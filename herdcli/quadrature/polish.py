@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.quadrature.space import Space
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -28,7 +29,7 @@ def polished(polish: Polish, space: Space, atoms: Array, weights: Array, pull: f
 
     def objective(points: Array) -> Array:
         found = -pull * space.mean(points)
-        return found + space.kernel.matrix(points, atoms) @ weights if len(atoms) else found
+        return found + real.product(space.kernel.matrix(points, atoms), weights) if len(atoms) else found
 
     point, value = start.astype(float), float(objective(start[None])[0])
     first = value

@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import real
 from herdcli.quadrature import sobol
 from herdcli.quadrature.polish import Polish, polished
 from herdcli.quadrature.space import Space
@@ -141,7 +142,7 @@ def step(problem: Problem, state: State) -> State:
     else:
         row = space.kernel.matrix(atom[None], np.vstack([state.atoms[:t], atom[None]]))[0]
         own, z = float(row[-1]), float(space.mean(atom[None])[0])
-        cross = float(row[:-1] @ (np.ones(t) if settings.rule in EQUAL else weights(state)))
+        cross = float(real.product(row[:-1], np.ones(t) if settings.rule in EQUAL else weights(state)))
     state.index[t], state.atoms[t], state.embedding[t] = index, atom, z
     state.step = t + 1
     if settings.rule in EQUAL:

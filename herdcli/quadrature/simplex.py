@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import NotConverged
+from herdcli.numerics import real
+from herdcli.numerics.linear import solve_lower
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -56,10 +58,10 @@ def enter(hull: Hull, identity: int, row: Array, diagonal: float, linear: float)
     Returns False, and adds nothing, if the point lies in the affine hull of the support to rounding.
     """
     n = hull.size
-    below = _solve(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
+    below = solve_lower(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
     # The new row of the factor solves L b = k + c, and its pivot² = k(x, x) + c − b'b is the squared distance of (Φ(x), √c) from the span
     # of the points there are: 0 exactly if Φ(x) is an affine combination of theirs, as the last coordinate makes coefficients sum to 1.
-    pivot = diagonal + hull.shift - float(below @ below)
+    pivot = diagonal + hull.shift - float(real.product(below, below))
     if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
         return False
     hull.ids[n], hull.linear[n], hull.weight[n] = identity, linear, 0.0 if n else 1.0
@@ -96,7 +98,7 @@ def objective(hull: Hull) -> tuple[float, float]:
     """(w'Kw, w'z)."""
     n = hull.size
     w = hull.weight[:n]
-    return float(w @ (hull.gram[:n, :n] @ w)), float(w @ hull.linear[:n])
+    return float(real.product(w, real.product(hull.gram[:n, :n], w))), float(real.product(w, hull.linear[:n]))
 
 
 def _affine_minimum(hull: Hull) -> Array:
@@ -104,18 +106,11 @@ def _affine_minimum(hull: Hull) -> Array:
     n = hull.size
     L = np.asfortranarray(hull.factor[:n, :n])
     right = np.column_stack([hull.linear[:n], np.ones(n)])
-    found = _solve(L, _solve(L, right, transposed=False), transposed=True)
-    residual = right - (hull.gram[:n, :n] @ found + hull.shift * found.sum(axis=0))
-    found += _solve(L, _solve(L, residual, transposed=False), transposed=True)
+    found = solve_lower(L, solve_lower(L, right, transposed=False), transposed=True)
+    residual = right - (real.product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
+    found += solve_lower(L, solve_lower(L, residual, transposed=False), transposed=True)
     # Slope 0 with a multiplier for Σw = 1: Kw − z = λ1, or H w = z + ν1 with ν = λ + c; ν is what makes H⁻¹z + ν H⁻¹1 sum to 1.
     return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
-
-
-def _solve(L: Array, right: Array, *, transposed: bool) -> Array:
-    from scipy.linalg import solve_triangular
-
-    found: Array = solve_triangular(np.asfortranarray(L), right, lower=True, trans=int(transposed), check_finite=False)
-    return found
 
 
 def _keep(hull: Hull, kept: Array) -> None:
@@ -151,10 +146,10 @@ def weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
     best, stalled = np.inf, 0
     while stalled < PATIENCE:
         support = hull.ids[: hull.size]
-        slope = gram[:, support] @ hull.weight[: hull.size] - linear
+        slope = real.product(gram[:, support], hull.weight[: hull.size]) - linear
         # At the minimum over the support's hull Kw − z is the same at all of its points, the level; it is put there by hand, so that
         # rounding cannot let a point of the support enter again.  A point below the level descends; where there is none w is optimal.
-        level = float(slope[support] @ hull.weight[: hull.size])
+        level = float(real.product(slope[support], hull.weight[: hull.size]))
         slope[support] = level
         slope[refused] = level
         j = int(np.argmin(slope))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import Evaluator
 from herdcli.records import dataclass
@@ -54,7 +55,7 @@ def prefix_distances(space: Space, atoms: Array, embedding: Array, weights: Arra
         row = space.kernel.matrix(atoms[t : t + 1], atoms[: t + 1])[0]
         # Σ_uv w_u w_v k gains the row and column of atom t, 2 w_t Σ_{u<t} w_u k +
         # w_t² k(x_t, x_t); dividing by the sum of the weights is left to the end.
-        quadratic += w[t] * (2.0 * float(row[:t] @ w[:t]) + w[t] * float(row[t]))
+        quadratic += w[t] * (2.0 * float(real.product(row[:t], w[:t])) + w[t] * float(row[t]))
         linear += w[t] * float(embedding[t])
         total += w[t]
         found[t] = space.distance(quadratic / total**2, linear / total) if total else math.nan

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import real
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -86,7 +87,7 @@ class Rows:
 
     def moments(self) -> tuple[Array, Array | None]:
         """Σ w x (d,) and Σ w xx' (d, d)."""
-        return np.asarray(self.weights @ self.X), (self.X * self.weights[:, None]).T @ self.X
+        return np.asarray(real.product(self.weights, self.X)), real.product((self.X * self.weights[:, None]).T, self.X)
 
 
 @dataclass(frozen=True)

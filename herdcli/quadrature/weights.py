@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.numerics import real
+from herdcli.numerics.linear import eigenvalues, eigenvectors
 from herdcli.quadrature import simplex
 from herdcli.quadrature.space import Space
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CONDITION = 3000  # distinct atoms up to which the condition number is taken
+MOST_EXACT = 300  # and with exact arithmetic, whose eigenvalues take longer
 CUT = 1e-14  # eigenvalues below it, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
 class Report:
-    """Condition of the distinct atoms' Gram matrix (NaN beyond MOST_CONDITION), smallest weight, effective size (Σw)²/Σw², MMD."""
+    """Condition of the distinct atoms' Gram matrix (NaN beyond MOST_…), smallest weight, effective size (Σw)²/Σw², MMD."""
 
     condition: float
     smallest: float
@@ -65,33 +68,34 @@ def _linear(gram: Array, linear: Array, *, affine: bool) -> Array:
 
 
 def _pseudo_solve(gram: Array, right: Array) -> Array:
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigenvectors(gram)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > CUT * values[-1])
-    return np.asarray((vectors * inverse) @ (vectors.T @ right))
+    return np.asarray(real.product(vectors * inverse, real.product(vectors.T, right)))
 
 
 def report(space: Space, atoms: Array, embedding: Array, weight: Array) -> Report:
     """What these weights (m,) are like, and their MMD."""
     first, place, _ = _distinct(atoms)
     shared = np.bincount(place, weights=weight, minlength=len(first))
-    quadratic = float(shared @ embedding_of(space, atoms[first], shared))
+    most = MOST_EXACT if real.is_exact() else MOST_CONDITION
+    quadratic = float(real.product(shared, embedding_of(space, atoms[first], shared)))
     return Report(
-        condition=_condition(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= MOST_CONDITION else float("nan"),
+        condition=_condition(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= most else float("nan"),
         smallest=float(weight.min()),
         effective=float(weight.sum() ** 2 / np.square(weight).sum()),
-        mmd=space.distance(quadratic, float(shared @ embedding[first])),
+        mmd=space.distance(quadratic, float(real.product(shared, embedding[first]))),
     )
 
 
 def embedding_of(space: Space, atoms: Array, weight: Array) -> Array:
     """(m,) Σ_u w_u k(x_u, ·) at the atoms themselves, without their whole Gram matrix."""
     block = max(1, (1 << 20) // len(atoms))
-    parts = [space.kernel.matrix(atoms[i : i + block], atoms) @ weight for i in range(0, len(atoms), block)]
+    parts = [real.product(space.kernel.matrix(atoms[i : i + block], atoms), weight) for i in range(0, len(atoms), block)]
     return np.concatenate(parts)
 
 
 def _condition(gram: Array) -> float:
-    values = np.abs(np.linalg.eigvalsh(gram))
+    values = np.abs(eigenvalues(gram))
     return float(values.max() / values.min()) if values.min() > 0 else float("inf")
 
 
@@ -105,5 +109,6 @@ def projected_trace(space: Space, atoms: Array, embedding: Array, *, per_decade:
         w = weights("simplex", space, atoms[:t], embedding[:t], start=support)
         support = np.flatnonzero(w)
         gram = space.kernel.matrix(atoms[support], atoms[support])
-        found[i] = space.distance(float(w[support] @ gram @ w[support]), float(w[support] @ embedding[support]))
+        quadratic = float(real.product(real.product(w[support], gram), w[support]))
+        found[i] = space.distance(quadratic, float(real.product(w[support], embedding[support])))
     return counts, found

@@ -20,6 +20,7 @@ import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
+from herdcli.numerics import real
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
@@ -171,12 +172,12 @@ def _anneal(problem: Problem, state: State, betas: Array, m: int) -> None:
     # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 however badly it mixes (Neal 2001).
     # A sweep at β: h given v has the natural parameters β x, v given h has β (Wh + b) + (1 − β) a.
     for before, beta in pairwise(betas.tolist()):
-        np.matmul(v, W, out=x)
-        log_weights += (beta - before) * (v @ (h.b - a)) + gain(h.hidden, x + h.c, before, beta)
+        real.product(v, W, out=x)
+        log_weights += (beta - before) * real.product(v, h.b - a) + gain(h.hidden, x + h.c, before, beta)
         if beta == 0.0:
             return
         hidden_layer.sample(x, c, hidden, random, beta=beta)
-        np.matmul(hidden, W.T, out=natural)
+        real.product(hidden, W.T, out=natural)
         visible_layer.sample(natural, (h.b + (1.0 - beta) / beta * a).astype(np.float32), v, random, beta=beta)
 
 
@@ -190,13 +191,13 @@ def gain(units: Family, x: Array, before: float, beta: float) -> Array:
     np.abs(x, out=x)
     linear += gap / 2 * x.sum(axis=1)
     # A(a) = (l + g/2) a + g/2 |a| + log(1 + e^{−g|a|}): of the last term the difference at βx and β'x is the log of one quotient.
-    ratio = np.exp(-gap * beta * x)
+    ratio = real.exp(-gap * beta * x)
     ratio += 1.0
     x *= -gap * before
-    np.exp(x, out=x)
+    real.exp(x, out=x)
     x += 1.0
     ratio /= x
-    np.log(ratio, out=ratio)
+    real.log(ratio, out=ratio)
     result: Array = (beta - before) * linear + ratio.sum(axis=1)
     return result
 
@@ -210,12 +211,12 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
     for h, a, log_weights in zip(problem.models, problem.bases, state.log_weights, strict=True):
         start = h.visible.summed_log_partition(a.copy()) + float(h.hidden.summed_log_partition(np.zeros(h.W.shape[1])))
         top = log_weights.max()
-        weights = np.exp(log_weights - top)
+        weights = real.exp(log_weights - top)
         mean = weights.mean()
         error = weights.std(ddof=1) / (mean * np.sqrt(len(weights)))
         # Weights average Z_1/Z_0 on the way there and Z_0/Z_1 on the way back; `start` is log Z_0 = Σ A(a) of the visible units and Σ A(0)
         # of the hidden ones.
-        log_z = start - top - np.log(mean) if problem.reverse else start + top + np.log(mean)
+        log_z = start - top - real.log(mean) if problem.reverse else start + top + real.log(mean)
         effective = float(weights.sum() ** 2 / np.square(weights).sum())
         found.append(Estimate(float(log_z), float(error), effective, problem.temperatures))
     return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics import real
 from herdcli.rbm.enumeration import enumerate_hidden, states_of
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.likelihood import Map
@@ -40,12 +41,12 @@ def completed(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, map: Ma
     if states_of(h.hidden, h.W.shape[1]) <= STATES:
         blocks = list(enumerate_hidden(h))
         states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
-        means, fixed = h.visible.mean(natural), states @ h.c + h.hidden.log_base(states)
+        means, fixed = h.visible.mean(natural), real.product(states, h.c) + h.hidden.log_base(states)
 
         def fill(index: int) -> None:
             given = known[index]
             if not given.all():
-                result[index, ~given] = _weights(h, result[index], given, natural, fixed) @ means[:, ~given]
+                result[index, ~given] = real.product(_weights(h, result[index], given, natural, fixed), means[:, ~given])
 
         list(map(fill, range(len(rows))))
         return result
@@ -65,8 +66,8 @@ def _weights(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Arra
     free = h.visible.log_partition(natural)[:, ~given.reshape(-1, group)[:, 0]].sum(axis=1)
     # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
     # others summed out.
-    weight = fixed + natural[:, given] @ row[given] + free
-    weight = np.exp(weight - weight.max())
+    weight = fixed + real.product(natural[:, given], row[given]) + free
+    weight = real.exp(weight - weight.max())
     shares: Array = weight / weight.sum()
     return shares
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.numerics import linear, real
 from herdcli.rbm.likelihood import BLOCK, Map
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.proper import require_proper
@@ -72,7 +73,7 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
         sums = map(products.log_sum, range(products.blocks))
     else:
         sums = map(lambda block: float(_log_sum(block.log_weight)), enumerate_hidden(side))
-    return float(np.logaddexp.reduce(np.fromiter(sums, dtype=np.float64)))
+    return float(real.log_sum_exp(np.fromiter(sums, dtype=np.float64)))
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class States:
     @property
     def natural(self) -> Array:
         """(S, D) natural parameters of the visible units."""
-        result: Array = self._natural + self.h.W[:, self.near * self.h.hidden.group :] @ self.far
+        result: Array = self._natural + real.product(self.h.W[:, self.near * self.h.hidden.group :], self.far)
         return result
 
     @property
@@ -111,7 +112,7 @@ class States:
         far = self.far
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
-        fixed = far @ self.h.c[self.near * self.h.hidden.group :] + self.h.hidden.log_base(far)
+        fixed = real.product(far, self.h.c[self.near * self.h.hidden.group :]) + self.h.hidden.log_base(far)
         result: Array = self._weight + fixed + self.h.visible.summed_log_partition(self.natural)
         return result
 
@@ -125,8 +126,8 @@ def enumerate_hidden(h: Harmonium) -> Iterator[States]:
         near += 1
     columns = near * h.hidden.group
     rows = state_rows(h.hidden, near, np.arange(base**near))
-    natural = rows @ h.W.T[:columns] + h.b
-    weight = rows @ h.c[:columns] + h.hidden.log_base(rows)
+    natural = real.product(rows, h.W.T[:columns]) + h.b
+    weight = real.product(rows, h.c[:columns]) + h.hidden.log_base(rows)
     return (States(h, near, block, rows, natural, weight) for block in range(base ** (units - near)))
 
 
@@ -171,12 +172,12 @@ class Products:
             near += 1
         columns = near * h.hidden.group
         rows = state_rows(h.hidden, near, np.arange(base**near))
-        natural = (high - low) * (h.W[:, :columns] @ rows.T)
+        natural = (high - low) * real.product(h.W[:, :columns], rows.T)
         reach = (high - low) * np.abs(h.W[:, columns:]).sum(axis=1) * float(np.abs(h.hidden.support).max()) + np.abs(h.b) * (high - low)
         if np.abs(natural).max(initial=0.0) > LARGEST_SUM / 2 or reach.max(initial=0.0) > LARGEST_SUM / 2:
             return None
-        weight = rows @ h.c[:columns] + h.hidden.log_base(rows) + low * (rows @ h.W[:, :columns].sum(axis=0))
-        return cls(h, near, low, high - low, h.visible.scale, np.exp(natural), natural.max(axis=1), np.asarray(weight))
+        weight = real.product(rows, h.c[:columns]) + h.hidden.log_base(rows) + low * real.product(rows, h.W[:, :columns].sum(axis=0))
+        return cls(h, near, low, high - low, h.visible.scale, real.exp(natural), natural.max(axis=1), np.asarray(weight))
 
     @property
     def blocks(self) -> int:
@@ -188,31 +189,31 @@ class Products:
         """log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
         h, columns = self.h, self.near * self.h.hidden.group
         far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
-        natural = h.b + h.W[:, columns:] @ far
+        natural = h.b + real.product(h.W[:, columns:], far)
         shift = self.gap * natural
         # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is turned into its logarithm before this bound passes
         # LARGEST_SUM.
-        most = np.logaddexp(0.0, shift + self._highest)
-        factors, held = np.exp(shift), 0.0  # held: what the logarithm of the product may have reached
+        most = real.log_add_exp(0.0, shift + self._highest)
+        factors, held = real.exp(shift), 0.0  # held: what the logarithm of the product may have reached
         total, term, product = np.zeros(len(self._weight)), np.empty(len(self._weight)), np.ones(len(self._weight))
         for j in range(len(factors)):
             if held + most[j] > LARGEST_SUM:
-                total += np.log(product)
+                total += real.log(product)
                 product.fill(1.0)
                 held = 0.0
             held += most[j]
             np.multiply(self._exponentials[j], factors[j], out=term)
             np.add(term, 1.0, out=term)
             np.multiply(product, term, out=product)
-        total += np.log(product)
+        total += real.log(product)
         total *= self.replicas
-        fixed = far @ h.c[columns:] + h.hidden.log_base(far) + self.low * natural.sum()
+        fixed = real.product(far, h.c[columns:]) + h.hidden.log_base(far) + self.low * natural.sum()
         return float(_log_sum(self._weight + total) + fixed)
 
 
 def _log_sum(terms: Array) -> float:
     top = terms.max()
-    return float(top + np.log(np.exp(terms - top).sum()))
+    return float(top + real.log(real.exp(terms - top).sum()))
 
 
 def precision(h: Harmonium) -> Array:
@@ -225,5 +226,5 @@ def _gaussian_log_partition(h: Harmonium) -> float:
     """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
     # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
     matrix, biases = precision(h), np.concatenate([h.b, h.c])
-    _, log_determinant = np.linalg.slogdet(matrix)
-    return float(0.5 * biases @ np.linalg.solve(matrix, biases) - 0.5 * log_determinant)
+    quadratic = real.product(0.5 * biases, linear.solve_definite(matrix, biases))
+    return float(quadratic - 0.5 * linear.log_determinant(matrix))

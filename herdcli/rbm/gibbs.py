@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from herdcli import fast
+from herdcli.numerics import real
 from herdcli.rbm.units import TWO_STATE, Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -121,7 +122,7 @@ class Normal(Drawn):
         return
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
-        return mean + generator.standard_normal(mean.shape, dtype=np.float32)
+        return mean + real.normals(generator, mean.shape, np.float32)
 
 
 class Counts(Drawn):
@@ -129,7 +130,7 @@ class Counts(Drawn):
 
     def _mean(self, natural: Array) -> None:
         np.minimum(natural, np.float32(LARGEST_LOG_RATE), out=natural)
-        np.exp(natural, out=natural)
+        real.exp(natural, out=natural)
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         return generator.poisson(mean.astype(np.float64))
@@ -144,7 +145,7 @@ class Categorical(Drawn):
     def _mean(self, natural: Array) -> None:
         units = natural.reshape(*natural.shape[:-1], natural.shape[-1] // self.columns, self.columns)
         units -= units.max(axis=-1, keepdims=True)
-        np.exp(units, out=units)
+        real.exp(units, out=units)
         units /= units.sum(axis=-1, keepdims=True)
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
@@ -189,7 +190,7 @@ class Sweeper:
 
     def up(self, v: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[h | v] (n, K) for rows v (n, D), and h sampled if `states` (n, K) is given."""
-        np.matmul(v, self.W, out=means)
+        real.product(v, self.W, out=means)
         if states is None:
             self.hidden.means(means, self.c, scale=scale)
         else:
@@ -197,7 +198,7 @@ class Sweeper:
 
     def down(self, h: Array, means: Array, states: Array | None = None, *, scale: float = 1.0) -> None:
         """Write scale · E[v | h] (n, D) for rows h (n, K), and v sampled if `states` (n, D) is given."""
-        np.matmul(h, self.W.T, out=means)
+        real.product(h, self.W.T, out=means)
         if states is None:
             self.visible.means(means, self.b, scale=scale)
         else:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.numerics import linear, real
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, is_gaussian, precision, states_of
 from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.likelihood import alternatives
@@ -53,9 +54,9 @@ def model_moments(h: Harmonium) -> Moments:
     require_proper(h)
     if is_gaussian(h):
         D = len(h.b)
-        covariance = np.linalg.inv(precision(h))
+        covariance = linear.inverse(precision(h))
         # −½ v'v − ½ h'h + v'Wh + b·v + c·h is a Gaussian with the precision Λ of `precision`, covariance Λ⁻¹ and mean Λ⁻¹(b, c).
-        means = covariance @ np.concatenate([h.b, h.c])
+        means = real.product(covariance, np.concatenate([h.b, h.c]))
         return Moments(covariance[:D, D:] + np.outer(means[:D], means[D:]), means[:D], means[D:])
     if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) > ENUMERABLE:
         shape = f"this model is {h.W.shape[0]} × {h.W.shape[1]}"
@@ -68,12 +69,12 @@ def model_moments(h: Harmonium) -> Moments:
     pairs, visible, hidden, log_sum = np.zeros(h.W.shape), np.zeros(h.W.shape[0]), np.zeros(h.W.shape[1]), -np.inf
     for block in enumerate_hidden(h):
         weight, states, means = block.log_weight, block.hidden, h.visible.mean(block.natural)
-        before, log_sum = log_sum, np.logaddexp(log_sum, np.logaddexp.reduce(weight))
+        before, log_sum = log_sum, float(real.log_add_exp(log_sum, real.log_sum_exp(weight)))
         # Σ_h e^{−E} over visible states is the weight of a hidden state; with running shares of the sum so far the means of all blocks come
         # out as averages, and no e^{weight} is ever formed.
-        kept, p = np.exp(before - log_sum), np.exp(weight - log_sum)  # shares of the states so far, and of each state here
-        pairs = kept * pairs + (means * p[:, None]).T @ states
-        visible, hidden = kept * visible + p @ means, kept * hidden + p @ states
+        kept, p = real.exp(before - log_sum), real.exp(weight - log_sum)  # shares of the states so far, and of each state here
+        pairs = kept * pairs + real.product((means * p[:, None]).T, states)
+        visible, hidden = kept * visible + real.product(p, means), kept * hidden + real.product(p, states)
     return Moments(pairs, visible, hidden)
 
 
@@ -81,7 +82,7 @@ def _first_phase(h: Harmonium, rows: Array) -> tuple[Moments, float]:
     """Moments of rows (n, D) with E[h | v], and their squared distance from E[v | E[h | v]] summed over rows."""
     hidden = h.hidden_means(rows)
     error = float(np.square(rows - h.visible_means(hidden)).sum())
-    return Moments(rows.T @ hidden / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
+    return Moments(real.product(rows.T, hidden) / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
 
 
 def _difference(first: Moments, second: Moments, error: float) -> Sums:
@@ -115,13 +116,13 @@ def pseudo(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Su
         columns = slice(unit * visible.group, (unit + 1) * visible.group)
         # ∂/∂θ log p(v_j | v_−j) = ∂(−F(v)) − E_{s ~ p(· | v_−j)} ∂(−F(v with unit j at s)) (Teh 2003, eq. 2.64): J times the slope at the
         # rows, less that at rows with one unit drawn anew.
-        p = np.exp(others.log_weight - np.logaddexp.reduce(others.log_weight, axis=0))
+        p = real.exp(others.log_weight - real.log_sum_exp(others.log_weight, axis=0))
         weighted = p[:, :, None] * h.hidden.mean(others.inputs)
         hidden_sum += weighted.sum(axis=0)
         # In the rows' own columns v is replaced by the alternatives; all other columns keep it, and follow below at once.
-        W[columns] += v[:, columns].T @ weighted.sum(axis=0) / n - np.einsum("sg,snk->gk", visible.support, weighted) / n
-        b[columns] = (v[:, columns] - p.T @ visible.support).mean(axis=0)
-    W -= v.T @ hidden_sum / n
+        W[columns] += real.product(v[:, columns].T, weighted.sum(axis=0)) / n - np.einsum("sg,snk->gk", visible.support, weighted) / n
+        b[columns] = (v[:, columns] - real.product(p.T, visible.support)).mean(axis=0)
+    W -= real.product(v.T, hidden_sum) / n
     c = units * first.hidden - hidden_sum.mean(axis=0)
     return _sums(W, b, c, error, first.hidden)
 
@@ -139,7 +140,7 @@ def subtract_outer(W: Array, left: Array, right: Array) -> None:
     step = max(1, OUTER // W.shape[1])
     for start in range(0, len(W), step):
         rows = W[start : start + step]
-        rows -= left[start : start + step] @ right
+        rows -= real.product(left[start : start + step], right)
 
 
 def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0, hidden_share: float = 1.0) -> None:
@@ -152,8 +153,8 @@ def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share
     # With v − μ and h − λ in the energy the weights' slope is E[(v − μ)(h − λ)'] = G_W − G_b λ' − μ G_c' (μλ' is in both phases and
     # cancels). The biases of the usual form are b − Wλ and c − W'μ, and follow a change of W.
     subtract_outer(sums.W, np.column_stack((sums.b, visible_mean)), np.stack((hidden_mean, sums.c)))
-    sums.b -= np.float32(visible_share) * (sums.W @ hidden_mean)
-    sums.c -= np.float32(hidden_share) * (visible_mean @ sums.W)
+    sums.b -= np.float32(visible_share) * real.product(sums.W, hidden_mean)
+    sums.c -= np.float32(hidden_share) * real.product(visible_mean, sums.W)
 
 
 def make_sparse(sums: Sums, visible_mean: Array, excess: Array, cost: float) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
+from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.rbm import validation
 from herdcli.rbm.gibbs import layer
@@ -122,7 +123,7 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
     for m, rows in enumerate(problem.rows if drawn else ()):
         first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
-        W[m] = first.standard_normal((D, K), dtype=np.float32) * np.float32(scale)
+        W[m] = real.normals(first, (D, K), np.float32) * np.float32(scale)
         b[m] = problem.visible.base_rate(rows)
         chain[m] = hidden.fair_states(chain[m].shape, first)
         if problem.start is not None:

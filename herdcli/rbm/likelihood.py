@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.numerics import real
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import TwoState
@@ -45,7 +46,7 @@ def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map
         return np.concatenate([np.empty(0), *parts])
 
     def block(rows: Array) -> Array:
-        result: Array = rows @ h.b + h.hidden.summed_log_partition(rows @ h.W + h.c) - log_partition
+        result: Array = real.product(rows, h.b) + h.hidden.summed_log_partition(real.product(rows, h.W) + h.c) - log_partition
         return result if isinstance(h.visible, TwoState) else result + h.visible.log_base(rows)
 
     return _by_rows(block, v, sum(h.W.shape), map)
@@ -64,7 +65,7 @@ def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
 
 def _pseudo_block(h: Harmonium, v: Array) -> Array:
     """p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
-    x = v @ h.W + h.c
+    x = real.product(v, h.W) + h.c
     here = h.hidden.summed_log_partition(x.copy())
     flip = float(sum(h.visible.values)) - 2.0 * v  # type: ignore[attr-defined]  # Δ_j = l + (l + g) − 2 v_j, to be added to v_j
     total = np.zeros(len(v))
@@ -74,7 +75,7 @@ def _pseudo_block(h: Harmonium, v: Array) -> Array:
         np.add(work, x, out=work)
         # F(v) = −b·v − Σ A(x): x moves by Δ_j W_j.  log p(v_j | v_−j) = −log(1 + e^{F(v) − F(flipped)}) = −log(1 + e^{−rise}).
         rise = here - h.hidden.summed_log_partition(work) - flip[:, j] * h.b[j]  # F(v flipped at j) − F(v)
-        total -= np.logaddexp(0.0, -rise)
+        total -= real.log_add_exp(0.0, -rise)
     return total
 
 
@@ -83,9 +84,9 @@ def _pseudo_block_of_many(h: Harmonium, v: Array) -> Array:
     total = np.zeros(len(v))
     for unit, others in enumerate(alternatives(h, v)):
         columns = slice(unit * h.visible.group, (unit + 1) * h.visible.group)
-        here = v[:, columns] @ h.b[columns] + h.visible.log_base(v[:, columns])
-        here = here + h.hidden.summed_log_partition(v @ h.W + h.c)
-        total += here - np.logaddexp.reduce(others.log_weight, axis=0)
+        here = real.product(v[:, columns], h.b[columns]) + h.visible.log_base(v[:, columns])
+        here = here + h.hidden.summed_log_partition(real.product(v, h.W) + h.c)
+        total += here - real.log_sum_exp(others.log_weight, axis=0)
     return total
 
 
@@ -100,12 +101,12 @@ class Alternatives:
 def alternatives(h: Harmonium, v: Array) -> Iterator[Alternatives]:
     """For each visible unit in its turn: rows v (n, D) with that unit at each of its values, all others as they are."""
     assert h.visible.support is not None
-    x, support = v @ h.W + h.c, h.visible.support
+    x, support = real.product(v, h.W) + h.c, h.visible.support
     for first in range(0, h.W.shape[0], h.visible.group):
         columns = slice(first, first + h.visible.group)
-        fixed = support @ h.b[columns] + h.visible.log_base(support)
+        fixed = real.product(support, h.b[columns]) + h.visible.log_base(support)
         # Hidden inputs with unit j taken out, and each of its values put in.
-        inputs = (x - v[:, columns] @ h.W[columns]) + (support @ h.W[columns])[:, None]
+        inputs = (x - real.product(v[:, columns], h.W[columns])) + real.product(support, h.W[columns])[:, None]
         yield Alternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 
 

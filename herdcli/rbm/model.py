@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import real
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.numerics.scores import Scores
 from herdcli.rbm.units import Family, family, log_base, require_rows
@@ -33,16 +34,16 @@ class Harmonium:
         v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units do not meet: F = −log of it and the base
         # of v.
-        result: Array = -(v @ self.b) - self.hidden.log_partition(v @ self.W + self.c).sum(axis=-1)
+        result: Array = -real.product(v, self.b) - self.hidden.log_partition(real.product(v, self.W) + self.c).sum(axis=-1)
         return result - log_base(self.visible, v)
 
     def hidden_means(self, v: Any) -> Array:
         """E[h | v] (n, K) for rows v (n, D), dense or CSR."""
-        return self.hidden.mean((v if is_sparse(v) else np.asarray(v, dtype=np.float64)) @ self.W + self.c)
+        return self.hidden.mean(real.product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
 
     def visible_means(self, h: Array) -> Array:
         """E[v | h] (n, D) for rows h (n, K)."""
-        return self.visible.mean(np.asarray(h, dtype=np.float64) @ self.W.T + self.b)
+        return self.visible.mean(real.product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
 
     def transposed(self) -> Harmonium:
         """The same joint distribution with the two layers' roles exchanged."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family
@@ -51,7 +52,7 @@ class Base:
         others = len(biases) - 1
         shares = np.full(len(biases), (1.0 - OWN_SHARE) / max(others, 1))
         shares[0] = OWN_SHARE if others else 1.0
-        return cls(biases, np.log(shares), np.asarray(h.visible.log_partition(biases).sum(axis=-1)), bound)
+        return cls(biases, real.log(shares), np.asarray(h.visible.log_partition(biases).sum(axis=-1)), bound)
 
     def shared_by(self, v: Array, log_weights: Array) -> Base:
         """The same components with the shares that weighted rows (n, D) have in them, FLOOR of all spread evenly.
@@ -59,15 +60,15 @@ class Base:
         A component's share of the start is then near its region's share of the model, and weights are near to equal.
         """
         # log q_m(v) = a_m·v − Σ A(a_m), the base of v left out, which all components share.
-        terms = v @ self.biases.T - self.log_partitions
-        parts = np.exp(terms - np.logaddexp.reduce(terms, axis=1, keepdims=True))
-        weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
-        shares = (1.0 - FLOOR) * (weights @ parts) + FLOOR / len(self.biases)
-        return replace(self, log_shares=np.log(shares))
+        terms = real.product(v, self.biases.T) - self.log_partitions
+        parts = real.exp(terms - real.log_sum_exp(terms, axis=1, keepdims=True))
+        weights = real.exp(log_weights - real.log_sum_exp(log_weights))
+        shares = (1.0 - FLOOR) * real.product(weights, parts) + FLOOR / len(self.biases)
+        return replace(self, log_shares=real.log(shares))
 
     def log_density(self, v: Array, weight: float) -> Array:
         """log of each component's share times its density to the power `weight`, (n, M), for rows v (n, D) float64."""
-        terms: Array = weight * (v @ self.biases.T - self.log_partitions) + self.log_shares
+        terms: Array = weight * (real.product(v, self.biases.T) - self.log_partitions) + self.log_shares
         return terms
 
 
@@ -87,7 +88,7 @@ def base_of(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0) -> 
     _, first = np.unique(np.rint(4.0 * (means[order] - low) / (high - low)), axis=0, return_index=True)
     chosen = order[np.sort(first)[:MOST]]
     reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
-    biases = np.clip(h.b + means[chosen] @ h.W.T, -reach, reach)
+    biases = np.clip(h.b + real.product(means[chosen], h.W.T), -reach, reach)
     return Base.of(h, np.concatenate([own[None], biases]), float(bounds[order[0]]))
 
 
@@ -112,23 +113,23 @@ def climb(h: Harmonium, means: Array) -> tuple[Array, Array]:
     for _ in range(SWEEPS):
         before = means
         # Each layer given the other's means is the best factor of q: coordinate ascent of the bound, which never falls.
-        means = h.hidden.mean(h.visible.mean(means @ h.W.T + h.b) @ h.W + h.c)
+        means = h.hidden.mean(real.product(h.visible.mean(real.product(means, h.W.T) + h.b), h.W) + h.c)
         if np.abs(means - before).max(initial=0.0) < 1e-6:
             break
-    natural = means @ h.W.T + h.b
+    natural = real.product(means, h.W.T) + h.b
     visible = h.visible.mean(natural)
-    inputs = visible @ h.W + h.c
+    inputs = real.product(visible, h.W) + h.c
     # H(q) = Σ A(a) − a·mean up to the base measure, whose mean is taken at the distribution: it cancels in L with log h.
     entropy = h.visible.log_partition(natural).sum(axis=-1) - (natural * visible).sum(axis=-1)
     # log Z ≥ E_q[b·v + c·h + v'Wh] + H(q_v) + H(q_h).  At the best q_h given q_v the terms with h are Σ_k A(c_k + W_k·E v), its
     # log-partition.
-    bound = entropy + visible @ h.b + h.hidden.log_partition(inputs).sum(axis=-1)
+    bound = entropy + real.product(visible, h.b) + h.hidden.log_partition(inputs).sum(axis=-1)
     return np.asarray(bound), means
 
 
 def drawn(h: Harmonium, base: Base, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
     """Labels (n,) and rows (n, D) float32 of the mixture, labels in fixed proportions."""
-    shares = np.cumsum(np.exp(base.log_shares))
+    shares = np.cumsum(real.exp(base.log_shares))
     labels = np.searchsorted(shares / shares[-1], (np.arange(count) + generator.random()) / count)
     natural = np.ascontiguousarray(base.biases[labels], dtype=np.float32)
     values = np.empty_like(natural)

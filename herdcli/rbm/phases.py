@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli import fast
+from herdcli.numerics import real
 from herdcli.rbm.gibbs import Sweeper
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -57,7 +58,7 @@ class Block:
     def pairs(self, scratch: Scratch) -> Array:
         """v'h (D, K) over all rows, in `scratch.pairs`."""
         if self.difference is None:
-            return np.matmul(self.v.T, self.h, out=scratch.pairs)
+            return real.product(self.v.T, self.h, out=scratch.pairs)
         data, below = self.v[: self.rows], self.h[self.rows :]
         total = np.add(self.h[: self.rows], below, out=scratch.natural[: self.rows])
         multiply(data.T, total, scratch.pairs, self.sparse, scratch)
@@ -76,7 +77,7 @@ def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Scrat
         out.fill(0.0)
         fast.add_sparse_product(left, right, out, scratch.integers)
     else:
-        np.matmul(left, right, out=out)
+        real.product(left, right, out=out)
 
 
 def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: Scratch, mean_field: str = "none") -> Block:
@@ -115,7 +116,7 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
             h[n:] = natural
             fast.add_sparse_product(difference, sweeper.W, h[n:], scratch.integers)
         else:
-            np.matmul(fantasy, sweeper.W, out=h[n:])
+            real.product(fantasy, sweeper.W, out=h[n:])
         if sweep < steps - 1 and mean_field == "both":
             sweeper.hidden.means(h[n:], sweeper.c)
             states[...] = h[n:]
@@ -160,4 +161,4 @@ def persistent(
 def squared_distance(means: Array, rows: Array) -> float:
     """Σ (means − rows)² of two arrays (n, D), a number; overwrites `means`."""
     means -= rows
-    return float(np.vdot(means, means))
+    return float(real.dot(means, means))

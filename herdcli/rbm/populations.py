@@ -22,6 +22,7 @@ import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
+from herdcli.numerics import real
 from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.model import Harmonium
@@ -166,7 +167,7 @@ def _anneal(problem: Problem, state: State, m: int, p: int) -> None:
 
 
 def _log_mean(log_weights: Array) -> float:
-    return float(np.logaddexp.reduce(log_weights) - np.log(len(log_weights)))
+    return float(real.log_sum_exp(log_weights) - real.log(len(log_weights)))
 
 
 def _reshared(problem: Problem, state: State) -> tuple[Base, ...]:
@@ -186,19 +187,19 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
     found = []
     for m, h in enumerate(problem.models):
         start = float(h.hidden.summed_log_partition(np.zeros(h.W.shape[1])))
-        each = state.log_means[m] + np.logaddexp.reduce(state.log_weights[m], axis=1) - np.log(problem.rows)
+        each = state.log_means[m] + real.log_sum_exp(state.log_weights[m], axis=1) - real.log(problem.rows)
         top = each.max()
-        shares = np.exp(each - top)
+        shares = real.exp(each - top)
         # The populations' estimates of Z are independent and unbiased: the relative standard error of their mean is that of log Z, by the
         # delta method.
         error = WIDER * float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
         families = np.array(
             [
-                np.bincount(ancestors, np.exp(log_weights - log_weights.max()), minlength=problem.rows)
+                np.bincount(ancestors, real.exp(log_weights - log_weights.max()), minlength=problem.rows)
                 for ancestors, log_weights in zip(state.ancestors[m], state.log_weights[m], strict=True)
             ]
         )
         families *= (shares / families.sum(axis=1))[:, None]
         count = float(families.sum() ** 2 / np.square(families).sum())
-        found.append(Estimate(start + float(top + np.log(shares.mean())), error, count, len(problem.betas[m]) - 1))
+        found.append(Estimate(start + float(top + real.log(shares.mean())), error, count, len(problem.betas[m]) - 1))
     return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import linear
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.units import Family
 from herdcli.schema import Array
@@ -36,7 +37,7 @@ def fault(visible: Family, hidden: Family, W: Array) -> str | None:
     """Why weights W (D, K) have no finite partition function; None if they have one."""
     pair = unbounded(visible, hidden)
     if pair == ("gaussian", "gaussian"):
-        largest = float(np.linalg.norm(W, 2))
+        largest = linear.spectral_norm(W)
         return None if largest < 1 else f"the largest singular value of the weights is {largest:.6g}, gaussian layers need one below 1"
     if pair == ("poisson", "poisson"):
         return None if W.max() <= 0 else f"a weight is {W.max():.6g}, poisson layers need weights of at most 0"
@@ -57,14 +58,14 @@ def project(visible: Family, hidden: Family, W: Array) -> None:
     pair = unbounded(visible, hidden)
     if pair == ("poisson", "poisson"):
         np.minimum(W, 0.0, out=W)
-    elif pair == ("gaussian", "gaussian") and np.linalg.norm(W) > LARGEST_SINGULAR and np.isfinite(W).all():
+    elif pair == ("gaussian", "gaussian") and linear.frobenius(W) > LARGEST_SINGULAR and np.isfinite(W).all():
         # (I −W; −W' I) has the eigenvalues 1 ± σ_i: positive definite where σ_1 < 1.  Cutting singular values off is the nearest such W in
         # the Frobenius norm, whose own value bounds σ_1 from above and spares most decompositions.
-        left, singular, right = np.linalg.svd(W, full_matrices=False)
-        if singular[0] > LARGEST_SINGULAR:
-            W[...] = (left * np.minimum(singular, LARGEST_SINGULAR)) @ right
+        nearest = linear.bounded_norm(W, LARGEST_SINGULAR)
+        if nearest is not None:
+            W[...] = nearest
 
 
 def held_at_edge(h: Harmonium) -> bool:
     """Whether `project` was what kept a model of Gaussian layers normalisable, to float32."""
-    return unbounded(h.visible, h.hidden) == ("gaussian", "gaussian") and bool(np.linalg.norm(h.W, 2) > LARGEST_SINGULAR - 1e-5)
+    return unbounded(h.visible, h.hidden) == ("gaussian", "gaussian") and bool(linear.spectral_norm(h.W) > LARGEST_SINGULAR - 1e-5)

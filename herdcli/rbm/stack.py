@@ -21,6 +21,7 @@ import numpy as np
 
 from herdcli.algorithm import Counted, Progress
 from herdcli.errors import BadUsage
+from herdcli.numerics import real
 from herdcli.rbm import learning
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.likelihood import Map, row_blocks
@@ -95,7 +96,7 @@ def states_above(models: Sequence[Harmonium], rows: Array, seed: int) -> Array:
         hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if isinstance(h.hidden, TwoState) else np.float32)
         W, c, units = np.ascontiguousarray(h.W, dtype=np.float32), h.c.astype(np.float32), layer(h.hidden)
         for number, block in enumerate(row_blocks(len(rows), sum(h.W.shape))):
-            natural = np.asarray(rows[block], dtype=np.float32) @ W
+            natural = real.product(np.asarray(rows[block], dtype=np.float32), W)
             states = np.empty_like(natural)
             units.sample(natural, c, states, generator(seed, Stream.DEEP, unit=depth, step=number))
             hidden[block] = states
@@ -229,7 +230,7 @@ def bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, sa
     for draw in range(samples):
         values = rows
         for depth, (h, above) in enumerate(pairwise(models)):
-            natural = (np.asarray(values, dtype=np.float64) @ h.W).astype(np.float32)
+            natural = real.product(np.asarray(values, dtype=np.float64), h.W).astype(np.float32)
             states = np.empty_like(natural)
             layer(h.hidden).sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
             values = states.astype(np.float64)

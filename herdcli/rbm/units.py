@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import real
 from herdcli.numerics.rows import Selected, blocks, column_sums, dense, is_sparse
 from herdcli.schema import Array
 
@@ -34,7 +35,7 @@ MOST = 1000  # replicas of a rate unit, columns of a softmax unit
 
 def logistic(natural: Array) -> Array:
     """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends."""
-    result: Array = np.exp(-np.logaddexp(0.0, -natural))
+    result: Array = real.exp(-real.log_add_exp(0.0, -natural))
     return result
 
 
@@ -113,9 +114,9 @@ class TwoState:
         """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
         low, high = self.values
         if (low, high) == (0, 1):
-            return np.asarray(np.logaddexp(0.0, natural))
+            return np.asarray(real.log_add_exp(0.0, natural))
         size = np.abs(natural)
-        result: Array = (low + high) / 2 * natural + (high - low) / 2 * size + np.log1p(np.exp((low - high) * size))
+        result: Array = (low + high) / 2 * natural + (high - low) / 2 * size + real.log1p(real.exp((low - high) * size))
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -126,15 +127,15 @@ class TwoState:
         np.abs(natural, out=natural)
         linear = linear + gap / 2 * natural.sum(axis=-1)
         np.multiply(natural, -gap, out=natural)
-        np.exp(natural, out=natural)
+        real.exp(natural, out=natural)
         np.add(natural, 1.0, out=natural)
-        np.log(natural, out=natural)
+        real.log(natural, out=natural)
         total: Array = linear + natural.sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
         """(..., U) logistic(a) of binary units, tanh(a) of spins."""
-        return logistic(natural) if self.values == (0, 1) else np.tanh(natural)
+        return logistic(natural) if self.values == (0, 1) else real.tanh(natural)
 
     def log_base(self, values: Array) -> Array | float:
         """The number 0 for values (..., U): h is 1."""
@@ -146,14 +147,14 @@ class TwoState:
         mean = np.asarray(mean, dtype=np.float64)
         odds: Array = (mean - low) / (high - mean)
         # mean = low + g σ(g a): g a is the log of (mean − low)/(high − mean).
-        return np.log(odds) / (high - low)
+        return real.log(odds) / (high - low)
 
     def base_rate(self, rows: Any) -> Array:
         """(D,) with one row in either state added to rows (n, D).  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.values
         count = rows.shape[0]
         on = ((column_sums(rows) - count * low) / (high - low) + 1.0) / (count + 2.0)
-        biases: Array = np.log(on / (1.0 - on)) / (high - low)
+        biases: Array = real.log(on / (1.0 - on)) / (high - low)
         return biases
 
     def discrete(self, values: Array) -> Array:
@@ -180,7 +181,7 @@ class Rate:
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) n log(1 + e^a)."""
-        result: Array = self.scale * np.logaddexp(0.0, natural)
+        result: Array = self.scale * real.log_add_exp(0.0, natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -240,7 +241,7 @@ class Gaussian:
 
     def log_base(self, values: Array) -> Array:
         """Σ log N(x; 0, 1) over the last axis of (..., U)."""
-        total: Array = -0.5 * (np.square(values) + np.log(2 * np.pi)).sum(axis=-1)
+        total: Array = -0.5 * (np.square(values) + real.log(2 * np.pi)).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
@@ -273,7 +274,7 @@ class Poisson:
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) e^a, at most e^700."""
-        result: Array = np.exp(np.minimum(natural, LARGEST_EXPONENT))
+        result: Array = real.exp(np.minimum(natural, LARGEST_EXPONENT))
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -292,7 +293,7 @@ class Poisson:
 
     def natural(self, mean: Array) -> Array:
         """(..., U) log of the mean."""
-        result: Array = np.log(np.asarray(mean, dtype=np.float64))
+        result: Array = real.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
@@ -327,7 +328,7 @@ class Softmax:
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) log Σ e^a over each unit's k columns."""
-        result: Array = np.logaddexp.reduce(self._units(natural), axis=-1)
+        result: Array = real.log_sum_exp(self._units(natural), axis=-1)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
@@ -339,7 +340,7 @@ class Softmax:
         """(..., columns) e^a / Σ e^a within each unit."""
         units = self._units(natural)
         # A' of log Σ e^a is the share e^{a_i}/Σ e^a.
-        shares: Array = np.exp(units - np.logaddexp.reduce(units, axis=-1, keepdims=True))
+        shares: Array = real.exp(units - real.log_sum_exp(units, axis=-1, keepdims=True))
         return shares.reshape(natural.shape)
 
     def log_base(self, values: Array) -> Array | float:
@@ -348,7 +349,7 @@ class Softmax:
 
     def natural(self, mean: Array) -> Array:
         """(..., columns) logarithms of the shares: any constant a unit could be added."""
-        result: Array = np.log(np.asarray(mean, dtype=np.float64))
+        result: Array = real.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import Diverged
+from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm import validation
@@ -156,7 +157,8 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
         result = np.empty(len(v))
         for block in row_blocks(len(v), sum(state.W[m].shape)):
             part = v[block].astype(np.float32)
-            result[block] = -(part @ state.b[m]) - problem.hidden.summed_log_partition(part @ state.W[m] + state.c[m])
+            inputs = real.product(part, state.W[m]) + state.c[m]
+            result[block] = -real.product(part, state.b[m]) - problem.hidden.summed_log_partition(inputs)
             if not isinstance(problem.visible, TwoState):
                 result[block] -= problem.visible.log_base(part)
         return result
@@ -190,7 +192,7 @@ def _statistics(problem: Problem, state: State, m: int, order: Array, step: int,
         W = pairs if max(n, chains) <= BLOCK else pairs + W if start else pairs.copy()
         signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
         signs[: len(rows)] = 1.0 / n
-        b += signs @ block.v
+        b += real.product(signs, block.v)
         c += block.h.sum(axis=0)
         if state.hidden_mean is not None:
             hidden += block.h[: len(rows)].sum(axis=0)

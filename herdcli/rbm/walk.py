@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.rbm.annealing import gain
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.model import Harmonium
@@ -34,14 +35,15 @@ class Walk:
     def of(cls, h: Harmonium, base: Base, v: Array, labels: Array) -> Walk:
         """Working arrays in float32, of rows v (n, D) that are in components `labels` (n,) of the base."""
         W, c, biases = (part.astype(np.float32) for part in (h.W, h.c, base.biases))
-        return cls(h, base, v, labels, W, c, biases, v @ W)
+        return cls(h, base, v, labels, W, c, biases, real.product(v, W))
 
     def gains(self, before: float, beta: float) -> Array:
         """log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
         v = self.v.astype(np.float64)
-        mixture = [np.logaddexp.reduce(self.base.log_density(v, 1.0 - at), axis=1) for at in (before, beta)]
+        mixture = [real.log_sum_exp(self.base.log_density(v, 1.0 - at), axis=1) for at in (before, beta)]
         # log f at `beta` less log f at `before`, term by term of f as `populations` has it: mixture, visible biases, hidden log-partitions.
-        result: Array = (beta - before) * (v @ self.h.b) + gain(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
+        linear = (beta - before) * real.product(v, self.h.b)
+        result: Array = linear + gain(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
         return result
 
     def select(self, places: Array) -> None:
@@ -52,26 +54,26 @@ class Walk:
         """Component, hidden units and visible units given each other under β."""
         if beta < 1.0 and len(self.biases) > 1:
             terms = self.base.log_density(self.v.astype(np.float64), 1.0 - beta)
-            share = np.cumsum(np.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
+            share = np.cumsum(real.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
             self.labels[...] = (share < share[:, -1:] * draws.random((len(share), 1))).sum(axis=1)
         hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
         layer(self.h.hidden).sample(self.x, self.c, hidden, draws, beta=beta)
-        np.matmul(hidden, self.W.T, out=natural)
+        real.product(hidden, self.W.T, out=natural)
         # Given component m and h, v has the natural parameters (1 − β) a_m + β (b + Wh); `sample` multiplies all by β.
         natural += np.float32((1.0 - beta) / beta) * self.biases[self.labels]
         layer(self.h.visible).sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
-        np.matmul(self.v, self.W, out=self.x)
+        real.product(self.v, self.W, out=self.x)
 
 
 def effective(log_weights: Array) -> float:
     """(Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
-    weights = np.exp(log_weights - log_weights.max())
+    weights = real.exp(log_weights - log_weights.max())
     return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def drawn_anew(log_weights: Array, draws: np.random.Generator) -> Array:
     """Places (n,) in proportion to their weights, by systematic resampling."""
-    share = np.cumsum(np.exp(log_weights - log_weights.max()))
+    share = np.cumsum(real.exp(log_weights - log_weights.max()))
     # Points 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
     at = (np.arange(len(share)) + draws.random()) / len(share)
     places: Array = np.searchsorted(share / share[-1], at)  # at ≤ 1, which is the last share
@@ -103,9 +105,9 @@ def _furthest(walk: Walk, log_weights: Array, before: float) -> float:
     def kept(beta: float) -> bool:
         # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights (Zhou et al. 2016, sec. 3.3).
         growth = walk.gains(before, beta)
-        share = np.exp(log_weights - np.logaddexp.reduce(log_weights))
-        growth = np.exp(growth - growth.max())
-        return bool((share @ growth) ** 2 >= CONDITIONAL * (share @ np.square(growth)))
+        share = real.exp(log_weights - real.log_sum_exp(log_weights))
+        growth = real.exp(growth - growth.max())
+        return bool(real.product(share, growth) ** 2 >= CONDITIONAL * real.product(share, np.square(growth)))
 
     if kept(1.0):
         return 1.0

@@ -8,7 +8,7 @@ import click
 
 from herdcli.cli.apply.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import data_options, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.options import data_options, exact_option, output_options, seed_option, stage, threads_option
 from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import KINDS, able, named
 
@@ -72,7 +72,7 @@ class Want(click.Choice):  # type: ignore[type-arg]
 @click.option(
     "--particles", type=click.IntRange(2), default=None, metavar="N", help="hmm, lds: use a particle filter and smoother with N particles."
 )
-@stage(Request, data_options, seed_option, threads_option, output_options)
+@stage(Request, data_options, seed_option, threads_option, exact_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Run new rows through a model and write the result as a data set.
 
@@ -84,7 +84,7 @@ def command(session: Session, request: Request) -> None:
     MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
     Labels and splits of DATA are kept, so that the next stage can learn from the features.
     """
-    from herdcli.cli.frame import outputs
+    from herdcli.cli.frame import exact, outputs
 
     if request.model == request.source == "-":
         raise BadUsage(
@@ -94,6 +94,7 @@ def command(session: Session, request: Request) -> None:
     fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
         raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
+    exact.refuse_kind(session, fitted.kind, fitted.name)
     if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
         raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")
     if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:

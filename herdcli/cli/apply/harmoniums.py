@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.apply.inputs import rows as new_rows
+from herdcli.cli.frame import exact
 from herdcli.cli.frame.rows import rows_of
 from herdcli.errors import BadUsage
 from herdcli.rbm import transform
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
+    exact.refuse_units(session, *(units for layer in layers_of(fitted.value) for units in (layer.visible_units, layer.hidden_units)))
     data = new_rows(session, request, missing=request.want == "completed")
     if request.want == "completed":
         return _completed(session, fitted, data, request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdcli.cli.frame.request import unrecorded, where_given
+from herdcli.cli.frame.request import unrecorded, where_changed, where_given
 from herdcli.records import dataclass
 
 
@@ -21,3 +21,4 @@ class Request:
     sequence: str | None = where_given()
     particles: int | None = where_given()
     seed: int
+    exact: bool = where_changed(False)

@@ -51,6 +51,7 @@ class Request:
     dimensions: tuple[int, ...]
     seed: int
     scores: str | None = where_changed(None, recorded_scores)
+    exact: bool = where_changed(False)
 
     @property
     def paths(self) -> tuple[str, ...]:

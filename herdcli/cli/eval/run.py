@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.eval import plots, table
 from herdcli.cli.eval.report import Reporter
+from herdcli.cli.frame import exact
 from herdcli.cli.frame.console import printable
 from herdcli.cli.frame.request import settings
 from herdcli.errors import NegativeResult
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def run(session: Session, request: Request) -> None:
     """Print or save the table.  Raises NegativeResult where a row misses a bar."""
     bars = [tables.requirement(text) for text in request.requirements]
+    exact.refuse_options(session, {"plot": request.plots, "report": request.report, str(request.table): request.table})
     form = table.text_format(session, request.format)
     table.check(session, form)
     plots.check(session, request)
@@ -56,6 +58,7 @@ def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[lis
     told: set[str] = set()
     last = None
     for loaded in reporter.loaded(request.paths):
+        _refuse(session, loaded)
         if loaded.kind not in told:
             _warn_of_ignored(session, loaded.kind)
             told.add(loaded.kind)
@@ -69,6 +72,13 @@ def _judged(session: Session, request: Request, reporter: Reporter) -> tuple[lis
         reporter.add(last, found, asked)
     reporter.write()
     return rows, last if len(rows) == 1 else None
+
+
+def _refuse(session: Session, loaded: Artifact) -> None:
+    """Raise BadUsage for an artifact that --exact is not for."""
+    exact.refuse_kind(session, loaded.kind, loaded.name)
+    if session.exact:
+        exact.refuse_units(session, loaded.value.visible_units, loaded.value.hidden_units)
 
 
 def _warn_of_ignored(session: Session, kind: str) -> None:

@@ -17,9 +17,18 @@ from herdcli.cli.fit_rbm.options import (
     watch_options,
 )
 from herdcli.cli.fit_rbm.request import OfSequences, Request
-from herdcli.cli.frame import shards
+from herdcli.cli.frame import exact, shards
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import checkpoint_options, data_options, input_argument, output_options, seed_option, stage, threads_option
+from herdcli.cli.frame.options import (
+    checkpoint_options,
+    data_options,
+    exact_option,
+    input_argument,
+    output_options,
+    seed_option,
+    stage,
+    threads_option,
+)
 from herdcli.cli.frame.units import unit_options
 
 if TYPE_CHECKING:
@@ -80,6 +89,7 @@ if TYPE_CHECKING:
     data_options,
     seed_option,
     threads_option,
+    exact_option,
     shards.shard_option,
     checkpoint_options,
     output_options,
@@ -106,6 +116,7 @@ def command(session: Session, request: Request) -> None:
         return
     if not request.per_class and not request.model:
         shards.refuse(session, "--per-class learns several models, one per label")
+    exact.refuse_options(session, {"pairs": request.pairs, "layers": request.layers, "below": request.below})
     if request.pairs:
         from herdcli.cli.fit_rbm.pairs import fit_pairs
 

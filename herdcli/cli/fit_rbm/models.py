@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
-from herdcli.cli.frame import outputs, shards
+from herdcli.cli.frame import exact, outputs, shards
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def fit_models(session: Session, request: Request) -> None:
     outputs.check(session, "rbm")
     given = _continued(session, request) if request.model else _afresh(session, request)
     rows, settings = given.rows, given.settings
+    exact.refuse_units(session, settings.visible_units, settings.hidden_units)
     groups = group(rows.X, given.y, rows.split, given.names, folds=request.folds or 0, seed=settings.seed)
     problem = Problem(
         groups.training_rows(),

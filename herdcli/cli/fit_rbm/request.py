@@ -84,6 +84,7 @@ class Request:
     value_range: tuple[float, float] | None
     label: str | None
     seed: int
+    exact: bool = where_changed(False)
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""

@@ -84,6 +84,10 @@ def _parse_penalty(text: str) -> float | str:
     return penalty
 
 
+EXACT = (
+    "The same bytes on every x86-64 processor and with any BLAS: own sums, products, exponentials and logarithms in one order.  "
+    "Not for every model, see docs/reliability.md, which also has the price."
+)
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = Parsed("lo,hi", _parse_interval)
 PENALTY = Parsed("auto|float", _parse_penalty)
@@ -110,6 +114,11 @@ def threads_option(command: Command) -> Command:
         default=None,
         help="Worker threads; the result does not depend on their number.",
     )(command)
+
+
+def exact_option(command: Command) -> Command:
+    """--exact: arithmetic of one rounding everywhere; the request has the field `exact`."""
+    return click.option("--exact", is_flag=True, help=EXACT)(command)
 
 
 _split_option = click.option(

@@ -40,6 +40,15 @@ SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same 
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
 
+def _initializer(exact: bool) -> Callable[[], None] | None:
+    """What a worker does first: its arithmetic is that of the command."""
+    if not exact:
+        return None
+    from herdcli.numerics import real
+
+    return partial(real.inherit, exact)
+
+
 @dataclass
 class Session:
     """What every command shares.  `given` are the options that the user typed; `request` what was asked, whose record is the stage's."""
@@ -75,6 +84,10 @@ class Session:
     def __enter__(self) -> Session:
         with ExitStack() as held:
             held.enter_context(bound.held(self.max_memory, self.threads))
+            if self.exact:
+                from herdcli.numerics import real
+
+                held.enter_context(real.exactly())
             if self.lock is not None:
                 held.enter_context(locks.held(self.lock, "another run holds this lock"))
             if self.checkpoint is not None:
@@ -131,6 +144,11 @@ class Session:
         if option in self.given:
             typed = "range" if option == "value_range" else option.replace("_", "-")
             self.console.warn(f"--{typed} has no effect {why}")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the command was asked for arithmetic that is the same everywhere."""
+        return bool(getattr(self.request, "exact", False))
 
     @property
     def place(self) -> Place:
@@ -231,7 +249,7 @@ class Session:
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd")
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd", initializer=_initializer(self.exact))
         return self._pool.map(function, *iterables)
 
     def run(

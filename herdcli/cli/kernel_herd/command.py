@@ -12,6 +12,7 @@ from herdcli.cli.frame.options import (
     Parsed,
     checkpoint_options,
     cleaning_options,
+    exact_option,
     input_argument,
     input_format_option,
     output_options,
@@ -101,7 +102,17 @@ RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sob
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
 @click.option("--extend", metavar="ARTIFACT", default=None, help="Extend these samples to --count atoms.")
 @click.option("--no-state", is_flag=True, help="Leave out the state that --extend needs.")
-@stage(Request, input_format_option, cleaning_options, seed_option, threads_option, shards.shard_option, checkpoint_options, output_options)
+@stage(
+    Request,
+    input_format_option,
+    cleaning_options,
+    seed_option,
+    threads_option,
+    exact_option,
+    shards.shard_option,
+    checkpoint_options,
+    output_options,
+)
 def command(session: Session, request: Request) -> None:
     """Choose a few weighted points that represent a data set or a density: kernel herding and conditional gradients.
 

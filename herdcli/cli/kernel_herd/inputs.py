@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import stein
+from herdcli.cli.frame import exact, stein
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd.request import SEQUENCES
@@ -64,6 +64,7 @@ def read(session: Session, request: Request) -> Inputs:
     request.refuse()
     request.warn_of_ignored(session)
     kernel = parse(request.kernel)
+    _refuse_inexact(session, request, kernel)
     data = _input_rows(session, request) if request.reads_rows else None
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
@@ -88,6 +89,18 @@ def read(session: Session, request: Request) -> Inputs:
         feature_names=data.feature_names if data is not None else None,
         history=data.artifact if data is not None else None,
     )
+
+
+def _refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
+    """Raise BadUsage for what --exact is not for."""
+    from herdcli.quadrature.kernel_names import inexact
+
+    exact.refuse_options(session, {"trace-projected": request.trace_projected, "target": request.target != "rows"})
+    part = inexact(kernel)
+    if part is not None:
+        exact.refuse(session, f"--kernel {part.text()}")
+    if request.simd is not None:
+        exact.refuse(session, f"HERD_SIMD={request.simd}, which rounds otherwise")
 
 
 def _target_and_candidates(session: Session, request: Request, data: _Input | None) -> tuple[Target, Array | None]:

@@ -58,6 +58,7 @@ class Request:
     seed: int
     simd: str | None = where_given()
     scores: str | None = where_changed(None, recorded_scores)
+    exact: bool = where_changed(False)
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With the rule of Stein's kernels, and with the instruction set where its sums differ from all others' in their last bits."""

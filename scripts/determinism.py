@@ -35,6 +35,8 @@ data digits -o digits.h5
 convert digits.h5 --split 40,10,20 -o few.h5
 network grid --rows 5 --columns 5 --seed 1 -o grid.h5
 fit-rbm few.h5 --hidden 16 --epochs 2 -o model.h5
+fit-rbm few.h5 --hidden 40 --epochs 2 -o wide.h5
+fit-rbm few.h5 --per-class --folds 2 --hidden 8 --epochs 2 -o classes.h5
 nherd-train few.h5 -o first.h5
 nherd-train few.h5 --C 1 -o second.h5
 kernel-herd few.h5 -m 8 -o points.h5
@@ -59,6 +61,19 @@ COMMANDS = {  # what is run, into `out`
     "apply": "apply model.h5 few.h5 -o out",
     "sample": "sample model.h5 --count 20 -o out",
     "eval": "eval model.h5 --temperatures 100 --format csv",
+    "fit-rbm --exact": "fit-rbm few.h5 --hidden 16 --epochs 3 --exact -o out",
+    "fit-rbm --exact, Gaussian units": "fit-rbm few.h5 --units gaussian --standardize --hidden 16 --epochs 2 --exact -o out",
+    "fit-rbm --exact, classes": "fit-rbm few.h5 --per-class --hidden 8 --epochs 2 --exact -o out",
+    "eval --exact": "eval model.h5 --exact --format csv",
+    "eval --exact, annealed": "eval wide.h5 --temperatures 200 --exact --format csv",
+    "eval --exact, ais": "eval wide.h5 --likelihood ais --temperatures 100 --reverse --exact --format csv",
+    "eval --exact, classes": "eval classes.h5 --exact --format csv",
+    "apply --exact": "apply wide.h5 few.h5 --exact -o out",
+    "apply --exact, classes": "apply classes.h5 few.h5 --exact -o out",
+    "kernel-herd --exact": "kernel-herd few.h5 -m 8 --exact -o out",
+    "kernel-herd --exact, line search": "kernel-herd few.h5 -m 8 --rule line-search --weights simplex --exact -o out",
+    "kernel-herd --exact, pairwise": "kernel-herd few.h5 -m 8 --rule pairwise --weights affine --exact -o out",
+    "kernel-herd --exact, nearest point": "kernel-herd few.h5 -m 8 --rule min-norm-point --exact -o out",
 }
 SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environment; `threads` and `lowest` are no variables
     "threads": {},
@@ -70,6 +85,13 @@ SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environmen
     "BLAS SkylakeX": {"OPENBLAS_CORETYPE": "SkylakeX"},
     "NumPy without AVX-512": {"NPY_DISABLE_CPU_FEATURES": OLD},
     "NumPy without AVX2": {"NPY_DISABLE_CPU_FEATURES": f"{OLD} X86_V3 AVX2 FMA3"},
+    "C library without FMA": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"},
+    "SSE2 everywhere": {
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4",
+        "NPY_DISABLE_CPU_FEATURES": f"{OLD} X86_V3 AVX2 FMA3",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "HERD_SIMD": "sse2",
+    },
     "locale": {"LC_ALL": "C", "LANG": "tr_TR.UTF-8", "PYTHONUTF8": "0"},
     "hash seed": {"PYTHONHASHSEED": "4242"},
     "lowest versions": {},
@@ -78,7 +100,7 @@ SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environmen
 
 def herd(python: str, line: str, folder: Path, changes: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
     """One command in a process of its own."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HERD_", "OPENBLAS_", "NPY_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HERD_", "OPENBLAS_", "NPY_", "GLIBC_"))}
     elsewhere = {} if python == sys.executable else {"PYTHONPATH": str(ROOT)}  # an interpreter that herd is not installed for
     environment |= elsewhere | {"PYTHONHASHSEED": "0", **changes}
     return subprocess.run(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.errors import BadUsage
 from herdcli.numerics import linear, real
 from herdcli.rbm.folds import folds
 from herdcli.records import dataclass
@@ -179,6 +180,10 @@ def _newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
 
 def _quasi_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
     from scipy.optimize import minimize
+
+    if real.is_exact():
+        what = f"the regression on {U.shape[1] - 1} energies of {U.shape[0] + 1} classes has {U.size} coefficients"
+        raise BadUsage(f"{what}; with --exact it may have {NEWTON_SIZE}", hint="leave out --exact")
 
     rows = len(objective.y)
 

@@ -110,7 +110,7 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
     for suffix, found in ways.items():
         shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
         # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
-        error = np.sqrt(sum((rows.shape[0] * found[m].standard_error) ** 2 for m, rows in groups.items())) / total
+        error = np.sqrt(sum(real.power(rows.shape[0] * found[m].standard_error, 2) for m, rows in groups.items())) / total
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
     return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))

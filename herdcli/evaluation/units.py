@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from herdcli.evaluation.table import Value
 
 NATS = ("log_likelihood", "pseudo_likelihood", "independent", "bound", "code_length", "bits_back", "free_energy", "rise", "log_z")
-BITS = 1.0 / math.log(2.0)
+BITS = 1.0 / 0.6931471805599453
 
 
 def in_unit(row: Mapping[str, Value], unit: str) -> dict[str, Value]:

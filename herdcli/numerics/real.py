@@ -9,6 +9,7 @@ Sums of NumPy (`np.sum`, `cumsum`, `einsum` without `optimize`) have one order o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -56,7 +57,7 @@ def product(a: Any, b: Any, out: Array | None = None) -> Array:
     kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float64)
     left, right = np.asarray(a, dtype=kind), np.asarray(b, dtype=kind)
     shape = left.shape[:-1] + right.shape[1:]
-    left, right = left.reshape(-1, left.shape[-1]), right.reshape(len(right), -1)
+    left, right = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), right.reshape(len(right), math.prod(right.shape[1:]))
     found = np.empty((len(left), right.shape[1]), dtype=kind) if out is None else out
     fast.exact_product(left, right, found)
     result: Array = found if out is not None else found.reshape(shape) if shape else found[0, 0]
@@ -101,6 +102,16 @@ def hypot(a: float, b: float) -> Array:
     """√(a² + b²) of numbers far from overflow, as `np.hypot`."""
     found: Array = np.sqrt(a * a + b * b) if _EXACT.get() else np.hypot(a, b)
     return found
+
+
+def power(x: Any, n: int) -> Any:
+    """x^n of a number or an array, as `x ** n`; the C library's power rounds otherwise where the processor has no fused products."""
+    if not _EXACT.get():
+        return x**n
+    found, square, left = 1.0, x, abs(n)
+    while left:
+        found, square, left = (found * square if left % 2 else found), square * square, left // 2
+    return found if n >= 0 else 1.0 / found
 
 
 def tanh(x: Any) -> Array:

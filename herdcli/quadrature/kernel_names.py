@@ -105,13 +105,12 @@ FACTORIES: dict[str, Callable[..., k.Kernel]] = {
 def inexact(kernel: k.Kernel) -> k.Kernel | None:
     """The kernel, or the part of a sum or product, whose values `numerics.real` does not make the same on all machines; None if all are.
 
-    These take powers from the C library, or factors of matrices from LAPACK.
+    These take powers that are no whole numbers from the C library, or factors of matrices from LAPACK.
     """
     if isinstance(kernel, k.Composite):
         return next((found for part in kernel.parts if (found := inexact(part)) is not None), None)
-    powers = isinstance(kernel, k.Polynomial) and kernel.degree > 2
-    powers |= isinstance(kernel, k.RationalQuadratic) and kernel.alpha != 1
-    return kernel if powers or isinstance(kernel, (Stein, k.Features)) else None
+    powers = isinstance(kernel, k.RationalQuadratic) and kernel.alpha != 1
+    return kernel if powers or isinstance(kernel, Stein) else None
 
 
 def choose(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: int) -> k.Kernel:

@@ -70,7 +70,7 @@ class Gaussian(Stationary):
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values exp(−|x_i − y_j|²/2ℓ²)."""
         values = squares(X, Y)
-        values *= -0.5 / length(self.bandwidth) ** 2
+        values *= -0.5 / real.power(length(self.bandwidth), 2)
         return real.exp(values, out=values)
 
     def text(self) -> str:
@@ -134,7 +134,7 @@ class InverseMultiquadric(Stationary):
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (1 + |x_i − y_j|²/c²)^(−½)."""
         values = squares(X, Y)
-        values *= length(self.bandwidth) ** -2
+        values *= real.power(length(self.bandwidth), -2)
         values += 1.0
         np.sqrt(values, out=values)
         return np.divide(1.0, values, out=values)
@@ -154,7 +154,7 @@ class RationalQuadratic(Stationary):
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (1 + |x_i − y_j|²/2αℓ²)^(−α)."""
         values = squares(X, Y)
-        values *= 0.5 / (self.alpha * length(self.bandwidth) ** 2)
+        values *= 0.5 / (self.alpha * real.power(length(self.bandwidth), 2))
         values += 1.0
         if self.alpha == 1.0:
             return np.divide(1.0, values, out=values)
@@ -205,11 +205,11 @@ class Polynomial:
 
     def matrix(self, X: Array, Y: Array) -> Array:
         """(n, m) values (x_i·y_j + c)^p."""
-        return np.asarray((real.product(X, Y.T) + self.offset) ** self.degree)
+        return np.asarray(real.power(real.product(X, Y.T) + self.offset, self.degree))
 
     def diagonal(self, X: Array) -> Array:
         """(n,) values (|x_i|² + c)^p."""
-        return np.asarray((np.square(X).sum(axis=1) + self.offset) ** self.degree)
+        return np.asarray(real.power(np.square(X).sum(axis=1) + self.offset, self.degree))
 
     def check(self, X: Array) -> None:
         """Every row (n, d) will do."""
@@ -235,7 +235,7 @@ class Features:
     def diagonal(self, X: Array) -> Array:
         """(n,) values |x|², with `pairs` plus ½(|x|⁴ − Σ_i x_i⁴)."""
         norms = np.square(X).sum(axis=1)
-        return np.asarray(norms + 0.5 * (norms**2 - (X**4).sum(axis=1)) if self.pairs else norms)
+        return np.asarray(norms + 0.5 * (norms**2 - real.power(X, 4).sum(axis=1)) if self.pairs else norms)
 
     def check(self, X: Array) -> None:
         """Every row (n, d) will do."""
@@ -296,7 +296,7 @@ class Bernoulli:
 
     def diagonal(self, X: Array) -> Array:
         """(n,) values (1 + k(0))^d − 1, one number for all rows (n, d)."""
-        return np.full(len(X), (1.0 + BERNOULLI[self.order][-1]) ** X.shape[1] - 1.0)
+        return np.full(len(X), real.power(1.0 + BERNOULLI[self.order][-1], X.shape[1]) - 1.0)
 
     def check(self, X: Array) -> None:
         """Raise DataError where a row of X (n, d) leaves [0, 1]."""

@@ -158,7 +158,7 @@ def step(problem: Problem, state: State) -> State:
         # ⟨g, μ⟩ and g at the candidates are linear in g (Bach et al. 2012, sec. 3.2).
         rate = _rate(problem, state, t, cross, own, z)
         state.rate[t] = rate
-        state.quadratic = (1 - rate) ** 2 * state.quadratic + 2 * rate * (1 - rate) * cross + rate**2 * own
+        state.quadratic = real.power(1 - rate, 2) * state.quadratic + 2 * rate * (1 - rate) * cross + real.power(rate, 2) * own
         state.linear = (1 - rate) * state.linear + rate * z
         state.running *= 1 - rate
         values *= rate

@@ -58,5 +58,5 @@ def prefix_distances(space: Space, atoms: Array, embedding: Array, weights: Arra
         quadratic += w[t] * (2.0 * float(real.product(row[:t], w[:t])) + w[t] * float(row[t]))
         linear += w[t] * float(embedding[t])
         total += w[t]
-        found[t] = space.distance(quadratic / total**2, linear / total) if total else math.nan
+        found[t] = space.distance(quadratic / real.power(total, 2), linear / total) if total else math.nan
     return found

@@ -82,7 +82,7 @@ def report(space: Space, atoms: Array, embedding: Array, weight: Array) -> Repor
     return Report(
         condition=_condition(space.kernel.matrix(atoms[first], atoms[first])) if len(first) <= most else float("nan"),
         smallest=float(weight.min()),
-        effective=float(weight.sum() ** 2 / np.square(weight).sum()),
+        effective=float(real.power(weight.sum(), 2) / np.square(weight).sum()),
         mmd=space.distance(quadratic, float(real.product(shared, embedding[first]))),
     )
 

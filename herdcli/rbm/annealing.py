@@ -217,6 +217,6 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
         # Weights average Z_1/Z_0 on the way there and Z_0/Z_1 on the way back; `start` is log Z_0 = Σ A(a) of the visible units and Σ A(0)
         # of the hidden ones.
         log_z = start - top - real.log(mean) if problem.reverse else start + top + real.log(mean)
-        effective = float(weights.sum() ** 2 / np.square(weights).sum())
+        effective = float(real.power(weights.sum(), 2) / np.square(weights).sum())
         found.append(Estimate(float(log_z), float(error), effective, problem.temperatures))
     return found

@@ -200,6 +200,6 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
             ]
         )
         families *= (shares / families.sum(axis=1))[:, None]
-        count = float(families.sum() ** 2 / np.square(families).sum())
+        count = float(real.power(families.sum(), 2) / np.square(families).sum())
         found.append(Estimate(start + float(top + real.log(shares.mean())), error, count, len(problem.betas[m]) - 1))
     return found

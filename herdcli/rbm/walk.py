@@ -68,7 +68,7 @@ class Walk:
 def effective(log_weights: Array) -> float:
     """(Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
     weights = real.exp(log_weights - log_weights.max())
-    return float(weights.sum() ** 2 / np.square(weights).sum())
+    return float(real.power(weights.sum(), 2) / np.square(weights).sum())
 
 
 def drawn_anew(log_weights: Array, draws: np.random.Generator) -> Array:
@@ -107,7 +107,7 @@ def _furthest(walk: Walk, log_weights: Array, before: float) -> float:
         growth = walk.gains(before, beta)
         share = real.exp(log_weights - real.log_sum_exp(log_weights))
         growth = real.exp(growth - growth.max())
-        return bool(real.product(share, growth) ** 2 >= CONDITIONAL * real.product(share, np.square(growth)))
+        return bool(real.power(real.product(share, growth), 2) >= CONDITIONAL * real.product(share, np.square(growth)))
 
     if kept(1.0):
         return 1.0

@@ -16,7 +16,7 @@ UNITS = ("binary", "spin", "gaussian", "softmax")  # families whose every number
 def refuse(session: Session, what: str, hint: str | None = None) -> None:
     """Raise BadUsage under --exact."""
     if session.exact:
-        raise BadUsage(f"--exact does not work with {what}", hint=hint or "leave out --exact: the bytes are then those of this kind of machine")
+        raise BadUsage(f"--exact does not work with {what}", hint=hint or "without --exact the bytes are those of this kind of machine")
 
 
 def refuse_options(session: Session, options: Mapping[str, object]) -> None:

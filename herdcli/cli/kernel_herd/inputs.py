@@ -95,7 +95,8 @@ def _refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
     """Raise BadUsage for what --exact is not for."""
     from herdcli.quadrature.kernel_names import inexact
 
-    exact.refuse_options(session, {"trace-projected": request.trace_projected, "target": request.target != "rows"})
+    refused = {"trace-projected": request.trace_projected, "polish": request.polish, "target": request.target != "rows"}
+    exact.refuse_options(session, refused)
     part = inexact(kernel)
     if part is not None:
         exact.refuse(session, f"--kernel {part.text()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -43,7 +44,7 @@ def _stein(text: str) -> Stein:
 def _split(text: str, mark: str) -> list[str]:
     """Parts between marks; the + of `features:x+xx` and of exponents such as 1e+3 is none."""
     if mark == "+":
-        text = text.replace("x+xx", "x\0xx").replace("e+", "e\1")
+        text = re.sub(r"(?<=[\d.])e\+", "e\1", text.replace("x+xx", "x\0xx"), flags=re.IGNORECASE)
     return [part.strip().replace("x\0xx", "x+xx").replace("e\1", "e+") for part in text.split(mark)]
 
 

@@ -25,6 +25,7 @@ REAL = [
     "hamming:2",
     "gaussian:1+0.5*linear",
     "gaussian:1*laplace:2",
+    "laplace:1+energy+linear",
 ]
 
 
@@ -105,3 +106,9 @@ def test_median_bandwidth():
 def test_points_outside_the_unit_interval_are_refused_for_bernoulli():
     with pytest.raises(DataError, match=r"2 rows lie outside \[0, 1\] \(first: row 1\)"):
         kernels.Bernoulli(1).check(np.array([[0.5], [1.5], [-0.1]]))
+
+
+def test_a_plus_behind_a_name_that_ends_in_e_joins_terms_and_one_in_an_exponent_does_not() -> None:
+    assert kernel_names.parse("laplace+energy").text() == "laplace+energy"
+    assert kernel_names.parse("1e+2*laplace+linear").text() == "100*laplace+linear"
+    assert kernel_names.parse("gaussian:2.e+1").text() == "gaussian:20"

@@ -3,6 +3,7 @@
     python scripts/determinism.py                     prints the table
     python scripts/determinism.py --write             puts it into docs/reliability.md
     python scripts/determinism.py --only em,herd --under threads
+    python scripts/determinism.py --price --write     the price of --exact: CPU times with it over those without it
     python scripts/determinism.py --lowest PYTHON     an interpreter with the lowest NumPy and SciPy that herd is for
 
 Every command runs on small inputs once as it is, and once for each setting.  A cell is `=` where the bytes are the same, else the
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,7 @@ from herdcli.artifacts import compare
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- determinism -->", "<!-- end of determinism -->"
+PRICE, PRICED = "<!-- price -->", "<!-- end of price -->"
 OLD = "X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
 INPUTS = """
 data digits -o digits.h5
@@ -96,6 +99,20 @@ SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environmen
     "hash seed": {"PYTHONHASHSEED": "4242"},
     "lowest versions": {},
 }
+
+
+PRICES = {  # what is timed with and without --exact
+    "fit-rbm, 64 × 100": "fit-rbm digits.h5 --hidden 100 --epochs 40 -o out",
+    "fit-rbm, 64 × 500, batches of 100": "fit-rbm digits.h5 --hidden 500 --batch-size 100 --epochs 20 -o out",
+    "fit-rbm, 64 × 100, Gaussian visible units": "fit-rbm digits.h5 --visible-units gaussian --standardize --hidden 100 --epochs 40 -o out",
+    "eval, log Z of 16 hidden units summed": "eval narrow.h5 --format csv",
+    "eval, log Z of 100 hidden units annealed": "eval digits.rbm --likelihood ais --format csv",
+    "apply, 64 × 100": "apply digits.rbm digits.h5 -o out",
+    "kernel-herd, 100 atoms": "kernel-herd digits.h5 -m 100 -o out",
+    "kernel-herd, 100 atoms, min-norm-point": "kernel-herd digits.h5 -m 100 --rule min-norm-point -o out",
+    "kernel-herd, 100 atoms, affine weights": "kernel-herd digits.h5 -m 100 --weights affine -o out",
+}
+PRICED_ON = ("SSE2 everywhere",)  # besides the machine as it is
 
 
 def herd(python: str, line: str, folder: Path, changes: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
@@ -211,6 +228,43 @@ def written(found: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join([*lines, "", made])
 
 
+def cpu(line: str, folder: Path, changes: Mapping[str, str]) -> float:
+    """Seconds of processor time of one command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result(sys.executable, line, folder, changes)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def price(runs: int = 5) -> str:
+    """The table of prices in Markdown: with --exact over without, the least of some runs in turn, start included."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = ("data digits -o digits.h5", "fit-rbm digits.h5 --epochs 5 -o digits.rbm", "fit-rbm digits.h5 --hidden 16 --epochs 5 -o narrow.h5")
+        for line in (*made, "convert digits.h5 --split 40,10,20 -o few.h5"):
+            ended = herd(sys.executable, line, folder, {})
+            assert ended.returncode == 0, ended.stderr.decode()
+        able = {column: changes for column in PRICED_ON if (changes := possible(column, None, folder)) is not None}
+        machines = {"as it is": {}} | able
+        lines = ["| command | " + " | ".join(machines) + " |", "|---|" + "---|" * len(machines)]
+        for command, line in PRICES.items():
+            cells = []
+            for changes in machines.values():
+                one = {"HERD_THREADS": "1", **changes}
+                times = [(cpu(line, folder, one), cpu(f"{line} --exact", folder, one)) for _ in range(runs)]
+                plain, exact = (min(part) for part in zip(*times, strict=True))
+                cells.append(f"{exact / plain:.2f} ×")
+            lines.append(f"| {command} | " + " | ".join(cells) + " |")
+            print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def put(table: str, begin: str, end: str) -> None:
+    """A table into its place in the page."""
+    before, _, rest = PAGE.read_text().partition(begin)
+    PAGE.write_text(before + begin + "\n" + table + "\n" + end + rest.partition(end)[2])
+
+
 def read() -> dict[str, dict[str, str]]:
     """The table that stands in the page."""
     text = PAGE.read_text().split(BEGIN)[1].split(END)[0]
@@ -223,14 +277,18 @@ def main() -> None:
     parser.add_argument("--only", help="commands, separated by semicolons")
     parser.add_argument("--under", help="settings, separated by semicolons")
     parser.add_argument("--lowest", metavar="PYTHON")
+    parser.add_argument("--price", action="store_true", help="time --exact")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
+    if asked.price:
+        found = price()
+        put(found, PRICE, PRICED) if asked.write else print(found)
+        return
     commands = asked.only.split(";") if asked.only else list(COMMANDS)
     columns = asked.under.split(";") if asked.under else list(SETTINGS)
     table = written(matrix(commands, columns, asked.lowest))
     if asked.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(before + BEGIN + "\n" + table + "\n" + END + rest.partition(END)[2])
+        put(table, BEGIN, END)
     else:
         print(table)
 

@@ -127,6 +127,43 @@ def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
     return found + [f"line {node.lineno} uses linalg" for node in uses]
 
 
+EXACT = ("herdcli.rbm", "herdcli.quadrature", *(f"herdcli.evaluation.{name}" for name in ("rbm", "partition", "logistic", "classes")))
+INEXACT = {"herdcli.rbm.matching", "herdcli.rbm.pairs", *(f"herdcli.quadrature.{name}" for name in ("closed_form", "stein", "targets"))}
+ALSO_EXACT = {"herdcli.numerics.neighbours", "herdcli.numerics.scores"}
+ROUNDED_SOMEHOW = re.compile(
+    r"(np\.(dot|vdot|inner|matmul|tensordot|convolve|correlate|cov|corrcoef|(float_)?power|hypot|(log|geom)space|a?sinh?|a?cosh?|a?tanh?)"
+    r"|np\.(exp2?|expm1|log(2|10|1p|addexp2?)?)(\.reduce)?|np\.linalg\.\w+|math\.(exp|expm1|log|log10|log1p|pow|tanh|erf)"
+    r"|\w+\.(standard_normal|normal|poisson|binomial|standard_gamma))$"
+)
+KNOWN = {  # what decides nothing that is written with --exact, or is refused with it
+    "herdcli.quadrature.kernels": {"np.linalg.eigvalsh", "**="},
+    "herdcli.quadrature.preparation": {"**"},
+    "herdcli.quadrature.sobol": {"**"},  # of 2
+    "herdcli.quadrature.weights": {"np.log10", "np.logspace"},
+    "herdcli.rbm.gibbs": {"generator.binomial", "generator.poisson"},
+}
+
+
+def arithmetic_of_libraries(module: str, tree: ast.AST) -> list[str]:
+    """What numerics.real and numerics.linear have in the place of functions that round as processor and BLAS have it."""
+    known = KNOWN.get(module, set())
+    if not (module in ALSO_EXACT or any(within(module, part) for part in EXACT)) or module in INEXACT:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
+            found.append((node.lineno, "@"))
+        if isinstance(node, ast.Call) and ROUNDED_SOMEHOW.match(ast.unparse(node.func)):
+            found.append((node.lineno, ast.unparse(node.func)))
+        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Pow):
+            exponent = node.right if isinstance(node, ast.BinOp) else node.value
+            if isinstance(exponent, ast.UnaryOp) and not isinstance(exponent.operand, ast.Constant):
+                found.append((node.lineno, "**" if isinstance(node, ast.BinOp) else "**="))
+            elif isinstance(exponent, ast.BinOp) and any(isinstance(part, ast.Div) for part in ast.walk(exponent)):
+                found.append((node.lineno, "**"))
+    return [f"line {line} uses {name}" for line, name in found if name not in known]
+
+
 RULES = {
     upward_imports: [
         ("herdcli.rbm.x", "from herdcli.artifacts import load"),
@@ -137,6 +174,16 @@ RULES = {
     unsafe_calls: [("herdcli.cli.x", "eval('1')"), ("herdcli.artifacts.x", "np.load(f, allow_pickle=True)")],
     input_and_output: [("herdcli.rbm.x", "print(1)"), ("herdcli.evaluation.x", "open('f')")],
     long_functions: [("herdcli.rbm.x", "def f():\n" + "    x = 1\n" * 81)],
+    arithmetic_of_libraries: [
+        ("herdcli.rbm.x", "a @ b"),
+        ("herdcli.quadrature.x", "a @= b"),
+        ("herdcli.quadrature.x", "np.linalg.eigh(a)"),
+        ("herdcli.rbm.x", "np.logaddexp.reduce(a)"),
+        ("herdcli.evaluation.logistic", "np.exp(a)"),
+        ("herdcli.rbm.x", "draws.standard_normal(3)"),
+        ("herdcli.quadrature.x", "a **= -b"),
+        ("herdcli.quadrature.x", "a ** (1 / n)"),
+    ],
     mathematics_in_commands: [
         ("herdcli.cli.x", "from scipy.special import expit"),
         ("herdcli.cli.x", "import numpy as np\nnp.linalg.pinv(A)"),

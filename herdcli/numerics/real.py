@@ -70,19 +70,19 @@ def dot(a: Array, b: Array) -> Array:
 
 
 def exp(x: Any, out: Array | None = None) -> Array:
-    """e^x, any shape, as `np.exp`."""
+    """e^x of numbers (..., n), as `np.exp`."""
     found: Array = _each(fast.exact_exp, x, out) if _EXACT.get() else np.exp(x, out=out)
     return found
 
 
 def log(x: Any, out: Array | None = None) -> Array:
-    """log x, any shape, as `np.log`."""
+    """log x of numbers (..., n), as `np.log`."""
     found: Array = _each(fast.exact_log, x, out) if _EXACT.get() else np.log(x, out=out)
     return found
 
 
 def log1p(x: Any) -> Array:
-    """log(1 + x), any shape, as `np.log1p`."""
+    """log(1 + x) of numbers (..., n), as `np.log1p`."""
     found: Array = _each(fast.exact_log1p, x, None) if _EXACT.get() else np.log1p(x)
     return found
 
@@ -99,13 +99,13 @@ def exp2(x: Array) -> Array:
 
 
 def hypot(a: float, b: float) -> Array:
-    """√(a² + b²) of numbers far from overflow, as `np.hypot`."""
+    """√(a² + b²) of two numbers far from overflow, as `np.hypot`."""
     found: Array = np.sqrt(a * a + b * b) if _EXACT.get() else np.hypot(a, b)
     return found
 
 
 def power(x: Any, n: int) -> Any:
-    """x^n of a number or an array, as `x ** n`; the C library's power rounds otherwise where the processor has no fused products."""
+    """x^n of a number or of x (..., n), as `x ** n`; the C library's power rounds otherwise where the processor has no fused products."""
     if not _EXACT.get():
         return x**n
     found, square, left = 1.0, x, abs(n)
@@ -115,7 +115,7 @@ def power(x: Any, n: int) -> Any:
 
 
 def tanh(x: Any) -> Array:
-    """tanh x, any shape, as `np.tanh`."""
+    """tanh x of numbers (..., n), as `np.tanh`."""
     if not _EXACT.get():
         plain: Array = np.tanh(x)
         return plain
@@ -126,7 +126,7 @@ def tanh(x: Any) -> Array:
 
 
 def log_add_exp(a: Any, b: Any) -> Array:
-    """log(e^a + e^b), any shape, as `np.logaddexp`."""
+    """log(e^a + e^b) of numbers (..., n), as `np.logaddexp`."""
     if not _EXACT.get():
         plain: Array = np.logaddexp(a, b)
         return plain
@@ -138,7 +138,7 @@ def log_add_exp(a: Any, b: Any) -> Array:
 
 
 def log_sum_exp(x: Array, axis: int = 0, *, keepdims: bool = False) -> Array:
-    """log Σ e^x along an axis, as `np.logaddexp.reduce`."""
+    """log Σ e^x along an axis of x (..., n), as `np.logaddexp.reduce`."""
     if not _EXACT.get():
         plain: Array = np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
         return plain
@@ -151,7 +151,7 @@ def log_sum_exp(x: Array, axis: int = 0, *, keepdims: bool = False) -> Array:
 
 
 def normals(generator: np.random.Generator, shape: Any, dtype: type = np.float64) -> Array:
-    """Independent standard normal numbers of any shape, float64 or float32, as `standard_normal`.
+    """Independent standard normal numbers (..., n), float64 or float32, as `standard_normal`.
 
     Exact ones are other numbers: the normal quantiles of uniform ones, without the logarithms of the C library.
     Source: Wichura (1988), algorithm AS 241, relative error 1e-16.

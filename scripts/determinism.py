@@ -2,7 +2,7 @@
 
     python scripts/determinism.py                     prints the table
     python scripts/determinism.py --write             puts it into docs/reliability.md
-    python scripts/determinism.py --only em,herd --under threads
+    python scripts/determinism.py --only "em;herd" --under threads --write    puts these cells into it
     python scripts/determinism.py --price --write     the price of --exact: CPU times with it over those without it
     python scripts/determinism.py --lowest PYTHON     an interpreter with the lowest NumPy and SciPy that herd is for
 
@@ -106,8 +106,8 @@ PRICES = {  # what is timed with and without --exact
     "fit-rbm, 64 × 500, batches of 100": "fit-rbm digits.h5 --hidden 500 --batch-size 100 --epochs 20 -o out",
     "fit-rbm, 64 × 100, Gaussian visible units": "fit-rbm digits.h5 --visible-units gaussian --standardize --hidden 100 --epochs 40 -o out",
     "eval, log Z of 16 hidden units summed": "eval narrow.h5 --format csv",
-    "eval, log Z of 100 hidden units annealed": "eval digits.rbm --likelihood ais --format csv",
-    "apply, 64 × 100": "apply digits.rbm digits.h5 -o out",
+    "eval, log Z of 100 hidden units annealed": "eval hundred.h5 --likelihood ais --format csv",
+    "apply, 64 × 100": "apply hundred.h5 digits.h5 -o out",
     "kernel-herd, 100 atoms": "kernel-herd digits.h5 -m 100 -o out",
     "kernel-herd, 100 atoms, min-norm-point": "kernel-herd digits.h5 -m 100 --rule min-norm-point -o out",
     "kernel-herd, 100 atoms, affine weights": "kernel-herd digits.h5 -m 100 --weights affine -o out",
@@ -240,12 +240,12 @@ def price(runs: int = 5) -> str:
     """The table of prices in Markdown: with --exact over without, the least of some runs in turn, start included."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = ("data digits -o digits.h5", "fit-rbm digits.h5 --epochs 5 -o digits.rbm", "fit-rbm digits.h5 --hidden 16 --epochs 5 -o narrow.h5")
-        for line in (*made, "convert digits.h5 --split 40,10,20 -o few.h5"):
+        fits = [f"fit-rbm digits.h5 --hidden {hidden} --epochs 5 -o {made}" for hidden, made in ((100, "hundred.h5"), (16, "narrow.h5"))]
+        for line in ("data digits -o digits.h5", *fits, "convert digits.h5 --split 40,10,20 -o few.h5"):
             ended = herd(sys.executable, line, folder, {})
             assert ended.returncode == 0, ended.stderr.decode()
         able = {column: changes for column in PRICED_ON if (changes := possible(column, None, folder)) is not None}
-        machines = {"as it is": {}} | able
+        machines: dict[str, dict[str, str]] = {"as it is": {}} | able
         lines = ["| command | " + " | ".join(machines) + " |", "|---|" + "---|" * len(machines)]
         for command, line in PRICES.items():
             cells = []
@@ -272,6 +272,14 @@ def read() -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
 
 
+def joined(known: Mapping[str, Mapping[str, str]], found: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """The table that is known with the cells that were found, `?` for those that are in neither."""
+    rows = [command for command in COMMANDS if command in known or command in found]
+    columns = [column for column in SETTINGS if any(column in row for row in (*known.values(), *found.values()))]
+    cells = {command: {**known.get(command, {}), **found.get(command, {})} for command in rows}
+    return {command: {column: cells[command].get(column, "?") for column in columns} for command in rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="commands, separated by semicolons")
@@ -281,12 +289,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     if asked.price:
-        found = price()
-        put(found, PRICE, PRICED) if asked.write else print(found)
+        priced = price()
+        put(priced, PRICE, PRICED) if asked.write else print(priced)
         return
     commands = asked.only.split(";") if asked.only else list(COMMANDS)
     columns = asked.under.split(";") if asked.under else list(SETTINGS)
-    table = written(matrix(commands, columns, asked.lowest))
+    found = matrix(commands, columns, asked.lowest)
+    table = written(found if (commands == list(COMMANDS) and columns == list(SETTINGS)) or not asked.write else joined(read(), found))
     if asked.write:
         put(table, BEGIN, END)
     else:

@@ -30,6 +30,39 @@ def test_settings_that_no_byte_depends_on(command: str) -> None:
     assert set(found[command].values()) <= {"=", "·"}
 
 
+def test_the_table_says_that_exact_commands_depend_on_no_processor() -> None:
+    table = determinism.read()
+    exact = {command: row for command, row in table.items() if "--exact" in determinism.COMMANDS[command]}
+    assert {command.split(" --exact")[0] for command in exact} == {"fit-rbm", "eval", "apply", "kernel-herd"}
+    for command, row in exact.items():
+        assert set(row) == set(determinism.SETTINGS)
+        assert {cell for column, cell in row.items() if column != "lowest versions"} <= {"=", "·"}, command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(name, marks=() if name == "fit-rbm --exact" else pytest.mark.slow)
+        for name, line in determinism.COMMANDS.items()
+        if "--exact" in line
+    ],
+)
+def test_settings_that_no_byte_of_an_exact_command_depends_on(command: str) -> None:
+    columns = ("SSE2 everywhere",) if command == "fit-rbm --exact" else (name for name in determinism.SETTINGS if name != "lowest versions")
+    found = determinism.matrix([command], columns)
+    assert set(found[command].values()) <= {"=", "·"}
+
+
+def test_cells_join_a_table_that_is_there() -> None:
+    known = {"herd": {"threads": "=", "locale": "≠"}, "convert": {"threads": "·", "locale": "="}}
+    found = determinism.joined(known, {"herd": {"locale": "="}, "em": {"threads": "="}})
+    assert found == {
+        "convert": {"threads": "·", "locale": "="},
+        "herd": {"threads": "=", "locale": "="},
+        "em": {"threads": "=", "locale": "?"},
+    }
+
+
 @pytest.mark.slow
 def test_the_whole_table() -> None:
     """What stands in the page is found again, where this machine can run it; of rounding the order of its size."""

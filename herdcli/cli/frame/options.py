@@ -86,7 +86,7 @@ def _parse_penalty(text: str) -> float | str:
 
 EXACT = (
     "The same bytes on every x86-64 processor and with any BLAS: products, exponentials and logarithms of herd's own, in one order.  "
-    "Takes up to 1.6 times the CPU time; what it does not work with is refused."
+    "Takes up to 1.7 times the CPU time; what it does not work with is refused."
 )
 SIZE = Parsed("size", _parse_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
 INTERVAL = Parsed("lo,hi", _parse_interval)

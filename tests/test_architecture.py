@@ -128,7 +128,10 @@ def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
 
 
 EXACT = ("herdcli.rbm", "herdcli.quadrature", *(f"herdcli.evaluation.{name}" for name in ("rbm", "partition", "logistic", "classes")))
-INEXACT = {"herdcli.rbm.matching", "herdcli.rbm.pairs", *(f"herdcli.quadrature.{name}" for name in ("closed_form", "stein", "targets"))}
+INEXACT = {
+    *("herdcli.rbm.matching", "herdcli.rbm.pairs", "herdcli.rbm.recurrent"),
+    *(f"herdcli.quadrature.{name}" for name in ("closed_form", "stein", "targets")),
+}
 ALSO_EXACT = {"herdcli.numerics.neighbours", "herdcli.numerics.scores"}
 ROUNDED_SOMEHOW = re.compile(
     r"(np\.(dot|vdot|inner|matmul|tensordot|convolve|correlate|cov|corrcoef|(float_)?power|hypot|(log|geom)space|a?sinh?|a?cosh?|a?tanh?)"
@@ -147,7 +150,7 @@ KNOWN = {  # what decides nothing that is written with --exact, or is refused wi
 def arithmetic_of_libraries(module: str, tree: ast.AST) -> list[str]:
     """What numerics.real and numerics.linear have in the place of functions that round as processor and BLAS have it."""
     known = KNOWN.get(module, set())
-    if not (module in ALSO_EXACT or any(within(module, part) for part in EXACT)) or module in INEXACT:
+    if not (module in ALSO_EXACT or any(within(module, part) for part in EXACT)) or any(within(module, part) for part in INEXACT):
         return []
     found = []
     for node in ast.walk(tree):

@@ -131,6 +131,7 @@ def test_a_run_that_was_stopped_goes_on_exactly(models: Path) -> None:
         ("fit-rbm bits.csv --units poisson", "--exact does not work with poisson units", "units: binary, spin, gaussian, softmax:K"),
         ("fit-rbm bits.csv --hidden-units rate:4", "--exact does not work with rate:4 units", "units: binary, spin, gaussian, softmax:K"),
         ("fit-rbm bits.csv --layers 4,2", "--exact does not work with --layers", ""),
+        ("fit-rbm real.csv --recurrent --visible-units gaussian", "--exact does not work with --recurrent", ""),
         ("fit-rbm bits.csv --pairs --label y", "--exact does not work with --pairs", ""),
         ("kernel-herd real.csv -m 3 --kernel rational-quadratic:1,2", "--exact does not work with --kernel rational-quadratic:1,2", ""),
         ("kernel-herd real.csv -m 3 --trace-projected", "--exact does not work with --trace-projected", ""),

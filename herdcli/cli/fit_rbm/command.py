@@ -112,6 +112,7 @@ def command(session: Session, request: Request) -> None:
         from herdcli.cli.fit_rbm.recurrent import fit_recurrent
 
         shards.refuse(session, "a model of sequences is learned in one run")
+        exact.refuse(session, "--recurrent")
         fit_recurrent(session, request)
         return
     if not request.per_class and not request.model:

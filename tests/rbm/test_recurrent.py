@@ -290,6 +290,83 @@ def test_reconstruction_errors_of_counts_are_those_of_their_shares():
     assert begun.step == 1
 
 
+def plain(problem: Problem, algorithm: Learning) -> dict[str, np.ndarray]:
+    """The same run as a plain program: piece by piece, row by row, sums over all states, slopes by finite differences, float64."""
+    settings, visible, hidden = problem.settings, problem.visible, problem.hidden
+    state = algorithm.init()
+    p = {name: getattr(state.now, name).astype(np.float64) for name in NAMES}
+    carried, velocity = state.carried.astype(np.float64), {name: np.zeros_like(part) for name, part in p.items()}
+    D, K = p["W"].shape
+    H = np.array(list(itertools.product(hidden.support[:, 0], repeat=K)))
+    V = np.array(list(itertools.product(visible.support[:, 0], repeat=D)))
+    base = np.add.outer(visible.log_base(V) + np.zeros(len(V)), hidden.log_base(H) + np.zeros(len(H)))
+
+    def run(piece: int) -> tuple[float, np.ndarray]:
+        """Σ log p(v_t | r_{t−1}) of a piece, and its last state."""
+        total, r = 0.0, carried[piece]
+        for t in range(problem.pieces.begin[piece], problem.pieces.end[piece]):
+            first = problem.pieces.first[piece] and t == problem.pieces.begin[piece]
+            b = p["b"] + (p["b_first"] if first else r @ p["V"])
+            c = p["c"] + (p["c_first"] if first else r @ p["U"])
+            weight = (V @ b)[:, None] + H @ c + V @ p["W"] @ H.T + base
+            mine = weight[(problem.rows[t] == V).all(axis=1)]
+            total += np.logaddexp.reduce(mine.ravel()) - np.logaddexp.reduce(weight.ravel())
+            r = hidden.mean(problem.rows[t] @ p["W"] + c)
+        return total, r
+
+    scale = {"v": visible.scale, "h": hidden.scale}
+    sides = {"W": "vh", "U": "hh", "V": "vh", "b": "v", "b_first": "v", "c": "h", "c_first": "h"}
+    for step in range(algorithm.steps):
+        which = problem.batch(step)
+        rows = sum(problem.pieces.end[k] - problem.pieces.begin[k] for k in which)
+        begins = max(1, sum(problem.pieces.first[k] for k in which))
+        slopes = {}
+        for name, part in p.items():
+            slopes[name] = np.zeros_like(part)
+            for place in np.ndindex(part.shape):
+                kept, ends = part[place], []
+                for move in (1e-5, -1e-5):
+                    part[place] = kept + move
+                    ends.append(sum(run(k)[0] for k in which))
+                part[place] = kept
+                slopes[name][place] = (ends[0] - ends[1]) / 2e-5 / (begins if name.endswith("first") else rows)
+        for k in which:
+            if k + 1 < len(carried) and not problem.pieces.first[k + 1]:
+                carried[k + 1] = run(k)[1]
+        for name, part in p.items():
+            both = np.prod([scale[side] for side in sides[name]])
+            decay = settings.weight_decay * both * part if len(name) == 1 and name.isupper() else 0.0
+            rate = settings.learning_rate * (1 - step / algorithm.steps) / both
+            velocity[name] = settings.momentum * velocity[name] + rate * (slopes[name] - decay)
+            part += velocity[name]
+    return p
+
+
+@pytest.mark.parametrize(("visible", "hidden"), [("binary", "binary"), ("rate:2", "rate:3"), ("spin", "binary")])
+def test_learning_follows_a_plain_program(visible, hidden):
+    """Batches of pieces, states handed on, rates that fall, momentum, decay, proportions of counts."""
+    v, offsets = rows(visible, 11, 2, seed=6), np.array([0, 3, 9, 11])
+    units = {"visible_units": visible, "hidden_units": hidden}
+    settings = Settings(
+        hidden=2, algorithm="exact", epochs=3, batch_size=2, window=4, learning_rate=0.3, weight_decay=0.05, seed=3, **units
+    )
+    problem = Problem(v, offsets, settings)
+    algorithm = Learning(problem)
+    assert len(problem.pieces) == 4
+    found = solve(algorithm).now
+    for name, part in plain(problem, algorithm).items():
+        np.testing.assert_allclose(getattr(found, name), part, atol=2e-5, err_msg=name)
+
+
+def test_columns_of_one_value_have_no_weights():
+    v, offsets = laid(bouncing(5, 12, 4))
+    v[:, 2] = 1
+    now = solve(Learning(Problem(v, offsets, Settings(hidden=2, epochs=2)))).now
+    assert not now.W[2].any()
+    assert not now.V[:, 2].any()
+    assert now.W[[0, 1, 3]].all()
+
+
 def test_links_that_are_not_asked_for_stay_zero():
     hidden, _ = fit(Settings(hidden=3, epochs=2, links="hidden"))
     none, _ = fit(Settings(hidden=3, epochs=2, links="none"))

@@ -214,6 +214,7 @@ def test_contrastive_divergence_approaches_the_gradient_as_k_grows():
         ("gaussian", "spin", 5, 14),
         ("binary", "binary", 13, 30),
         ("spin", "rate:3", 9, 8),
+        ("gaussian", "rate:3", 3, 7),
         ("softmax:4", "binary", 8, 15),
     ],
 )
@@ -356,6 +357,48 @@ def test_learning_follows_a_plain_program(visible, hidden):
     found = solve(algorithm).now
     for name, part in plain(problem, algorithm).items():
         np.testing.assert_allclose(getattr(found, name), part, atol=2e-5, err_msg=name)
+
+
+def test_a_run_begins_at_base_rates_and_small_weights():
+    v = rows("rate:4", 600, 30)
+    problem = Problem(v, np.array([0, 600]), Settings(hidden=40, visible_units="rate:4", hidden_units="rate:9", initial_scale=0.6))
+    now = Learning(problem).init().now
+    np.testing.assert_allclose(now.b, problem.visible.base_rate(v), rtol=1e-6)
+    assert [float(part.std()) for part in (now.W, now.U, now.V)] == pytest.approx([0.1] * 3, rel=0.1)  # 0.6/√(4 · 9)
+    assert not any(getattr(now, name).any() for name in ("c", "b_first", "c_first"))
+
+
+def test_the_trace_is_the_error_of_proportions():
+    v = rows("rate:4", 12, 3)
+    settings = Settings(hidden=2, visible_units="rate:4", algorithm="exact", epochs=1, batch_size=0)
+    problem = Problem(v, np.array([0, 5, 12]), settings)
+    algorithm = Learning(problem)
+    m = Recurrent(algorithm.init().now.float64(), problem.visible, problem.hidden)
+    driven = held(v, problem.offsets).driven(m)
+    shown = m.visible.mean(driven.r @ m.p.W.T + driven.b)
+    assert solve(algorithm).trace[0] == pytest.approx(np.square((v - shown) / 4).mean(), rel=1e-5)
+
+
+def test_held_out_sequences_are_looked_at_after_the_last_epoch_too():
+    v, offsets = laid(bouncing(3, 8, 4))
+    found = solve(Learning(Problem(v, offsets, Settings(hidden=2, epochs=7, validate_every=3), held(v, offsets))))
+    assert found.figures.shape == (3,)
+    assert np.isfinite(found.figures).all()
+    assert found.best_epoch == (3, 6, 7)[int(np.argmax(found.figures))]
+
+
+def test_patience_counts_looks():
+    v, offsets = laid(bouncing(5, 12, 4))
+    random = np.random.default_rng(0).integers(0, 2, (12, 4)).astype(np.int8)
+    settings = Settings(hidden=4, epochs=60, learning_rate=1.0, patience=2, validate_every=3)
+    found = solve(Learning(Problem(v, offsets, settings, held(random, np.array([0, 12])))))
+    assert found.stopped == found.best_epoch + 6
+
+
+def test_means_of_real_columns_may_be_large():
+    v = (5000 + np.random.default_rng(0).standard_normal((40, 2))).astype(np.float32)
+    now = solve(Learning(Problem(v, np.array([0, 40]), Settings(hidden=2, epochs=2, learning_rate=1e-4, visible_units="gaussian")))).now
+    np.testing.assert_allclose(now.b, 5000, atol=5)
 
 
 def test_columns_of_one_value_have_no_weights():
@@ -508,6 +551,31 @@ def test_sequences_that_go_on_begin_in_the_state_they_are_given():
     X = solve(Drawing(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0)))
     own = exact.expectations(m, Driven(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
     np.testing.assert_allclose(X.reshape(3, 2000, 3).mean(axis=1), own, atol=0.05)
+
+
+def test_chains_of_rows_to_come_begin_at_the_row_before():
+    """Two modes that one sweep does not leave: all units on, or all off."""
+    m = model("binary", "binary", 4, 4, links=0.0)
+    m.p.W[...], m.p.b[...], m.p.c[...] = 30.0, -60.0, -60.0
+    last = np.repeat([[1.0] * 4, [0.0] * 4], 10, axis=0)
+    X = solve(Drawing(m, 20, 3, 1, state_before=np.zeros((20, 4)), row_before=last))
+    assert (last[:, None] == X).all()
+
+
+def test_means_are_drawn_in_place_of_states():
+    X = solve(Drawing(model("binary", "binary", 3, 4), 5, 4, 3, means=True))
+    assert ((X > 0) & (X < 1)).all()
+
+
+def test_the_row_before_each():
+    assert held(np.zeros((9, 1)), OFFSETS).previous.tolist() == [-1, 0, 1, -1, -1, 4, 5, 6, 7]
+
+
+def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
+    m, v = model("gaussian", "binary", 3, 13, links=0.1), rows("gaussian", 9, 3)
+    given = held(v, OFFSETS)
+    own = exact.expectations(m, given.driven(m)).visible
+    assert likelihood.criterion(m, given, 0) == pytest.approx(-np.square(v - own).mean(), rel=0.2)
 
 
 def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from recurrent import OFFSETS, PAIRS, bouncing, exact_likelihoods, held, laid, model, rows
 
 from herdcli import fast
 from herdcli.algorithm import solve
@@ -16,66 +17,10 @@ from herdcli.rbm.gradients import exact as exact_gradient
 from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.recurrent import exact, gradients, likelihood
-from herdcli.rbm.recurrent.artifacts import held_out, made, states_after
-from herdcli.rbm.recurrent.chains import Drawing
 from herdcli.rbm.recurrent.learning import Learning, Pieces, Problem
-from herdcli.rbm.recurrent.likelihood import Held
 from herdcli.rbm.recurrent.model import NAMES, Before, Driven, Parameters, Recurrent, Steps, drive, slope
 from herdcli.rbm.recurrent.settings import Settings, fitted
 from herdcli.rbm.units import family
-
-OFFSETS = np.array([0, 3, 4, 9])
-PAIRS = [  # families of the layers, and their columns
-    ("binary", "binary", 3, 4),
-    ("gaussian", "binary", 3, 4),
-    ("spin", "spin", 4, 3),
-    ("binary", "softmax:2", 5, 4),
-    ("rate:3", "rate:2", 2, 3),
-    ("softmax:2", "binary", 4, 3),
-    ("poisson", "binary", 2, 3),
-]
-
-
-def model(visible: str, hidden: str, D: int, K: int, seed: int = 0, links: float = 0.7) -> Recurrent:
-    random = np.random.default_rng(seed)
-    shapes = {"W": (D, K), "U": (K, K), "V": (K, D), "b": (D,), "c": (K,), "b_first": (D,), "c_first": (K,)}
-    scale = dict.fromkeys(shapes, 0.7) | dict.fromkeys(("U", "V", "b_first", "c_first"), links)
-    p = Parameters(**{name: scale[name] * random.standard_normal(shape) for name, shape in shapes.items()})
-    return Recurrent(p, family(visible), family(hidden))
-
-
-def rows(units: str, n: int, D: int, seed: int = 1) -> np.ndarray:
-    random, kind = np.random.default_rng(seed), family(units)
-    if kind.support is None:
-        return random.standard_normal((n, D)) if units == "gaussian" else random.integers(0, 4, (n, D)).astype(float)
-    return kind.support[random.integers(0, len(kind.support), (n, D // kind.group))].reshape(n, D)
-
-
-def held(v: np.ndarray, offsets: np.ndarray) -> Held:
-    return Held(v, offsets, np.ones(len(v), dtype=bool))
-
-
-def exact_likelihoods(m: Recurrent, v: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    return likelihood.log_likelihoods(m, v, held(v, offsets).driven(m))
-
-
-def bouncing(count: int, steps: int, columns: int, seed: int = 0) -> list[np.ndarray]:
-    """Sequences of one unit that is on and moves on by one a step, back where the row ends: its direction is in no single row."""
-    random, found = np.random.default_rng(seed), []
-    for _ in range(count):
-        place, move = int(random.integers(columns)), int(random.choice([-1, 1]))
-        X = np.zeros((steps, columns), dtype=np.int8)
-        for row in X:
-            row[place] = 1
-            move = move if 0 <= place + move < columns else -move
-            place += move
-        found.append(X)
-    return found
-
-
-def laid(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate(sequences), np.concatenate([[0], np.cumsum([len(X) for X in sequences])])
-
 
 # The model --------------------------------------------------------------------------------------------------------
 
@@ -515,108 +460,3 @@ def test_values_that_no_unit_takes():
         Problem(np.array([[2.0]]), np.array([0, 1]), Settings())
     with pytest.raises(BadUsage, match="exact gradient enumerates"):
         Problem(np.zeros((4, 30)), np.array([0, 4]), Settings(hidden=20, algorithm="exact"))
-
-
-# What is made of it ----------------------------------------------------------------------------------------------
-
-
-def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
-    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
-    given = held(v, OFFSETS)
-    driven = given.driven(m)
-    found = likelihood.predictions(m, given, driven, np.arange(9), 0)
-    V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
-    for t in range(9):
-        weight = np.exp(m.unnormalised(V, Driven(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c)))))
-        np.testing.assert_allclose(found[t], weight @ V / weight.sum(), atol=1e-12)
-    drawn = likelihood.sampled(m, driven, v, 0)
-    assert np.abs(drawn - found).max() < 0.1
-    assert np.abs(drawn - found).mean() < 0.03
-
-
-def test_new_sequences_have_the_probabilities_of_the_model():
-    """All sequences of two rows of two units: counts of 20,000 drawn ones beside their probabilities."""
-    m = model("binary", "binary", 2, 3, links=1.5)
-    X = solve(Drawing(m, 20_000, 2, 30, seed=1)).reshape(-1, 4)
-    every = np.array(list(itertools.product((0, 1), repeat=4)), dtype=float)
-    log_p = exact_likelihoods(m, every.reshape(-1, 2), np.arange(0, 33, 2)).reshape(-1, 2).sum(axis=1)
-    counts = (X[:, None] == every).all(axis=2).sum(axis=0)
-    expected = 20_000 * np.exp(log_p)
-    assert (np.square(counts - expected) / expected).sum() < 37.7  # the 0.1 % point of χ² with 15 degrees of freedom
-
-
-def test_sequences_that_go_on_begin_in_the_state_they_are_given():
-    m, v = model("binary", "binary", 3, 4, links=2.0), rows("binary", 9, 3)
-    state, last = states_after(m, v, OFFSETS)
-    X = solve(Drawing(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0)))
-    own = exact.expectations(m, Driven(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
-    np.testing.assert_allclose(X.reshape(3, 2000, 3).mean(axis=1), own, atol=0.05)
-
-
-def test_chains_of_rows_to_come_begin_at_the_row_before():
-    """Two modes that one sweep does not leave: all units on, or all off."""
-    m = model("binary", "binary", 4, 4, links=0.0)
-    m.p.W[...], m.p.b[...], m.p.c[...] = 30.0, -60.0, -60.0
-    last = np.repeat([[1.0] * 4, [0.0] * 4], 10, axis=0)
-    X = solve(Drawing(m, 20, 3, 1, state_before=np.zeros((20, 4)), row_before=last))
-    assert (last[:, None] == X).all()
-
-
-def test_means_are_drawn_in_place_of_states():
-    X = solve(Drawing(model("binary", "binary", 3, 4), 5, 4, 3, means=True))
-    assert ((X > 0) & (X < 1)).all()
-
-
-def test_the_row_before_each():
-    assert held(np.zeros((9, 1)), OFFSETS).previous.tolist() == [-1, 0, 1, -1, -1, 4, 5, 6, 7]
-
-
-def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
-    m, v = model("gaussian", "binary", 3, 13, links=0.1), rows("gaussian", 9, 3)
-    given = held(v, OFFSETS)
-    own = exact.expectations(m, given.driven(m)).visible
-    assert likelihood.criterion(m, given, 0) == pytest.approx(-np.square(v - own).mean(), rel=0.2)
-
-
-def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():
-    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
-    counted = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1], dtype=bool)
-    kept = held_out(m, Held(v, OFFSETS, counted))
-    assert kept.offsets.tolist() == [0, 2, 3, 5]
-    assert kept.begins.tolist() == [0, 1, 0]
-    apart = Held(kept.X, kept.offsets, np.ones(5, dtype=bool), Before(kept.state, kept.begins.astype(bool)))
-    found = likelihood.log_likelihoods(m, kept.X, apart.driven(m))
-    np.testing.assert_allclose(found, exact_likelihoods(m, v, OFFSETS)[counted], atol=1e-12)
-
-
-def artifact(**settings: object):
-    v, offsets = laid(bouncing(6, 10, 4))
-    problem = Problem(v, offsets, Settings(hidden=3, epochs=2, **settings))
-    return made(problem, solve(Learning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
-
-
-def test_parts_that_do_not_belong_together_are_refused():
-    from dataclasses import replace
-
-    value = artifact()
-    value.validate()
-    assert value.trace is not None
-    assert value.trace.valid is None
-    held_rows = value.holdout
-    assert held_rows is not None
-    wrong = {
-        "hidden_units are": replace(value, hidden_units="many"),
-        "need a bounded range": replace(value, hidden_units="gaussian"),
-        "do not fit into 3": replace(value, hidden_units="softmax:2"),
-        "base_mean is of 1 columns": replace(value, base_mean=np.zeros(1)),
-        "column_scale must be above 0": replace(value, column_scale=np.zeros(4)),
-        "holdout is of 3 × 3 units": replace(value, holdout=replace(held_rows, X=held_rows.X[:, :3])),
-        "holdout/X has values other than 0 and 1": replace(value, holdout=replace(held_rows, X=held_rows.X + 2)),
-    }
-    for said, each in wrong.items():
-        with pytest.raises(DataError, match=said):
-            each.validate()
-    with pytest.raises(DataError, match="a sequence without rows"):
-        replace(held_rows, offsets=np.array([0, 0, 10, 30])).validate()
-    with pytest.raises(DataError, match="state is of 2 sequences"):
-        replace(held_rows, state=held_rows.state[:2]).validate()

@@ -1,0 +1,121 @@
+"""What a recurrent temporal RBM expects, draws and keeps on disk, beside enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from recurrent import OFFSETS, bouncing, exact_likelihoods, held, laid, model, rows
+
+from herdcli.algorithm import solve
+from herdcli.errors import DataError
+from herdcli.rbm.recurrent import exact, likelihood
+from herdcli.rbm.recurrent.artifacts import held_out, made, states_after
+from herdcli.rbm.recurrent.chains import Drawing
+from herdcli.rbm.recurrent.learning import Learning, Problem
+from herdcli.rbm.recurrent.likelihood import Held
+from herdcli.rbm.recurrent.model import Before, Driven
+from herdcli.rbm.recurrent.settings import Settings
+
+
+def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    given = held(v, OFFSETS)
+    driven = given.driven(m)
+    found = likelihood.predictions(m, given, driven, np.arange(9), 0)
+    V = np.array(list(itertools.product((0, 1), repeat=3)), dtype=float)
+    for t in range(9):
+        weight = np.exp(m.unnormalised(V, Driven(*(np.tile(part[t], (8, 1)) for part in (driven.r, driven.b, driven.c)))))
+        np.testing.assert_allclose(found[t], weight @ V / weight.sum(), atol=1e-12)
+    drawn = likelihood.sampled(m, driven, v, 0)
+    assert np.abs(drawn - found).max() < 0.1
+    assert np.abs(drawn - found).mean() < 0.03
+
+
+def test_new_sequences_have_the_probabilities_of_the_model():
+    """All sequences of two rows of two units: counts of 20,000 drawn ones beside their probabilities."""
+    m = model("binary", "binary", 2, 3, links=1.5)
+    X = solve(Drawing(m, 20_000, 2, 30, seed=1)).reshape(-1, 4)
+    every = np.array(list(itertools.product((0, 1), repeat=4)), dtype=float)
+    log_p = exact_likelihoods(m, every.reshape(-1, 2), np.arange(0, 33, 2)).reshape(-1, 2).sum(axis=1)
+    counts = (X[:, None] == every).all(axis=2).sum(axis=0)
+    expected = 20_000 * np.exp(log_p)
+    assert (np.square(counts - expected) / expected).sum() < 37.7  # the 0.1 % point of χ² with 15 degrees of freedom
+
+
+def test_sequences_that_go_on_begin_in_the_state_they_are_given():
+    m, v = model("binary", "binary", 3, 4, links=2.0), rows("binary", 9, 3)
+    state, last = states_after(m, v, OFFSETS)
+    X = solve(Drawing(m, 6000, 1, 30, seed=1, state_before=np.repeat(state, 2000, axis=0), row_before=np.repeat(last, 2000, axis=0)))
+    own = exact.expectations(m, Driven(state, m.p.b + state @ m.p.V, m.p.c + state @ m.p.U)).visible
+    np.testing.assert_allclose(X.reshape(3, 2000, 3).mean(axis=1), own, atol=0.05)
+
+
+def test_chains_of_rows_to_come_begin_at_the_row_before():
+    """Two modes that one sweep does not leave: all units on, or all off."""
+    m = model("binary", "binary", 4, 4, links=0.0)
+    m.p.W[...], m.p.b[...], m.p.c[...] = 30.0, -60.0, -60.0
+    last = np.repeat([[1.0] * 4, [0.0] * 4], 10, axis=0)
+    X = solve(Drawing(m, 20, 3, 1, state_before=np.zeros((20, 4)), row_before=last))
+    assert (last[:, None] == X).all()
+
+
+def test_means_are_drawn_in_place_of_states():
+    X = solve(Drawing(model("binary", "binary", 3, 4), 5, 4, 3, means=True))
+    assert ((X > 0) & (X < 1)).all()
+
+
+def test_the_row_before_each():
+    assert held(np.zeros((9, 1)), OFFSETS).previous.tolist() == [-1, 0, 1, -1, -1, 4, 5, 6, 7]
+
+
+def test_real_rows_of_many_states_are_looked_at_by_their_expectations():
+    m, v = model("gaussian", "binary", 3, 13, links=0.1), rows("gaussian", 9, 3)
+    given = held(v, OFFSETS)
+    own = exact.expectations(m, given.driven(m)).visible
+    assert likelihood.criterion(m, given, 0) == pytest.approx(-np.square(v - own).mean(), rel=0.2)
+
+
+def test_pieces_held_out_begin_in_the_state_that_the_rows_before_lead_to():
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    counted = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1], dtype=bool)
+    kept = held_out(m, Held(v, OFFSETS, counted))
+    assert kept.offsets.tolist() == [0, 2, 3, 5]
+    assert kept.begins.tolist() == [0, 1, 0]
+    apart = Held(kept.X, kept.offsets, np.ones(5, dtype=bool), Before(kept.state, kept.begins.astype(bool)))
+    found = likelihood.log_likelihoods(m, kept.X, apart.driven(m))
+    np.testing.assert_allclose(found, exact_likelihoods(m, v, OFFSETS)[counted], atol=1e-12)
+
+
+def artifact(**settings: object):
+    v, offsets = laid(bouncing(6, 10, 4))
+    problem = Problem(v, offsets, Settings(hidden=3, epochs=2, **settings))
+    return made(problem, solve(Learning(problem)), held(*laid(bouncing(3, 10, 4, 5))))
+
+
+def test_parts_that_do_not_belong_together_are_refused():
+    from dataclasses import replace
+
+    value = artifact()
+    value.validate()
+    assert value.trace is not None
+    assert value.trace.valid is None
+    held_rows = value.holdout
+    assert held_rows is not None
+    wrong = {
+        "hidden_units are": replace(value, hidden_units="many"),
+        "need a bounded range": replace(value, hidden_units="gaussian"),
+        "do not fit into 3": replace(value, hidden_units="softmax:2"),
+        "base_mean is of 1 columns": replace(value, base_mean=np.zeros(1)),
+        "column_scale must be above 0": replace(value, column_scale=np.zeros(4)),
+        "holdout is of 3 × 3 units": replace(value, holdout=replace(held_rows, X=held_rows.X[:, :3])),
+        "holdout/X has values other than 0 and 1": replace(value, holdout=replace(held_rows, X=held_rows.X + 2)),
+    }
+    for said, each in wrong.items():
+        with pytest.raises(DataError, match=said):
+            each.validate()
+    with pytest.raises(DataError, match="a sequence without rows"):
+        replace(held_rows, offsets=np.array([0, 0, 10, 30])).validate()
+    with pytest.raises(DataError, match="state is of 2 sequences"):
+        replace(held_rows, state=held_rows.state[:2]).validate()

@@ -261,8 +261,9 @@ def test_variables_that_add_no_edge_are_eliminated_first():
     """
     cliques_of_five = [*itertools.combinations(range(5), 2), *itertools.combinations(range(5, 10), 2)]
     scopes = [*cliques_of_five, (4, 10), (5, 10)]
-    found = cliques.search(network.build([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, 4)
-    assert (found.cells, found.largest, found.width) == (2 * 60 + 10, 32, 4)
+    for orders in (1, 4):  # the first order goes by edges, the second by neighbours
+        found = cliques.search(network.build([2] * 11, [(scope, np.ones((2, 2))) for scope in scopes]), 0, orders)
+        assert (found.cells, found.largest, found.width) == (2 * 60 + 10, 32, 4)
 
 
 def test_pairs_that_are_in_a_clique_already_add_nothing():

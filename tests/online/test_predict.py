@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.online import exchange
 from herdcli.online.blocks import from_rows
 from herdcli.online.full import widened
 from herdcli.online.merge import merge
@@ -294,3 +295,14 @@ def test_scores_of_features_over_their_mean_sizes(bias):
     score, found = scorer(own)(from_rows(row, np.zeros(1, dtype=int), slice(0, 1)))
     assert score[0] == pytest.approx(values[0] @ weights[:width])
     assert found[0] == pytest.approx(values[0] ** 2 @ spread[:width])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_a_covariance_without_bias_gets_an_independent_one_of_variance_1_in_front_of_each_class(groups):
+    random = np.random.default_rng(1)
+    sigma = random.normal(size=(1, groups * 2, groups * 2))
+    wide = exchange._with_bias_row(model(np.zeros((groups, 2)), None, sigma, settings=Settings(covariance="full")))
+    own = [3 * group + k for group in range(groups) for k in (1, 2)]
+    expected = np.eye(groups * 3)[None].copy()
+    expected[np.ix_([0], own, own)] = sigma
+    np.testing.assert_array_equal(wide, expected)

@@ -27,10 +27,11 @@ def test_roots_of_inverses_and_determinants(M):
 
 def test_what_rounding_makes_indefinite_is_held_above_0():
     v = np.array([1.0, 1.0 + 1e-9, 3.0])
-    P = np.stack([np.outer(v, v) - 1e-17 * np.eye(3), np.eye(3)])
+    P = np.stack([np.outer(v, v) - 1e-17 * np.eye(3), np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 0.3]])])
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(P)
     W, logs = whitening(P)
     assert np.isfinite(W).all()
     assert np.isfinite(logs).all()
-    np.testing.assert_allclose(W[1].T @ W[1], np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(W[1].T @ W[1], np.linalg.inv(P[1]), rtol=1e-10, atol=1e-12)
+    assert logs[1] == pytest.approx(np.log(np.linalg.det(P[1])), rel=1e-12)

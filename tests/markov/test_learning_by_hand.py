@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.markov.exact import cliques, junction_tree
-from herdcli.markov.learning import fitted, gradient, induction, moments
+from herdcli.markov.learning import cvm, fitted, gradient, induction, moments
 from herdcli.markov.learning import learners as learning
 from herdcli.markov.model import constraints, generate, structure
 from herdcli.markov.model.constraints import Cluster, Pairs, Problem, Rows
@@ -188,11 +188,16 @@ def test_pairs_and_smoothing_of_weighted_rows_by_hand():
         np.testing.assert_allclose(found.of(0, 1), expected)
         np.testing.assert_allclose(Rows(x, w).marginal((0, 1), [2, 3], smoothing), expected)
         np.testing.assert_allclose(found.single(), np.concatenate([expected.sum(axis=1), expected.sum(axis=0)]))
-    p = np.array([[0.3, 0.1], [0.2, 0.4]])
     model = np.full((4, 4), 0.25)
-    whole = Pairs(np.full(2, 2), np.block([[np.diag(p.sum(axis=1)), p], [p.T, np.diag(p.sum(axis=0))]]))
-    gain = float((p * np.log(p / 0.25)).sum())
-    np.testing.assert_allclose(induction.gains(whole, model), [[0, gain], [gain, 0]])
+    for p in (np.array([[0.3, 0.1], [0.2, 0.4]]), np.array([[0.3, 0.0], [0.3, 0.4]])):
+        whole = Pairs(np.full(2, 2), np.block([[np.diag(p.sum(axis=1)), p], [p.T, np.diag(p.sum(axis=0))]]))
+        gain = sum(each * np.log(each / 0.25) for each in p.ravel() if each)
+        np.testing.assert_allclose(induction.gains(whole, model), [[0, gain], [gain, 0]])
+
+
+def test_p_log_p_of_nothing_is_nothing():
+    np.testing.assert_array_equal(cvm._p_log_p(np.array([0.0, 1.0])), 0.0)
+    assert cvm._p_log_p(np.array([0.25])) == pytest.approx(0.25 * np.log(0.25))
 
 
 def test_constraints_that_cannot_be_are_named():

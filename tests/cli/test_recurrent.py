@@ -201,6 +201,7 @@ REFUSED = [
     (("--algorithm", "pcd"), "--recurrent learns by --algorithm cd or exact, not pcd"),
     (("--algorithm", "exact", "--steps", "2"), "--steps has no meaning with --algorithm exact"),
     (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, gaussian have none"),
+    (("--exact",), "--exact does not work with --recurrent"),
     (("--shard", "1/2"), "--shard divides a run into units of work, and this run has only one"),
 ]
 

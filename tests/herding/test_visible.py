@@ -202,3 +202,8 @@ def test_settings_that_cannot_be_run_are_refused():
         visible.from_moments(np.array([0.2, -0.1]), 2, "x", "binary")
     with pytest.raises(DataError, match="3 moments"):
         visible.from_moments(np.zeros(3), 2, "x", "spin")
+
+
+def test_two_distinct_rows_are_enough():
+    source = visible.from_vectors(np.array([[1.0, 2.0], [3.0, 6.0], [1.0, 2.0]]))
+    np.testing.assert_allclose(source.moment, [5 / 3, 10 / 3])

@@ -287,3 +287,14 @@ def test_progress_shows_the_objective_and_only_of_ebm_the_acceptance(algorithm):
     expected = f"{learning.objective_name(problem).replace('_', ' ')} {objective:.4f}"
     assert told == (f"{expected}, acceptance {acceptance:.2f}" if algorithm == "ebm" else expected)
     assert running.progress(running.init()).figure == ""
+
+
+def test_filters_are_looked_at_after_so_many_updates_and_kept_where_they_are_better(monkeypatch):
+    monkeypatch.setattr(learning, "PATIENCE", 3)
+    Z = np.random.default_rng(0).laplace(size=(400, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
+    algorithm = learning.StochasticGradient(Problem(Z, Settings(algorithm="infomax", batch_size=400, rates=((0.05, 9),))))
+    state = algorithm.init()
+    first = state.good_J.copy()
+    for step in range(1, 4):
+        state = algorithm.step(state)
+        np.testing.assert_array_equal(state.good_J, state.J if step == 3 else first)

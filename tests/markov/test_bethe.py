@@ -277,3 +277,9 @@ def test_variables_alone_and_networks_apart_are_fine(algorithm):
     assert np.allclose(found.nodes[1], 1 / 3)
     assert np.allclose(found.nodes[3], 0.5)
     assert abs(found.attributes["log_z"] - math.log(4 * 3 * 6)) < 1e-12
+
+
+def test_averages_of_impossible_states_are_nothing():
+    """Rounding may leave a belief above 0 where ψ is 0."""
+    found = bethe._average(np.array([1e-20, 0.5, 0.0]), np.array([0.0, 2.0, 3.0]))
+    np.testing.assert_allclose(found, [0.0, 0.5 * np.log(2), 0.0])

@@ -194,3 +194,11 @@ def test_blocks_are_cut_and_gathered_with_their_weights():
     assert gathered([replace(part, weight=None) for part in parts])[2] is None
     none = replace(parts[2], index=np.zeros(0, np.int32), value=np.zeros(0), pointer=np.zeros(2, np.int64))
     assert gathered([none])[0].shape == (1, 1)
+
+
+def test_short_examples_are_tried_with_as_much_larger_c():
+    """x → kx with C → C/k² gives the same predictions."""
+    X, y = rows(60)
+    tables = [race.race(Settings(), race.Replay(Memory(k * X, y)).first(4), 2, ["nherd"])[1] for k in (1.0, 2.0**-6)]
+    np.testing.assert_allclose(tables[1].C, 4096 * tables[0].C)
+    np.testing.assert_array_equal(tables[1].error, tables[0].error)

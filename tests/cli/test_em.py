@@ -97,7 +97,7 @@ def stopped(rows, line, tmp_path):
 
     context = command.make_context("em", [str(tmp_path / "rows.csv"), *line])
     names = Request.__dataclass_fields__
-    asked = Request(**{name: context.params[name] for name in names})
+    asked = Request(**{name: context.params[name] for name in names}).resolved(frozenset())
     session = Session("em", Console("em", -1), asked, set(), "-", True, 1, None, None, None, False, False)
     read = inputs.read(session, asked)
     search = fitting(read.rows, read.asked, settings(Settings, asked)).search

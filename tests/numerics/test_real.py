@@ -142,6 +142,15 @@ def test_factors_and_eigenvalues(n: int) -> None:
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(n), atol=1e-13)
 
 
+def test_eigenvalues_that_come_again() -> None:
+    matrix = np.kron(np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(3))
+    with real.exactly():
+        assert linear.eigenvalues(np.eye(4)).tolist() == [1.0] * 4
+        values, vectors = linear.eigenvectors(matrix)
+    np.testing.assert_allclose(values, [1.0] * 3 + [3.0] * 3, rtol=1e-14)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-14)
+
+
 def test_a_matrix_that_is_not_definite_has_no_factor() -> None:
     with real.exactly(), pytest.raises(np.linalg.LinAlgError):
         linear.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))

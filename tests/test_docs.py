@@ -14,7 +14,7 @@ from herdcli.artifacts import locks
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = {"tutorial.md": 7, "cookbook.md": 13, "clusters.md": 5}  # pages whose pipelines run, one after another in one folder
+PAGES = {"tutorial.md": 7, "cookbook.md": 14, "clusters.md": 5}  # pages whose pipelines run, one after another in one folder
 
 
 def recipes(page: str) -> list[str]:

@@ -100,6 +100,8 @@ class Herding:
         D, K = self.b.shape[1], 0 if self.z is None else self.z.shape[1]
         if self.features not in FEATURES or not self.b.size:
             raise DataError(f"features are '{self.features}' of {D} units, expected one of {', '.join(FEATURES)}")
+        if self.iterations < 1 or self.burn_in < 0:
+            raise DataError(f"iterations are {self.iterations}, {self.burn_in} of them before states are kept")
         if (self.features == "xz") != all(part is not None for part in (self.M, self.c, self.z)):
             raise DataError(f"features are '{self.features}' and hidden units {'there' if K else 'missing'}")
         if self.representation not in ("spin", "binary", "real"):

@@ -241,7 +241,11 @@ def _weights(model: Classifier) -> None:
         if (groups, width) not in ((model.count, model.columns), (1, model.count * model.columns)):
             raise DataError(f"dataset 'covariance' is {groups} × {width} × {width}, weights are {model.count} × {model.columns}")
         _finite(model.covariance, "covariance")
-        _finite(np.diagonal(model.covariance, axis1=1, axis2=2), "diagonal of covariance", 0.0)
+        own = np.diagonal(model.covariance, axis1=1, axis2=2)
+        _finite(own, "diagonal of covariance", 0.0)
+        for part, deviation in zip(model.covariance, np.sqrt(own), strict=True):
+            if (np.abs(part) > np.outer(deviation, deviation) + 1e-6 * deviation.max() ** 2).any():  # Cauchy & Schwarz, but for rounding
+                raise DataError("dataset 'covariance' has entries larger than the variances on its diagonal allow")
 
 
 def _machines(model: Classifier) -> None:

@@ -56,7 +56,7 @@ def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
             new = block.index >= model.columns + first
             rows = np.repeat(np.arange(block.rows), np.diff(block.pointer))[new]
             variance += np.bincount(rows, weights=block.value[new] ** 2, minlength=block.rows)[:, None]
-        return score, variance
+        return score, np.maximum(variance, 0.0, out=variance)  # x'Σx is below 0 by rounding alone
 
     return scores
 

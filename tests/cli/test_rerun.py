@@ -46,6 +46,12 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "regress": ("regress real.csv --target c -o out.h5", "real.csv"),
     "regress gaps": ("regress gaps.csv --target c --missing mean -o out.h5", "gaps.csv"),
     "apply": ("apply rbm.h5 bits.csv -o out.h5", "rbm.h5 bits.csv"),
+    "fit-rbm continue with options": (
+        "fit-rbm bits.csv --continue rbm.h5 --epochs 2 --learning-rate 0.01 --steps 2 -o out.h5",
+        "bits.csv rbm.h5",
+    ),
+    "sample given": ("sample rbm.h5 --given torn.csv --burn-in 5 -o out.h5", "rbm.h5 torn.csv"),
+    "sample given often": ("sample rbm.h5 --given torn.csv --count 100 --burn-in 5 -o out.h5", "rbm.h5 torn.csv"),
     "sample": ("sample rbm.h5 --count 4 -o out.h5", "rbm.h5"),
     "convert": ("convert real.csv --split 6,2,2 -o out.h5", "real.csv"),
     "convert to Parquet": ("convert real.csv -o out.parquet", "real.csv"),
@@ -68,6 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [",".join(f"{value:.4g}" for value in row) + "\n" for row in real]
     (made / "real.csv").write_text("a,b,c\n" + "".join(lines))
     (made / "gaps.csv").write_text("a,b,c\n" + "".join(lines[1:]) + ",1,2\n")
+    (made / "torn.csv").write_text("a,b,c,d\n1,,0,1\n,0,0,1\n")
     (made / "real.csv.gz").write_bytes(gzip.compress((made / "real.csv").read_bytes()))
     (made / "text.svm").write_text("".join(f"{2 * (row[0] > 0) - 1} 1:{row[0]:.3f} 2:{row[1]:.3f}\n" for row in real))
     (made / "net.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")

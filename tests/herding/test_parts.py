@@ -190,6 +190,8 @@ def finished() -> model.Herding:
         (lambda v: {"b": v.b[:, :0]}, "features are 'xz' of 0 units"),
         (lambda v: {"features": "x"}, "features are 'x' and hidden units there"),
         (lambda v: {"z": None}, "features are 'xz' and hidden units missing"),
+        (lambda v: {"iterations": 0}, "iterations are 0, 12 of them before states are kept"),
+        (lambda v: {"burn_in": -1}, "iterations are 30, -1 of them before states are kept"),
         (lambda v: {"representation": "real1"}, "representation is 'real1', expected spin, binary or real"),
         (lambda v: {"x": v.x * 2}, "/x has values beyond 1"),
         (lambda v: {"x": np.where(v.x < 0, -2, 0)}, "/x has values beyond 1"),

@@ -96,6 +96,10 @@ def test_what_is_at_its_limits_is_a_classifier(value):
         (full(3, 9), r"dataset 'covariance' is 3 × 9 × 9, weights are 3 × 3"),
         (full(1, 3), r"dataset 'covariance' is 1 × 3 × 3, weights are 3 × 3"),
         (made(3, covariance=-np.ones((3, 3, 3)), variance=None), "dataset 'diagonal of covariance' has values below 0"),
+        (
+            made(3, covariance=np.stack([[[1, 3e100, 0], [0, 1, 0], [0, 0, 1]]] * 3), variance=None),
+            "dataset 'covariance' has entries larger than the variances on its diagonal allow",
+        ),
         (kernel(settings=Settings()), "has support vectors beside weights of features"),
         (kernel(mean=np.zeros((1, 3))), "has support vectors beside weights of features"),
         (kernel(machines=2 * kernel().machines), "has 2 machines, its 2 classes have 1"),

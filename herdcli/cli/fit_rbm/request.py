@@ -79,6 +79,7 @@ class Request:
     average: int | None = where_given()
     keep_state: bool | None = where_given()
     model: str | None = unrecorded()
+    typed: tuple[str, ...] | None = where_given()  # with --continue: the options in place of the model's own settings
     split: str | None
     threshold: float | None
     value_range: tuple[float, float] | None
@@ -93,7 +94,9 @@ class Request:
         if self.pairs:
             units = self.units if "units" in given else None
             return replace(self.learned_by(self.of_pairs(given)), units=units, epochs=self.epochs if "epochs" in given else 0)
-        return Layered(**vars(self)) if (self.layers or self.below) and not self.pairs else self
+        if self.layers or self.below:
+            return Layered(**vars(self))
+        return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
 
     def settings(self) -> Settings:
         """The settings of the learning, with Settings' own rate and centring where none were typed."""
@@ -109,7 +112,7 @@ class Request:
         for name in SHAPING:
             session.ignored(name, "with --continue: the model decides")
         own = {each.name: getattr(model, each.name) for each in fields(Settings) if each.name not in ("hidden", "average_scores")}
-        typed = {n: getattr(self, n) for n in (*own, "average_scores") if n in session.given and n not in SHAPING}
+        typed = {n: getattr(self, n) for n in (*own, "average_scores") if n in (self.typed or ()) and n not in SHAPING}
         watched = {name: getattr(self, name) or 0 for name in ("validate_every", "patience", "average")}
         before = 0 if model.kept is None else model.epochs
         return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})

@@ -38,6 +38,10 @@ class Request:
     steps: int | None = where_given()
     seed: int
 
+    def resolved(self, given: frozenset[str]) -> Request:
+        """The request as it is run: each of the rows to complete is drawn once where no number is typed."""
+        return replace(self, count=1) if self.given is not None and "count" not in given else self
+
 
 @click.command("sample", cls=Command)
 @click.argument("model", metavar="[MODEL]", default="-", required=False)
@@ -97,13 +101,13 @@ def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple
     from herdcli.rbm.sampling import Problem, Sampling
 
     *below, top = layers_of(fitted.value)
-    for h in top.harmoniums():
+    models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
+    for h in models:
         require_proper(h)
-    layers = tuple(layer.harmonium() for layer in reversed(below))
     held = None if request.given is None else _held(session, top, request, alone=not below)
-    of_rows = {} if held is None else {"given": held, "count": len(held), "chains": 0}
-    problem = settings(Problem, request, models=tuple(top.harmoniums()), below=layers, **({"given": None} | of_rows))
-    what = f"{len(problem.models)} × {problem.count} rows of {len(problem.models[0].b)} units"
+    rows_of = {"given": None} if held is None else {"given": held, "count": len(held), "chains": 0}
+    problem = settings(Problem, request, models=models, below=lower, **rows_of)
+    what = f"{len(models)} × {problem.count} rows of {len(models[0].b)} units"
     rows = session.run(Sampling(problem, session.map), label="sampling", memory=what)
     result = _dataset([*below, top][0], rows, means=request.means)
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns"
@@ -123,8 +127,7 @@ def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Arr
     data = session.load(str(request.given), "given", kinds={"dataset"}, missing=True)
     mask = None if request.mask is None else session.load(request.mask, "mask", kinds={"dataset"})
     rows, known = with_gaps(session, model, data, {}, mask)
-    times = request.count if "count" in session.given else 1
-    return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), times, axis=0)
+    return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), request.count, axis=0)
 
 
 def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
@@ -134,13 +137,11 @@ def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
     from herdcli.artifacts import Dataset
     from herdcli.rbm.units import family
 
-    units = family(model.visible_units)
-    X = model.restored(np.concatenate(rows))
+    units, X = family(model.visible_units), model.restored(np.concatenate(rows))
     two_state = units.name in ("binary", "spin") and not means
-    y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
     return Dataset(
         X.astype(np.int8) if two_state else X,
-        y=y,
+        y=np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None,
         class_names=model.classes,
         units=units.name if two_state else "real",
         value_range=None if units.range is None else np.array(units.range) / units.scale,

@@ -113,6 +113,8 @@ def _log_likelihood(value: ICA) -> float | None:
     if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica", "sobi"):
         return None
     J, gamma = value.J.astype(np.float64), value.gamma.astype(np.float64)
+    if not gamma.all():  # an output without energy has a flat density, which no sum makes a probability
+        return None
     energies = Linear(J, gamma, together(value.experts)).energy(np.asarray(value.holdout, dtype=np.float64))
     return float(np.linalg.slogdet(J)[1] - together(value.experts).log_z(gamma).sum() - energies.mean())
 

@@ -81,6 +81,9 @@ class Samples:
         require_place("/group", self.group, self.groups, "a group")
         if not self.x.size:
             raise DataError("/x holds no atoms")
+        empty = next((g for g in range(self.groups) if not self.members(g).size), None)
+        if empty is not None:
+            raise DataError(f"/group has no atom of group {empty}")
         if self.scale is not None and not (self.scale != 0).all():
             raise DataError("/scale has a 0")
         if self.feature_names is not None and len(self.feature_names) != self.x.shape[1]:

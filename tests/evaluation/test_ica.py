@@ -91,6 +91,8 @@ def test_held_out_log_likelihood_is_that_of_each_output_s_density(mixture):
     assert found["log_likelihood"] == pytest.approx(logs.mean(), rel=1e-12)
     assert found["score_matching"] is not None
     assert ica.metrics(replace(value, algorithm="fastica"), SETTINGS)["log_likelihood"] is None
+    flat = replace(value, gamma=value.gamma * [1, 0, 1])
+    assert ica.metrics(flat, SETTINGS)["log_likelihood"] is None
 
 
 def test_filters_that_are_gabor_functions_are_told(pictures):

@@ -366,6 +366,7 @@ def test_moments_are_kept_of_one_group_of_few_columns(pairs: bool) -> None:
     ("wrong", "says"),
     [
         ({"x": np.zeros((0, 2)), "index": np.zeros(0, int)}, "/x holds no atoms"),
+        ({"group_names": ["one", "two"], "group": np.ones(3, int)}, "/group has no atom of group 0"),
         ({"scale": np.array([1.0, 0.0])}, "/scale has a 0"),
         ({"feature_names": ["a"]}, "/feature_names has 1 names, /x has 2 columns"),
         ({"group": np.array([0, 1, 2]), "group_names": ["a", "b"]}, "/group must hold 0 … 1, a group"),

@@ -23,26 +23,6 @@ STEPS = 100  # of a sequence drawn, where no number is given
 EFFECTIVE = "effective_particles"
 
 
-class Asked(Protocol):
-    """What a request says of new rows."""
-
-    @property
-    def source(self) -> str:
-        """The data set."""
-
-    @property
-    def input_format(self) -> str | None:
-        """Its format, where it is typed."""
-
-    @property
-    def label(self) -> str | None:
-        """The column with its labels."""
-
-    @property
-    def sequence(self) -> str | None:
-        """The column that groups its rows."""
-
-
 class Sampled(Protocol):
     """What a request says of sequences to draw."""
 
@@ -86,7 +66,7 @@ class Rows:
         )
 
 
-def load(session: Session, request: Asked, keep: tuple[str, ...] = (), *, missing: bool = True) -> tuple[Artifact, Array | None]:
+def load(session: Session, request: sequences.Rows, keep: tuple[str, ...] = (), *, missing: bool = True) -> tuple[Artifact, Array | None]:
     """The data set of a request and what groups its rows.  keep: further columns that the caller takes from it; missing: as of rows."""
     named = {"input_format": request.input_format, "label": request.label, "column": request.sequence}
     return sequences.load(session, request.source, **named, keep=keep, missing=missing)

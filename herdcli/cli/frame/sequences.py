@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 COLUMN = "sequence"  # that groups rows where none is named
 
 
-class Asked(Protocol):
-    """What a request says of sequences to learn from."""
+class Rows(Protocol):
+    """What a request says of rows in time."""
 
     @property
     def source(self) -> str:
@@ -37,6 +37,10 @@ class Asked(Protocol):
     @property
     def sequence(self) -> str | None:
         """The column that groups its rows."""
+
+
+class Asked(Rows, Protocol):
+    """What a request says of sequences to learn from."""
 
     @property
     def split(self) -> str | None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
+from herdcli import fast
 from herdcli.errors import Diverged
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -28,7 +29,8 @@ WHITENED_SLAB = 2048  # rows of wide data
 WIDE = (24, 200)  # columns up to which features are always used, and beyond which never; between them for D ≤ 4 K
 NARROW = 1e5  # |P| |z|² from which digits would be lost
 LOG_TAU = math.log(2 * math.pi)
-TINY = 1e-300  # a weight below it is no weight
+LOWEST = np.finfo(np.float64).min
+MARGIN = 1e-10  # of a trace, by which eigenvalues have to be above a floor for no doubt
 
 
 def pairs(columns: int, diagonal: bool) -> tuple[Array, Array]:
@@ -42,13 +44,10 @@ def features(Z: Array, diagonal: bool) -> Array:
     D = len(columns)
     found = np.empty((1 + D + (D if diagonal else D * (D + 1) // 2), Z.shape[0]))
     found[0], found[1 : 1 + D] = 1.0, columns
-    at = 1 + D
     if diagonal:
-        np.multiply(columns, columns, out=found[at:])
-        return found
-    for i in range(D):
-        np.multiply(columns[i:], columns[i], out=found[at : at + D - i])
-        at += D - i
+        np.multiply(columns, columns, out=found[1 + D :])
+    else:
+        fast.pair_products(columns, found[1 + D :])
     return found
 
 
@@ -108,13 +107,28 @@ def log_determinants(roots: Array) -> Array:
 
 def precision_roots(covariance: Array) -> Array:
     """L⁻¹ (K, D, D) of Σ_k = L L'.  Raises Diverged for a covariance that is not positive definite."""
-    found = np.empty_like(covariance)
-    for k, one in enumerate(covariance):
-        try:
-            found[k] = solve_triangular(cholesky(one, lower=True), np.eye(len(one)), lower=True)
-        except (np.linalg.LinAlgError, ValueError):
-            raise Diverged(f"the covariance of component {k} is singular", hint="a --floor above 0, or fewer --components") from None
+    found, identity = np.empty_like(covariance), np.eye(covariance.shape[1])
+    for k, one in enumerate(covariance):  # LAPACK itself: around it SciPy's checks would take longer than small matrices do
+        root, wrong = dpotrf(one, lower=1, clean=1) if np.isfinite(one).all() else (one, 1)
+        if wrong:
+            raise Diverged(f"the covariance of component {k} is singular", hint="a --floor above 0, or fewer --components")
+        found[k] = dtrtrs(root, identity, lower=1)[0]
     return found
+
+
+def clear(covariance: Array, floor: float) -> bool:
+    """Whether all eigenvalues of all matrices (K, D, D) are above the floor, without doubt; False where that takes a closer look.
+
+    λ > f of all eigenvalues of S where S − f I has a Cholesky factor: a fraction of what the eigenvalues cost.  The margin
+    is far above the rounding of either.
+    """
+    largest = np.trace(covariance, axis1=1, axis2=2)
+    margin = floor + MARGIN * np.where(np.isfinite(largest), largest, 0.0)
+    try:
+        np.linalg.cholesky(covariance - margin[:, None, None] * np.eye(covariance.shape[1]))
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.isfinite(covariance).all())
 
 
 def ready(
@@ -165,7 +179,7 @@ def normalise(joint: Array) -> Array:
     log Σ_k e^{a_k} = a_max + log Σ_k e^{a_k − a_max}.
     """
     largest = joint.max(axis=0)
-    joint -= np.where(np.isneginf(largest), 0.0, largest)
+    joint -= np.maximum(largest, LOWEST)  # −∞ less itself is no number
     np.exp(joint, out=joint)
     scale = joint.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

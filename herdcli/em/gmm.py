@@ -20,6 +20,7 @@ from herdcli.em.densities import (
     SLAB,
     WHITENED_SLAB,
     Gaussians,
+    clear,
     log_determinants,
     moments_about,
     normalise,
@@ -88,11 +89,11 @@ class GMM:
 
         def statistics(block: Block) -> Sums:
             sums = self._empty(parameters)
-            whole = np.asarray(~np.isnan(block.X).any(axis=1))
-            if whole.all():
-                self._add(gaussians, block.X, block.labels, block.weight, sums)
+            absent = np.isnan(block.X)
+            if absent.any():
+                self._conditioned(gaussians, parameters, block, np.asarray(~absent.any(axis=1)), sums)
             else:
-                self._conditioned(gaussians, parameters, block, whole, sums)
+                self._add(gaussians, block.X, block.labels, block.weight, sums)
             return sums
 
         return statistics
@@ -247,6 +248,8 @@ class GMM:
         eigenvalues max(λ, f): the floor is part of the M step, and the free energy does not rise by it.
         """
         raised, found = 0, covariance.copy()
+        if not self.diagonal and clear(covariance, self.floor):
+            return found, 0
         for k, one in enumerate(covariance[:1] if self.covariance == "tied" else covariance):
             values, vectors = (np.diag(one), np.eye(len(one))) if self.diagonal else np.linalg.eigh(one)
             low = values < self.floor

@@ -1,4 +1,7 @@
-"""The two nearest of many centres, in NumPy.  The twin of `_clusters.pyx`: comparisons and one addition, so the same bits."""
+"""The two nearest of many centres, and products of columns, in NumPy.  The twin of `_clusters.pyx`.
+
+Comparisons, one addition and one product a number, so the same bits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["nearest_two"]
+__all__ = ["nearest_two", "pair_products"]
 
 
 def nearest_two(scores: Array, offsets: Array, best: Array, first: Array, second: Array) -> None:
@@ -21,3 +24,14 @@ def nearest_two(scores: Array, offsets: Array, best: Array, first: Array, second
         np.minimum(second, np.where(lower, first, score), out=second)
         best[lower] = k
         np.minimum(first, score, out=first)
+
+
+def pair_products(columns: Array, found: Array) -> None:
+    """Products of columns (D, m) in pairs i ≤ j, pair after pair, into found (D (D + 1)/2, m).
+
+    One call, which other threads need not wait for, where one for each column would have them take turns.
+    """
+    at = 0
+    for i in range(len(columns)):
+        np.multiply(columns[i:], columns[i], out=found[at : at + len(columns) - i])
+        at += len(columns) - i

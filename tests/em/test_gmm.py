@@ -310,3 +310,18 @@ def test_half_labelled_rows_share_out_the_others_and_the_energy_never_rises() ->
     r = gmm.of_mixture(found.parameters, X)[0]
     classes = r.reshape(300, 2, 2).sum(axis=2).argmax(axis=1)
     assert (classes == (X[:, 0] > 9)).mean() > 0.95
+
+
+@pytest.mark.parametrize(("least", "expected"), [(0.5, False), (1.0, False), (1.0 + 1e-12, False), (1.001, True), (np.nan, False)])
+def test_covariances_are_clear_of_the_floor_only_where_no_eigenvalue_is_at_it(least: float, expected: bool) -> None:
+    turned = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
+    covariance = np.stack([9.0 * np.eye(4), turned @ np.diag([3.0, 2.0, least, 7.0]) @ turned.T])
+    assert densities.clear(covariance, 1.0) is expected
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
+def test_a_covariance_without_a_root_is_told_by_its_component(bad: float) -> None:
+    covariance = np.repeat(np.eye(3)[None], 2, axis=0)
+    covariance[1, 0, 0] = bad
+    with pytest.raises(Diverged, match="the covariance of component 1 is singular"):
+        densities.precision_roots(covariance)

@@ -30,3 +30,20 @@ def test_arrays_of_other_lengths_are_refused(short):
     compiled = pytest.importorskip("herdcli.fast._clusters", reason="the compiled loops are not built")
     with pytest.raises(ValueError, match="arrays of different shapes"):
         compiled.nearest_two(*arrays)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (2, 37), (5, 512)])
+def test_products_of_pairs_of_columns(columns: int, rows: int) -> None:
+    X = np.random.default_rng(rows).normal(size=(columns, rows))
+    here, twin = np.full((2, columns * (columns + 1) // 2, rows), np.nan)
+    fast.pair_products(X, here)
+    numpy_clusters.pair_products(X, twin)
+    i, j = np.triu_indices(columns)
+    assert here.tobytes() == twin.tobytes() == (X[i] * X[j]).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (6, 7)])
+def test_products_of_pairs_in_an_array_of_another_shape_are_refused(shape: tuple[int, int]) -> None:
+    compiled = pytest.importorskip("herdcli.fast._clusters", reason="the compiled loops are not built")
+    with pytest.raises(ValueError, match="arrays of different shapes"):
+        compiled.pair_products(np.zeros((3, 8)), np.zeros(shape))

@@ -69,7 +69,7 @@ def samples(
         ended=next((result.ended for result in results if result.ended), ""),
         group_names=list(names) if names is not None else None,
         feature_names=list(feature_names) if feature_names is not None else None,
-        state=[result.state for result in results if result.state is not None] if keep_state and not problem.reduce else None,
+        state=([result.state for result in results if result.state is not None] or None) if keep_state and not problem.reduce else None,
     )
 
 

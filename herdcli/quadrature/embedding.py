@@ -58,6 +58,7 @@ class Plan(Protocol):
     """How a kernel's tiles are computed."""
 
     size: tuple[int, int]
+    weights: Array  # (N,) or more, those of the rows first; tiles take them as they are when they are made
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         """Sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from herdcli.numerics import real
-from herdcli.quadrature import closed_form, rules
+from herdcli.quadrature import cholesky, closed_form, rivals, rules
 from herdcli.quadrature.points import by_moments, evaluator, moment_embedding
 from herdcli.quadrature.problems import Group, Problem, Result, State, drawn_rows, is_estimated
 from herdcli.quadrature.samples import Continuation
@@ -43,7 +43,11 @@ def result(space: Space, group: Group, state: State, rule: str) -> Result:
     """Atoms, weights and traces of whatever rule ran."""
     if state.sequence is not None:
         return _sequence_result(space, group, state, state.sequence, rule)
-    if state.hull is not None:
+    if state.pivoted is not None:
+        n, end = state.pivoted.step, state.pivoted.ended
+        index, weight = state.pivoted.index[:n].copy(), cholesky.weights(state.pivoted)
+        traces = state.pivoted.mmd[:n].copy(), np.full(n, np.nan)
+    elif state.hull is not None:
         n, end = state.hull.hull.size, state.hull.ended
         index, weight = state.hull.hull.ids[:n].copy(), state.hull.hull.weight[:n].copy()
         traces = state.hull.mmd[:n], state.hull.gap[:n]
@@ -63,13 +67,13 @@ def result(space: Space, group: Group, state: State, rule: str) -> Result:
         embedding=space.embedding[index],
         mmd=traces[0],
         gap=traces[1],
-        state=Continuation(space.embedding, space.norm, active=state.active, hull=state.hull),
+        state=None if state.pivoted is not None else Continuation(space.embedding, space.norm, active=state.active, hull=state.hull),
     )
 
 
 def _sequence_result(space: Space, group: Group, state: State, run: rules.State, rule: str) -> Result:
-    kept = Continuation(space.embedding, space.norm, sequence=run)
-    equal = np.full(run.step, 1.0 / run.step) if rule in rules.EQUAL else None
+    kept = None if rule in rivals.EQUAL else Continuation(space.embedding, space.norm, sequence=run)
+    equal = np.full(run.step, 1.0 / run.step) if rule in (*rules.EQUAL, *rivals.EQUAL) else None
     weight, spread = rules.weights(run) if equal is None else equal, _spread(space, group)
     if state.swap is None:
         return Result("", space.norm, spread, run.index, run.atoms, weight, run.embedding, run.mmd, run.gap, run.rate, None, kept)

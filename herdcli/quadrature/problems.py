@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import active_set, embedding, min_norm_point, rules, swap
+from herdcli.quadrature import active_set, cholesky, embedding, facility, min_norm_point, rivals, rules, support, swap, thinning
 from herdcli.quadrature.embedding import EmbeddingState
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments
@@ -116,7 +116,17 @@ class State:
     hull: min_norm_point.State | None
     swap: swap.State | None
     done: list[Result]
-    grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done")  # differ from group to group
+    thinned: thinning.State | None = None
+    pivoted: cholesky.State | None = None
+    supported: support.State | None = None
+    located: facility.State | None = None
+    # what differs from group to group
+    grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done", "thinned", "pivoted", "supported", "located")
+
+    @property
+    def rival(self) -> rivals.State | None:
+        """That of a rule of `rivals`, if one has begun."""
+        return self.thinned or self.pivoted or self.supported or self.located
 
     def validate(self) -> None:
         """Raise DataError for a phase that there is not."""
@@ -177,11 +187,13 @@ def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     """Steps of the phases of a group."""
     sums = sum(embedding.count_steps(problem.kernel, *pair) for pair in norm_sizes(problem, group))
     rule, count = problem.settings.rule.rule, group.count
-    if rule == "min-norm-point":
+    if rule in rivals.RULES:
+        steps = rivals.total_steps(rule, len(group.points), count)
+    elif rule == "min-norm-point":
         steps = min_norm_point.PER_ATOM * count + 100
     else:
         steps = active_set.PER_ATOM * count if rule in active_set.RULES else count
-    return sums, steps, problem.settings.refine * count
+    return sums, steps, rivals.passes(rule, problem.settings.refine) * count
 
 
 def is_estimated(group: Group, norm: int) -> bool:

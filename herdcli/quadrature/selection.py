@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage
-from herdcli.quadrature import active_set, embedding, min_norm_point, outcome, rules, swap
+from herdcli.quadrature import active_set, cholesky, embedding, facility, min_norm_point, outcome, rivals, rules, support, swap, thinning
 from herdcli.quadrature.points import by_moments, evaluator
 from herdcli.quadrature.problems import (
     PHASES,
@@ -42,6 +42,7 @@ class _Made:
     group: Group | None = None
     sums: list[embedding.Problem] = field(default_factory=list)
     space: Space | None = None
+    rival: rivals.Problem | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class Selection:
         for group in groups:
             sums, rule, swaps = lengths(problem, group)
             pairs, column = sum(points * rows for points, rows in norm_sizes(problem, group)), max(1, len(group.points))
-            phases += [(sums, pairs), (rule, rule * column), (swaps, swaps * column)]
+            name = problem.settings.rule.rule
+            work = rivals.values(name, len(group.points), group.count) if name in rivals.RULES else rule * column
+            phases += [(sums, pairs), (rule, work), (swaps, swaps * column)]
         return phases
 
     def memory(self) -> int:
@@ -141,6 +144,7 @@ class Selection:
         made = self._made
         if made.group is None or made.at != state.group:
             made.group, made.sums, made.space, made.at = group_of(self.problem, state), [], None, state.group
+            made.rival = None
         return made.group
 
     def _embedding(self, group: Group, state: State) -> bool:
@@ -180,6 +184,8 @@ class Selection:
             state.hull = state.hull or _begin(min_norm_point, problem, group.start and group.start.hull)
             state.hull = min_norm_point.step(problem, state.hull)
             return bool(state.hull.ended)
+        if rule.rule in rivals.RULES:
+            return self._rival(group, state)
         if rule.rule in active_set.RULES:
             active = active_set.Problem(space, rule.rule, group.count)
             state.active = state.active or _begin(active_set, active, group.start and group.start.active)
@@ -193,12 +199,26 @@ class Selection:
             state.sequence = rules.step(sequence, state.sequence)
         return state.sequence.step == group.count
 
+    def _rival(self, group: Group, state: State) -> bool:
+        """One step of a rule of `rivals`; what it chose is a sequence of equal weights, but for Cholesky's atoms."""
+        space, rule = self.space(group, state), self.problem.settings.rule
+        if self._made.rival is None:
+            unit = self.problem.number(state.group)
+            self._made.rival = rivals.problem(space, group.target, replace(rule, unit=unit), group.count, self.map)
+        now = rivals.step(self._made.rival, state.rival)
+        for name, kind in RIVALS.items():
+            setattr(state, name, now if isinstance(now, kind) else None)
+        if now.ended and rule.rule in rivals.EQUAL:
+            state.sequence = rivals.sequence(space, now.index)
+        return bool(now.ended)
+
     def _swap(self, group: Group, state: State) -> bool:
         """One position visited."""
         space = self.space(group, state)
         if state.sequence is None:
             raise BadUsage("--refine needs a rule of equal weights", hint="one of herding, random, sobol")
-        problem = swap.Problem(space, self.problem.settings.refine, self.problem.settings.rule.unique)
+        rule = self.problem.settings.rule
+        problem = swap.Problem(space, rivals.passes(rule.rule, self.problem.settings.refine), rule.unique)
         if state.swap is None:
             state.swap = swap.init(problem, state.sequence.index, state.sequence.atoms, state.sequence.embedding)
         state.swap = swap.step(problem, state.swap)
@@ -213,6 +233,11 @@ class Selection:
         state.done.append(result)
         state.group, state.phase = state.group + 1, PHASES[0]
         state.sums, state.sequence, state.active, state.hull, state.swap = [], None, None, None, None
+        state.thinned = state.pivoted = state.supported = state.located = None
+
+
+# fields of a state that hold a rule's own
+RIVALS = {"thinned": thinning.State, "pivoted": cholesky.State, "supported": support.State, "located": facility.State}
 
 
 def _bytes(settings: Settings, group: Group) -> int:
@@ -223,6 +248,8 @@ def _bytes(settings: Settings, group: Group) -> int:
     copies = 8 * n * d + size * (n * d + (0 if rows is group.points else len(rows) * d))
     distinct = min(group.count, n) if n else group.count
     square = 32 * distinct**2 if settings.rule.rule == "min-norm-point" else 16 * min(distinct, MOST_CONDITION) ** 2
+    if settings.rule.rule in rivals.RULES:
+        square += rivals.bytes_of(settings.rule.rule, n, d, group.count)
     return int(copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
 
 
@@ -232,6 +259,8 @@ def _latest(state: State) -> float | None:
         return float(state.swap.mmd[-1])
     if state.sequence is not None and state.sequence.step:
         return float(state.sequence.mmd[state.sequence.step - 1])
+    if state.pivoted is not None and state.pivoted.step:
+        return float(state.pivoted.mmd[state.pivoted.step - 1])
     if state.hull is not None:
         return float(state.hull.mmd[state.hull.hull.size - 1])
     if state.active is not None:

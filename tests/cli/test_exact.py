@@ -13,6 +13,7 @@ import pytest
 from herdcli import artifacts
 from herdcli.cli.main import main
 from herdcli.numerics import real
+from herdcli.quadrature.rivals import RULES as RIVALS
 
 Run = Callable[..., Any]
 UFUNCS = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "logaddexp", "power", "hypot", "matmul", "vdot", "dot")
@@ -69,7 +70,7 @@ LINES = {
     "apply, classes": "apply classes.h5 bits.csv",
     **{
         f"kernel-herd, {rule}": f"kernel-herd real.csv -m 5 --rule {rule}"
-        for rule in ("herding", "greedy", "line-search", "open-loop", "away", "pairwise", "bpcg", "min-norm-point", "random")
+        for rule in ("herding", "greedy", "line-search", "open-loop", "away", "pairwise", "bpcg", "min-norm-point", "random", *RIVALS)
     },
     "kernel-herd, sobol": "kernel-herd one.csv -m 5 --rule sobol",
     "kernel-herd, swaps": "kernel-herd real.csv -m 5 --refine 2 --weights simplex",

@@ -14,7 +14,7 @@ import pytest
 from herdcli import artifacts
 from herdcli.cli.kernel_herd import command as kernel_herd
 from herdcli.cli.kernel_herd import inputs
-from herdcli.quadrature import active_set, rules
+from herdcli.quadrature import active_set, rivals, rules
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def table(tmp_path):
 
 
 def test_choices_are_those_of_the_topic():
-    assert set(kernel_herd.RULES) == {*rules.RULES, *active_set.RULES, "min-norm-point"}
+    assert set(kernel_herd.RULES) == {*rules.RULES, *active_set.RULES, "min-norm-point", *rivals.RULES}
 
 
 def test_a_pipe_from_rows_to_figures(shell, digits):
@@ -184,6 +184,26 @@ def test_instruction_sets_give_the_same_bytes_and_fma_is_recorded(shell, tmp_pat
 
 
 REFUSED = {
+    "thinning others": (
+        ["one.csv", "-m", 1, "--target", "uniform", "--rule", "kernel-thinning"],
+        2,
+        "chooses among the rows it stands for, not with --target",
+    ),
+    "more than rows": (["rows.csv", "-m", 151, "--rule", "support-points"], 65, "151 atoms were asked for, but there are only 150 rows"),
+    "thinning on": (["rows.csv", "-m", 5, "--rule", "compress++", "--extend", "few.h5"], 2, "--rule compress++ cannot be gone on with"),
+    "unique halves": (["rows.csv", "-m", 5, "--rule", "compress++", "--unique"], 2, "--unique does not work with --rule compress++"),
+    "any sign in blocks": (["rows.csv", "-m", 5, "--rule", "rpcholesky", "--block-rows", 50], 2, "weights that are not negative"),
+    "candidates of facilities": (
+        ["rows.csv", "-m", 5, "--rule", "facility-location", "--candidates", "one.csv"],
+        2,
+        "not with --candidates",
+    ),
+    "swaps of pivots": (["rows.csv", "-m", 5, "--rule", "rpcholesky", "--refine", 1], 2, "those of --rule rpcholesky are not equal"),
+    "scores of facilities": (
+        ["rows.csv", "-m", 5, "--rule", "facility-location", "--kernel", "stein:imq"],
+        2,
+        "a Stein kernel for the law",
+    ),
     "one row": (("one.csv", "-m", 2), 65, "one.csv: needs at least two rows and has one"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
     "nan": (("nan.csv", "-m", 2), 65, "nan.csv: column 'b' has 1 missing value (first: row 1)"),

@@ -54,6 +54,10 @@ AT_MOST = {  # a run that fills a small part of the blocks which the estimate co
     "Coding": "ica real50.csv --algorithm sparse-coding --posterior gaussian --noise 1 --filters 60 --iterations 1 -o OUT.h5",
     "JointDiagonalisation": "ica real50.csv --algorithm sobi --iterations 2 -o OUT.h5",
     "Regression": "regress real100.csv --target c0 -o OUT.h5",
+    "Selection thinning": "kernel-herd real200.csv -m 60 --rule kernel-thinning -o OUT.h5",
+    "Selection pivots": "kernel-herd real50.csv -m 400 --rule rpcholesky -o OUT.h5",
+    "Selection support": "kernel-herd real50.csv -m 200 --rule support-points -o OUT.h5",
+    "Selection facility": "kernel-herd real50.csv -m 20 --rule facility-location -o OUT.h5",
 }
 CLOSE = ("Told full", "Told full top", "HiddenHerding", "VisibleHerding", "Search mixture of many", "Search k-means of many")
 

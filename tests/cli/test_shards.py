@@ -37,6 +37,8 @@ VARIANTS = {
     "groups as a table": ([*ATOMS, "--rule", "random", "--weights", "simplex"], CLASSES, "csv"),
     "groups as Parquet": ([*ATOMS, "--rule", "line-search", "--unique"], CLASSES, "parquet"),
     "groups that end early": ([*ATOMS, "-m", "30", "--rule", "min-norm-point", "--trace-projected"], CLASSES, "h5"),
+    "groups thinned": ([*ATOMS, "-m", "4", "--rule", "compress++"], CLASSES, "h5"),
+    "groups of pivots": ([*ATOMS, "--rule", "rpcholesky"], CLASSES, "h5"),
     "groups swapped": ([*ATOMS, "--refine", "2", "--no-state"], CLASSES, "h5"),
     "groups that go on": ([*ATOMS, "-m", "6", "--extend", "atoms.h5"], CLASSES, "h5"),
     "one group": (["kernel-herd", "one.h5", "--by", "y", "-m", "3", "--kernel", "features:x"], 1, "h5"),

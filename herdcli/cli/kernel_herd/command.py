@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
+RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "facility-location"]
 
 
 @click.command("kernel-herd", cls=Command)
@@ -42,9 +43,7 @@ RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sob
     help="The first atom: the candidate nearest to μ, or candidate 0, both with w₀ = 0; or w₀ = μ.  [default: nearest for rows, else zero]",
 )
 @click.option("--step", "rates", metavar="constant:ρ|FILE", default=None, help="Step sizes of --rule step; a file holds ρ₁, ρ₂, ….")
-@click.option(
-    "--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over the atoms of herding, greedy, random or sobol."
-)
+@click.option("--refine", type=click.IntRange(0), default=0, show_default=True, help="Swap passes over atoms of equal weight.")
 @click.option("--unique", is_flag=True, help="Choose no candidate twice.")
 @click.option(
     "--weights",
@@ -126,6 +125,10 @@ def command(session: Session, request: Request) -> None:
     features:x, features:x+xx; joined by + and *, numbers are weights: '0.5*gaussian:1+linear'.
     Of a sampler's rows with --scores: stein:imq, stein:gaussian, with a length or the rows'
     covariance as metric: stein:imq,2.5, stein:imq,smpcov; --by CHAIN treats each chain separately.
+
+    Other methods, for comparison: kernel-thinning and compress++ (with a swap pass of their own),
+    support-points (energy distance, moved to the nearest rows), facility-location: equal weights, of
+    the rows alone; rpcholesky: weights of any sign and sum, of any candidates.
 
     Ties go to the lowest row; a row may be chosen again (not with --unique), as may its
     duplicate.  The first m atoms of herding, greedy, line-search, open-loop, step, random and sobol are the

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.cli.frame import exact, stein
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
-from herdcli.cli.kernel_herd.request import SEQUENCES
+from herdcli.cli.kernel_herd.request import OF_ROWS, SEQUENCES
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
@@ -305,10 +305,12 @@ def _in_order_of(session: Session, data: _Input, earlier: Samples) -> _Input:
 
 
 def _tell_repeats(session: Session, request: Request, groups: list[Group]) -> None:
-    """Warn where there are fewer candidates than atoms of a rule that may choose one again."""
+    """Warn where there are fewer candidates than atoms of a rule that may choose one again.  Raises DataError for one that may not."""
+    fewest = min(groups, key=lambda group: len(group.points) - group.count)
+    if request.rule in OF_ROWS and fewest.count > len(fewest.points):
+        raise DataError(f"{fewest.count} atoms were asked for, but there are only {len(fewest.points)} rows", hint="ask for fewer")
     if request.rule not in SEQUENCES or request.unique or request.polish:
         return
-    fewest = min(groups, key=lambda group: len(group.points) - group.count)
     if fewest.count > len(fewest.points):
         found = f"{fewest.count} atoms of {len(fewest.points)} candidates: some come more than once"
         session.console.warn(f"{found}; --unique takes each once at most (-m {len(fewest.points)})")

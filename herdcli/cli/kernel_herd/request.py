@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DRAWN = ("random", "sobol")  # rules that draw from the target
 SEQUENCES = ("herding", "greedy", "line-search", "open-loop", "step")  # rules that add a candidate at a time and may repeat one
+THINNED = ("kernel-thinning", "compress++")
+OF_ROWS = (*THINNED, "support-points", "facility-location")  # rules of equal weights whose candidates are the rows
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
 
 
@@ -101,22 +103,39 @@ class Request:
         sequence = self.rule in SEQUENCES
         if self.rule == "step" and not self.rates:
             raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")
-        if self.refine and self.rule not in ("herding", "greedy", *DRAWN):
-            hint = "use herding, greedy, random or sobol"
+        if self.refine and self.rule not in ("herding", "greedy", *DRAWN, *OF_ROWS):
+            hint = "use herding, greedy, random, sobol, kernel-thinning, compress++, support-points or facility-location"
             raise BadUsage(f"--refine swaps atoms of equal weight, and those of --rule {self.rule} are not equal", hint=hint)
         if self.polish and (not sequence or self.unique or self.rule == "greedy"):
             raise BadUsage("--polish works with herding, line-search, open-loop and step, without --unique")
-        if self.unique and not sequence:
-            raise BadUsage(
-                f"--unique does not work with --rule {self.rule}", hint="rules with an active set never take a candidate twice anyway"
-            )
+        if self.unique and not sequence and self.rule not in ("support-points", "facility-location"):
+            never = "rules with an active set and rpcholesky never take a candidate twice anyway"
+            hint = "use greedy, support-points or facility-location" if self.rule in (*THINNED, *DRAWN) else never
+            raise BadUsage(f"--unique does not work with --rule {self.rule}", hint=hint)
         for option, value in (("by", self.by), ("candidates", self.candidates), ("extend", self.extend), ("polish", self.polish)):
             if self.block_rows and value:
                 raise BadUsage(f"--block-rows does not work with --{option}")
         if self.block_rows and self.target != "rows":
             raise BadUsage("--block-rows works only with --target rows")
+        self._refuse_of_rows()
         if self.of_scores:
             self._refuse_with_scores()
+
+    def _refuse_of_rows(self) -> None:
+        """Raise BadUsage for what rules that thin rows, or that have weights of any sign, cannot do."""
+        if self.rule not in (*OF_ROWS, "rpcholesky"):
+            return
+        others = (("target", self.target != "rows"), ("candidates", self.candidates)) if self.rule in OF_ROWS else ()
+        for option, value in others:
+            if value:
+                known = "herding, line-search, min-norm-point and rpcholesky take others"
+                raise BadUsage(f"--rule {self.rule} chooses among the rows it stands for, not with --{option}", hint=known)
+        if self.extend:
+            raise BadUsage(f"--rule {self.rule} cannot be gone on with", hint="choose all --count atoms at once, or use herding")
+        if self.block_rows and self.rule == "rpcholesky":
+            raise BadUsage("--block-rows needs weights that are not negative, and those of --rule rpcholesky may be", hint="--rule herding")
+        if self.of_scores:
+            raise BadUsage(f"--rule {self.rule} stands for rows, and a Stein kernel for the law of their scores", hint="--rule greedy")
 
     def _refuse_with_scores(self) -> None:
         """Raise BadUsage for what a law known by its scores has not."""

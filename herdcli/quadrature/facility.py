@@ -1,0 +1,86 @@
+"""Facility location: rows S that make Σ_i w_i max_{u in S} k(x_i, x_u) large, one after the other by the largest gain.
+
+The sum is monotone and submodular (similarities below 0 count as 0), so the greedy choice has at least 1 − 1/e of the best.  A row's gain
+never grows, so what it once was bounds it: only rows whose bound may be the largest are computed anew, some at a time.
+Source: Nemhauser, Wolsey & Fisher (1978), sec. 4; Minoux (1978) for the bounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics import real
+from herdcli.quadrature.blocks import Columns
+from herdcli.records import dataclass
+from herdcli.schema import Array, array, require_place
+
+RULES = ("facility-location",)
+BLOCK = 1 << 17  # kernel values of rows whose gains are computed together
+TIE = 2.0**-40  # gains that differ by less, relative to the sum, are equal: the lowest row wins
+
+
+@dataclass
+class State:
+    """Rows so far.  `step` is their number; entries from it on are not chosen yet."""
+
+    step: int
+    ended: str
+    index: Array = array("m", "row of each atom", kind="i")
+    value: Array = array("m", "the sum of t = 1 … m rows", kind="f")
+    best: Array = array("N", "similarity of each row to its nearest atom, at least 0", kind="f", finite=True)
+    bound: Array = array("N", "gains as they were last computed; −inf of atoms", kind="f")
+
+    def validate(self) -> None:
+        """Raise DataError unless atoms are rows."""
+        if not 0 <= self.step <= len(self.index):
+            raise DataError(f"has {self.step} atoms and room for {len(self.index)}")
+        require_place("/index", self.index[: self.step], len(self.best), "a row")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Kernel values of the rows (N, d), their weights (N,) of sum 1, and how many are wanted."""
+
+    columns: Columns
+    weights: Array
+    count: int
+
+
+def init(problem: Problem) -> State:
+    """No row, and no bound."""
+    n = len(problem.weights)
+    return State(0, "", np.full(problem.count, -1, dtype=np.int64), np.zeros(problem.count), np.zeros(n), np.full(n, np.inf))
+
+
+def step(problem: Problem, state: State) -> State:
+    """The row of the largest gain; the lowest of those that are equal to rounding."""
+    t, n = state.step, len(problem.weights)
+    order, leader = np.argsort(-state.bound, kind="stable"), -np.inf
+    size = max(1, BLOCK // n)
+    for start in range(0, n, size):
+        some = order[start : start + size]
+        # Equal gains count as one: a row whose bound is not below the leader's gain, to rounding, may be it.
+        if state.bound[some[0]] < leader - _slack(state):
+            break
+        state.bound[some] = np.minimum(state.bound[some], _gains(problem, state, some))
+        leader = max(leader, float(state.bound[some].max()))
+    chosen = int(np.flatnonzero(state.bound >= state.bound.max() - _slack(state))[0])
+    np.maximum(state.best, problem.columns.of(problem.columns.points[chosen : chosen + 1])[0], out=state.best)
+    state.index[t], state.value[t] = chosen, float(real.product(problem.weights, state.best))
+    state.bound[chosen] = -np.inf
+    state.step = t + 1
+    if state.step == problem.count:
+        state.ended = "count"
+    return state
+
+
+def _slack(state: State) -> float:
+    return TIE * float(state.value[state.step - 1]) if state.step else 0.0
+
+
+def _gains(problem: Problem, state: State, rows: Array) -> Array:
+    """(r,) Σ_i w_i (k(x_i, row) − best_i)₊."""
+    values = problem.columns.of(problem.columns.points[rows])
+    values -= state.best
+    return np.asarray(real.product(np.maximum(values, 0.0, out=values), problem.weights))

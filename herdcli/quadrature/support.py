@@ -26,7 +26,7 @@ from herdcli.schema import Array, array
 RULES = ("support-points",)
 ITERATIONS = 100
 STILL = 1e-3  # movement, relative to the rows' spread, below which the points have come to rest
-JITTER = 0.1  # standard deviations that the first points lie off the rows they are drawn from, where 1/r is not
+JITTER = 0.2  # standard deviations that the first points at most lie off the rows they are drawn from, where 1/r is not finite
 TINY = 1e-12  # of the spread: the least distance that is divided by
 BLOCK = 1 << 16  # distances of a block
 
@@ -57,7 +57,7 @@ def init(problem: Problem) -> State:
     """Rows drawn by their weights, a little off."""
     random = generator(problem.seed, Stream.SUPPORT, unit=problem.unit)
     points = problem.rows[drawn(problem.weights, problem.count, random)]
-    points = points + JITTER * _deviations(problem) * random.standard_normal(points.shape)
+    points = points + JITTER * _deviations(problem) * (2.0 * random.random(points.shape) - 1.0)
     return State(0, "", points, np.zeros(0), np.zeros(0, dtype=np.int64))
 
 

@@ -53,6 +53,7 @@ class Stream(IntEnum):
     PARTICLES = 36  # particle filters
     SEQUENCES = 37  # new sequences drawn from a model in time
     EXPECTED = 38  # chains whose mean is the row that a recurrent RBM expects
+    LANDMARKS = 39  # rows or frequencies that a mean embedding is approximated from
     THINNING = 40  # rows that kernel thinning begins with, its exchanges and coins
     PIVOTS = 41  # pivots of a randomly pivoted Cholesky factor
     SUPPORT = 42  # where support points begin

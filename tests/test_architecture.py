@@ -130,7 +130,7 @@ def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
 EXACT = ("herdcli.rbm", "herdcli.quadrature", *(f"herdcli.evaluation.{name}" for name in ("rbm", "partition", "logistic", "classes")))
 INEXACT = {
     *("herdcli.rbm.matching", "herdcli.rbm.pairs", "herdcli.rbm.recurrent"),
-    *(f"herdcli.quadrature.{name}" for name in ("closed_form", "stein", "targets")),
+    *(f"herdcli.quadrature.{name}" for name in ("closed_form", "fourier", "nystrom", "stein", "targets")),
 }
 ALSO_EXACT = {"herdcli.numerics.neighbours", "herdcli.numerics.scores"}
 ROUNDED_SOMEHOW = re.compile(

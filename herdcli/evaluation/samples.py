@@ -76,6 +76,7 @@ def figures(value: Samples) -> Row:
     """Figures the artifact carries; means over groups.
 
     mmd_error       its standard error, where ‖μ‖² is estimated.
+    embedding_error  the most that an approximate embedding of the rows makes the MMD differ from theirs, of any group.
     mmd             of the stored weights.      mmd_random  of as many random rows.
     sampling_floor  MMD of as many independent draws as the target has rows.
     rule_mmd        of the rule's own weights.  projected_mmd   of simplex weights, with --trace-projected.
@@ -93,6 +94,8 @@ def figures(value: Samples) -> Row:
         }
         if summary.norm_error is not None:
             result["mmd_error"] = _finite(mmd_error(summary).mean())
+        if summary.embedding_error is not None:
+            result["embedding_error"] = float(summary.embedding_error.max())
         result["effective_size"] = float(summary.effective.mean())
         result["smallest_weight"] = float(summary.smallest.min())
         result["condition"] = _finite(summary.condition.max())

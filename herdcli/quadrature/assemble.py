@@ -17,7 +17,7 @@ from herdcli.quadrature.samples import Projected, Samples, Summary
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.stein import points_of
 from herdcli.quadrature.targets import Rows
-from herdcli.quadrature.weights import projected_trace, report, weights
+from herdcli.quadrature.weights import Report, projected_trace, report, weights
 from herdcli.records import dataclass
 from herdcli.schema import Array, joined
 from herdcli.shards import Shard
@@ -67,6 +67,7 @@ def samples(
         scale=None if (scale == 1).all() else scale,
         target=problem.groups[0].target.name,
         ended=next((result.ended for result in results if result.ended), ""),
+        embedding=_embedding(problem, state),
         group_names=list(names) if names is not None else None,
         feature_names=list(feature_names) if feature_names is not None else None,
         state=([result.state for result in results if result.state is not None] or None) if keep_state and not problem.reduce else None,
@@ -159,16 +160,37 @@ def _summary(problem: Problem, state: State, results: list[Result], spaces: list
         smallest=np.array([r.smallest for r in reports]),
         effective=np.array([r.effective for r in reports]),
         extra=np.array([_extra(problem, state)]) if problem.reduce else None,
+        embedding_error=_embedding_error(results, reports, found),
         norm_error=None if results[0].norm_error is None else np.array([result.norm_error for result in results], dtype=np.float64),
     )
+
+
+def _embedding(problem: Problem, state: State) -> str | None:
+    """How the embedding of some group is approximated, as it is typed; None where all are exact."""
+    chosen = problem.settings.embedding
+    return None if chosen is None or all(result.added is None for result in state.done) else chosen.text()
+
+
+def _embedding_error(results: list[Result], reports: list[Report], found: list[Array]) -> Array | None:
+    """(G,) the bound of what an approximate embedding adds to each group's MMD; None where all are exact."""
+    if all(result.added is None for result in results):
+        return None
+    pairs = zip(results, reports, found, strict=True)
+    return np.array([0.0 if result.added is None else result.added.to_mmd(r.mmd, w) for result, r, w in pairs])
 
 
 def _extra(problem: Problem, state: State) -> float:
     """Σ_b p_b MMD_b over blocks, p_b their share: a bound of the MMD between the union of their atoms and all rows."""
     shares = np.array([group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)])
-    errors = np.array([result.mmd[-1] if result.passes is None else result.passes[-1] for result in state.done[:-1]])
+    errors = np.array([_last_mmd(result) for result in state.done[:-1]])
     # ‖Σ_b p_b (g_b − μ_b)‖ ≤ Σ_b p_b ‖g_b − μ_b‖, and Σ_b p_b μ_b is the embedding of all rows.
     return float(real.product(shares, errors) / shares.sum())
+
+
+def _last_mmd(result: Result) -> float:
+    """MMD of a block's atoms, with what an approximate embedding may have added."""
+    found = float(result.mmd[-1] if result.passes is None else result.passes[-1])
+    return found if result.added is None else found + result.added.to_mmd(found, result.weight)
 
 
 def _projected(results: list[Result], spaces: list[Space]) -> Projected:

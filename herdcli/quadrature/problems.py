@@ -9,7 +9,21 @@ from typing import ClassVar
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.quadrature import active_set, cholesky, embedding, facility, min_norm_point, rivals, rules, support, swap, thinning
+from herdcli.quadrature import (
+    active_set,
+    cholesky,
+    embedding,
+    facility,
+    fourier,
+    min_norm_point,
+    nystrom,
+    rivals,
+    rules,
+    support,
+    swap,
+    thinning,
+)
+from herdcli.quadrature.approximation import Added, Approximation
 from herdcli.quadrature.embedding import EmbeddingState
 from herdcli.quadrature.kernels import Kernel
 from herdcli.quadrature.points import by_moments
@@ -27,13 +41,15 @@ Map = embedding.Map
 class Settings:
     """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding.
 
-    norm  rows that ‖μ‖² is estimated from where the candidates are others than the rows; 0: from all pairs.
+    norm       rows that ‖μ‖² is estimated from where the candidates are others than the rows; 0: from all pairs.
+    embedding  how μ of large groups of rows is approximated; None: it never is.
     """
 
     rule: rules.Settings = field(default_factory=rules.Settings)
     refine: int = 0
     precision: str = "float64"
     norm: int = 0
+    embedding: Approximation | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,7 @@ class Result:
     passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
     state: Continuation | None = None
     norm_error: float | None = None  # standard error of an estimated ‖μ‖²
+    added: Added | None = None  # by an approximate embedding
 
 
 @dataclass
@@ -185,7 +202,7 @@ PHASES = ("embedding", "rule", "swap")
 
 def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     """Steps of the phases of a group."""
-    sums = sum(embedding.count_steps(problem.kernel, *pair) for pair in norm_sizes(problem, group))
+    sums = sum(steps for steps, _ in sum_sizes(problem, group))
     rule, count = problem.settings.rule.rule, group.count
     if rule in rivals.RULES:
         steps = rivals.total_steps(rule, len(group.points), count)
@@ -194,6 +211,29 @@ def lengths(problem: Problem, group: Group) -> tuple[int, int, int]:
     else:
         steps = active_set.PER_ATOM * count if rule in active_set.RULES else count
     return sums, steps, rivals.passes(rule, problem.settings.refine) * count
+
+
+def approximation(problem: Problem, group: Group) -> Approximation | None:
+    """How the embedding of a group is approximated, None where it is exact: of few pairs, of closed forms, of moments, of a saved state."""
+    chosen, target = problem.settings.embedding, group.target
+    if chosen is None or not isinstance(target, Rows) or by_moments(problem.kernel) or group.start is not None:
+        return None
+    return chosen if chosen.suits(len(group.points), len(target.X)) else None
+
+
+def sum_sizes(problem: Problem, group: Group) -> list[tuple[int, int]]:
+    """(steps, values of k or what costs as much) of the sums of a group's embedding, one after the other."""
+    chosen, kernel = approximation(problem, group), problem.kernel
+    if chosen is None or not isinstance(group.target, Rows):
+        return [(embedding.count_steps(kernel, *pair), pair[0] * pair[1]) for pair in norm_sizes(problem, group)]
+    points, rows, size = len(group.points), len(group.target.X), chosen.size
+    if chosen.kind == "fourier":
+        return [(fourier.count_steps(size, count), 4 * count * size) for count in (rows, points)]
+    if chosen.kind == "nystrom":
+        own = min(size, int(np.count_nonzero(group.target.weights)))
+        first = nystrom.count_steps(own, rows), rows * (own + nystrom.block_rows(own) // 2)
+        return [first, (embedding.count_steps(kernel, points, own), points * own)]
+    return [(embedding.count_steps(kernel, count, size), count * size) for count in (points, size)]
 
 
 def is_estimated(group: Group, norm: int) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.quadrature import active_set, min_norm_point, rules
+from herdcli.quadrature.approximation import Added
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_place
 
@@ -23,6 +24,7 @@ class Summary:
     effective: Array = array("G", "effective sample size (Σw)²/Σw²", kind="f")
     extra: Array | None = array("G", "merge-and-reduce: bound of the MMD between the union of blocks and all rows", kind="f", optional=True)
     norm_error: Array | None = array("G", "standard error of an estimated ‖μ‖², and so of mmd²", kind="f", optional=True)
+    embedding_error: Array | None = array("G", "approximate embeddings: bound of what they add to mmd", kind="f", optional=True)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Continuation:
     sequence: rules.State | None = None
     active: active_set.State | None = None
     hull: min_norm_point.State | None = None
+    added: Added | None = None  # by an approximate embedding
 
     def validate(self) -> None:
         """Raise DataError unless the state is of the embedding's candidates."""
@@ -72,6 +75,7 @@ class Samples:
     scale: Array | None = array("d", "what the columns were divided by", kind="f", optional=True, finite=True)
     target: str = "rows"
     ended: str = ""  # why fewer atoms than asked for
+    embedding: str | None = None  # how μ of the rows is approximated
     group_names: list[str] | None = None
     feature_names: list[str] | None = None
     state: list[Continuation] | None = None

@@ -13,20 +13,20 @@ import numpy as np
 
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage
-from herdcli.quadrature import active_set, cholesky, embedding, facility, min_norm_point, outcome, rivals, rules, support, swap, thinning
+from herdcli.quadrature import active_set, cholesky, facility, min_norm_point, outcome, rivals, rules, sums, support, swap, thinning
+from herdcli.quadrature.approximation import Added
 from herdcli.quadrature.points import by_moments, evaluator
 from herdcli.quadrature.problems import (
     PHASES,
     Group,
     Map,
     Problem,
-    Settings,
     State,
+    approximation,
     group_of,
     is_estimated,
     lengths,
-    norm_pairs,
-    norm_sizes,
+    sum_sizes,
 )
 from herdcli.quadrature.space import Space
 from herdcli.quadrature.targets import Rows
@@ -40,7 +40,8 @@ class _Made:
 
     at: int = -1
     group: Group | None = None
-    sums: list[embedding.Problem] = field(default_factory=list)
+    plan: sums.Plan | None = None
+    sums: tuple[int, sums.Sums] | None = None  # number and problem of those that are being made
     space: Space | None = None
     rival: rivals.Problem | None = None
 
@@ -73,7 +74,7 @@ class Selection:
         phases = []
         for group in groups:
             sums, rule, swaps = lengths(problem, group)
-            pairs, column = sum(points * rows for points, rows in norm_sizes(problem, group)), max(1, len(group.points))
+            pairs, column = sum(work for _, work in sum_sizes(problem, group)), max(1, len(group.points))
             name = problem.settings.rule.rule
             work = rivals.values(name, len(group.points), group.count) if name in rivals.RULES else rule * column
             phases += [(sums, pairs), (rule, work), (swaps, swaps * column)]
@@ -81,7 +82,7 @@ class Selection:
 
     def memory(self) -> int:
         """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
-        return max(_bytes(self.problem.settings, group) for group in self.problem.groups)
+        return max(_bytes(self.problem, group) for group in self.problem.groups)
 
     def done(self, state: State) -> bool:
         """Whether every group is behind it."""
@@ -143,38 +144,44 @@ class Selection:
         """The group of the state, with its caches."""
         made = self._made
         if made.group is None or made.at != state.group:
-            made.group, made.sums, made.space, made.at = group_of(self.problem, state), [], None, state.group
-            made.rival = None
+            made.group, made.at = group_of(self.problem, state), state.group
+            made.plan = made.sums = made.space = made.rival = None
         return made.group
 
-    def _embedding(self, group: Group, state: State) -> bool:
-        """Sums of k over the target's rows."""
-        sizes, target = norm_sizes(self.problem, group), group.target
-        if not isinstance(target, Rows):
-            raise TypeError(target.name)
-        which = next((i for i, sums in enumerate(state.sums) if sums.step < self._length(sizes[i])), len(state.sums))
-        if not self._made.sums:
-            precision = self.problem.settings.precision
-            pairs = norm_pairs(self.problem, group, self.problem.number(state.group))
-            self._made.sums = [embedding.problem(self.problem.kernel, *pair, target.weights, precision=precision) for pair in pairs]
-        if which == len(state.sums):
-            state.sums.append(embedding.init(self._made.sums[which]))
-        state.sums[which] = embedding.step(self._made.sums[which], state.sums[which], map=self.map)
-        ended = which == len(sizes) - 1 and state.sums[which].step == self._length(sizes[which])
-        if ended:
-            self._made.sums = []
-        return ended
+    def _plan(self, group: Group, state: State) -> sums.Plan:
+        """How the embedding of the state's group is come to."""
+        self._made.plan = self._made.plan or sums.plan(self.problem, group, self.problem.number(state.group))
+        return self._made.plan
 
-    def _length(self, pair: tuple[int, int]) -> int:
-        return embedding.count_steps(self.problem.kernel, *pair)
+    def _embedding(self, group: Group, state: State) -> bool:
+        """Sums of k over the target's rows, one after the other."""
+        steps, made = [size for size, _ in sum_sizes(self.problem, group)], self._made
+        which = next((i for i, done in enumerate(state.sums) if done.step < steps[i]), len(state.sums))
+        if made.sums is None or made.sums[0] != which:
+            made.sums = which, self._plan(group, state).sums(which, state.sums)
+        if which == len(state.sums):
+            state.sums.append(made.sums[1].init())
+        state.sums[which] = made.sums[1].step(state.sums[which], map=self.map)
+        ended = which == len(steps) - 1 and state.sums[which].step == steps[which]
+        if ended:
+            made.sums = None
+        return ended
 
     def space(self, group: Group, state: State) -> Space:
         """The space the rule chooses from, with the embedding that the state has come to."""
         if self._made.space is None:
             kernel, points = self.problem.kernel, group.points
-            mean, norm, function = outcome.embedded(self.problem, group, state)
+            found = self._plan(group, state).found(state.sums)
+            mean, norm, function = (found.mean, found.norm, found.function) if found else outcome.embedded(self.problem, group, state)
             self._made.space = Space(kernel, points, mean, norm, kernel.diagonal(points), evaluator(kernel, points), function)
         return self._made.space
+
+    def _added(self, group: Group, state: State) -> Added | None:
+        """What the embedding of the state's group adds, None where it is exact; the found one knows, or the state gone on from."""
+        if group.start is not None:
+            return group.start.added
+        found = self._plan(group, state).found(state.sums)
+        return None if found is None else found.added
 
     def _rule(self, group: Group, state: State) -> bool:
         """One atom, or one iteration, more."""
@@ -228,6 +235,9 @@ class Selection:
         """The result of a group, and the way to the next one."""
         space = self.space(group, state)
         result = outcome.result(space, group, state, self.problem.settings.rule.rule)
+        result.added = self._added(group, state)
+        if result.added is not None and result.state is not None:
+            result.state = replace(result.state, added=result.added)
         if is_estimated(group, self.problem.settings.norm) and not by_moments(self.problem.kernel):
             outcome.estimate_norm(self.problem, group, state, result)
         state.done.append(result)
@@ -240,8 +250,9 @@ class Selection:
 RIVALS = {"thinned": thinning.State, "pivoted": cholesky.State, "supported": support.State, "located": facility.State}
 
 
-def _bytes(settings: Settings, group: Group) -> int:
+def _bytes(problem: Problem, group: Group) -> int:
     """Working memory of one group."""
+    settings, chosen = problem.settings, approximation(problem, group)
     n, d = group.points.shape
     rows = group.target.X if isinstance(group.target, Rows) else group.points
     size = 4 if settings.precision == "float32" else 8
@@ -250,6 +261,8 @@ def _bytes(settings: Settings, group: Group) -> int:
     square = 32 * distinct**2 if settings.rule.rule == "min-norm-point" else 16 * min(distinct, MOST_CONDITION) ** 2
     if settings.rule.rule in rivals.RULES:
         square += rivals.bytes_of(settings.rule.rule, n, d, group.count)
+    if chosen is not None:  # the landmarks' Gram matrix and its factor, or angles with their cosines and sines
+        square += 24 * chosen.size**2 if chosen.kind == "nystrom" else 8 * chosen.size * (d + 4) + (24 << 19)
     return int(copies + 8 * 8 * n + 8 * 3 * len(rows) + square + (32 << 20))
 
 

@@ -242,6 +242,6 @@ def test_swaps_are_as_much_work_as_columns_of_the_candidates(rows):
 def test_blocks_that_are_reduced_count_by_their_share_of_the_weights():
     """Σ p_b MMD_b by hand, after swaps where there were some; the weights of all rows need not sum to 1."""
     groups = [SimpleNamespace(target=Rows(np.zeros((2, 1)), np.array(w))) for w in ([1.0, 2.0], [0.5, 0.5])]
-    first, second = SimpleNamespace(mmd=[0.9, 0.3], passes=None), SimpleNamespace(mmd=[0.8], passes=[0.6, 0.1])
+    first, second = (SimpleNamespace(mmd=m, passes=p, added=None) for m, p in (([0.9, 0.3], None), ([0.8], [0.6, 0.1])))
     found = assemble._extra(SimpleNamespace(groups=groups), SimpleNamespace(done=[first, second, None]))
     assert found == pytest.approx((3 * 0.3 + 1 * 0.1) / 4)

@@ -20,7 +20,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.kernel_herd.options import parse_bandwidth, parse_norm, parse_scale
+from herdcli.cli.kernel_herd.options import parse_bandwidth, parse_embedding, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import Request
 
 if TYPE_CHECKING:
@@ -95,6 +95,12 @@ RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "faci
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @click.option(
     "--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True, help="Precision of the mean embedding."
+)
+@click.option(
+    "--embedding",
+    type=Parsed("exact|sample:N|nystrom:R|fourier:R", parse_embedding),
+    default=None,
+    help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact to 10¹⁰ pairs, then nystrom]",
 )
 @click.option("--block-rows", type=click.IntRange(2), default=None, help="Merge-and-reduce: herd blocks of N rows, then their atoms.")
 @click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]")

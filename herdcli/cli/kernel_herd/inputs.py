@@ -10,6 +10,7 @@ import numpy as np
 from herdcli.cli.frame import exact, stein
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
+from herdcli.cli.kernel_herd import embedding
 from herdcli.cli.kernel_herd.request import OF_ROWS, SEQUENCES
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
     from herdcli.cli.kernel_herd.request import Request
+    from herdcli.quadrature.approximation import Approximation
     from herdcli.quadrature.grouping import Weighted
     from herdcli.quadrature.kernels import Kernel
     from herdcli.quadrature.problems import Group, Problem, Settings
@@ -76,7 +78,8 @@ def read(session: Session, request: Request) -> Inputs:
     else:
         groups, rows = _groups(request, data, target, given, scale)
         kernel = _suited(kernel, request, data, target, given, scale)
-    settings = _settings(session, request, norm_rows(request.norm, target, given))
+    approximate = embedding.chosen(session, request, kernel, groups, earlier)
+    settings = _settings(session, request, 0 if approximate else norm_rows(request.norm, target, given), approximate)
     if earlier is not None:
         groups = problems.continued(groups, earlier.value, request.rule, kernel.text(), scale, settings.norm)
     _tell_repeats(session, request, groups)
@@ -198,11 +201,11 @@ def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Targe
     return kernel
 
 
-def _settings(session: Session, request: Request, norm: int) -> Settings:
+def _settings(session: Session, request: Request, norm: int, approximate: Approximation | None) -> Settings:
     from herdcli.quadrature import problems, rules
 
     rule = rules.Settings(request.rule, request.init or "auto", _rates(session, request), request.unique, request.seed)
-    return problems.Settings(rule, request.refine, request.precision, norm)
+    return problems.Settings(rule, request.refine, request.precision, norm, approximate)
 
 
 def _rates(session: Session, request: Request) -> tuple[float, ...]:

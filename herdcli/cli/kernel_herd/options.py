@@ -35,3 +35,11 @@ def parse_norm(text: str) -> str:
     if text != "exact" and (kind != "sample" or not number.isdigit() or not 1 < int(number) < 1 << 31):
         raise ValueError("is neither 'exact' nor sample:N with N above 1")
     return text
+
+
+def parse_embedding(text: str) -> str:
+    """'exact', sample:N, nystrom:R or fourier:R.  Raises ValueError."""
+    from herdcli.quadrature.approximation import parse
+
+    parse(text)
+    return text

@@ -59,6 +59,7 @@ class Request:
     no_state: bool
     seed: int
     simd: str | None = where_given()
+    embedding: str | None = where_given()
     scores: str | None = where_changed(None, recorded_scores)
     exact: bool = where_changed(False)
 
@@ -115,6 +116,8 @@ class Request:
         for option, value in (("by", self.by), ("candidates", self.candidates), ("extend", self.extend), ("polish", self.polish)):
             if self.block_rows and value:
                 raise BadUsage(f"--block-rows does not work with --{option}")
+        if self.polish and (self.embedding or "").startswith("fourier"):
+            raise BadUsage("--polish does not work with --embedding fourier, whose bound is of the candidates alone", hint="nystrom:R")
         if self.block_rows and self.target != "rows":
             raise BadUsage("--block-rows works only with --target rows")
         self._refuse_of_rows()
@@ -160,6 +163,8 @@ class Request:
             session.ignored("init", f"with --rule {self.rule}")
         if self.target != "rows" or not self.candidates:
             session.ignored("norm", "without --candidates and rows")
+        if self.target != "rows" or self.of_scores:
+            session.ignored("embedding", "without rows as the target" if not self.of_scores else f"with --kernel {self.kernel}")
         if not self.of_scores:
             session.ignored("scores", f"with --kernel {self.kernel}")
         if not self.block_rows:

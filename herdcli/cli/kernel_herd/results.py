@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
+from herdcli.cli.kernel_herd import embedding
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
@@ -64,6 +65,7 @@ def tell(session: Session, value: Samples, count: int) -> None:
 
         figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_error(summary)[0]:.2g}"
         session.console.note(f"{figure}, ‖μ‖² being estimated; --norm exact takes all pairs of rows")
+    embedding.tell(session, value)
     if summary.extra is not None:
         session.console.note(
             f"MMD {summary.mmd[0]:.4g} to the union of the blocks' atoms, which is at most {summary.extra[0]:.4g} from all rows"

@@ -1,7 +1,12 @@
-"""pyarrow columns and types as NumPy has them (pyarrow's own conversions of these need pandas before version 21)."""
+"""pyarrow columns and types as NumPy has them, and back.
+
+Numbers are taken from their buffers and put into new ones: pyarrow's own conversions import pandas wherever that is installed,
+0.3 seconds of every command that reads or writes a table (and need it, for types, before version 21).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +18,73 @@ def dtype_of(kind: Any) -> np.dtype[Any]:
     """The NumPy type that holds values of a pyarrow type."""
     import pyarrow as pa
 
-    dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
+    if pa.types.is_boolean(kind):
+        return np.dtype(bool)
+    if pa.types.is_integer(kind):
+        return np.dtype(f"{'u' * pa.types.is_unsigned_integer(kind)}int{kind.bit_width}")
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return np.dtype(object)
+    if pa.types.is_floating(kind):
+        return np.dtype(f"float{kind.bit_width}")
+    dtype: np.dtype[Any] = pa.nulls(0, kind).to_numpy(zero_copy_only=False).dtype
     return dtype
 
 
 def vector(column: Any) -> Array:
-    """A pyarrow array or chunked array as a NumPy vector; text as objects."""
-    chunks = getattr(column, "chunks", [column])
-    parts = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
+    """A pyarrow array or chunked array as a NumPy vector (n,): text as objects, numbers with empty places as floating ones with NaN."""
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return _joined(column, lambda chunk: np.array(chunk.to_pylist(), dtype=object))
+    if pa.types.is_boolean(column.type) and not column.null_count:
+        return _joined(column, lambda chunk: _bits(chunk, 1))
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return _joined(column, lambda chunk: chunk.to_numpy(zero_copy_only=False))
+    if column.null_count:
+        kind = column.type if pa.types.is_floating(column.type) else pa.float64()
+        return filled(column.cast(kind, safe=False), np.nan)
+    return _joined(column, _numbers)
+
+
+def filled(column: Any, value: float) -> Array:
+    """A pyarrow array or chunked array of numbers as a NumPy vector (n,) with a value in its empty places."""
+    return _joined(column, lambda chunk: np.where(_bits(chunk, 0), _numbers(chunk), dtype_of(chunk.type).type(value)))
+
+
+def array(values: Array, absent: Array | None = None) -> Any:
+    """A NumPy vector (n,) as a pyarrow array, with empty places where `absent` (n,) is true."""
+    import pyarrow as pa
+
+    held: list[Array | bytes]
+    if values.dtype.kind == "U" or (values.dtype.kind == "O" and all(isinstance(value, str) for value in values)):
+        texts = [text.encode() for text in values.tolist()]
+        kind, held = pa.string(), [np.cumsum([0, *map(len, texts)], dtype=np.int32), b"".join(texts)]
+    elif values.dtype.kind in "biuf":
+        kind, held = pa.from_numpy_dtype(values.dtype), [_packed(values) if values.dtype.kind == "b" else np.ascontiguousarray(values)]
+    else:
+        return pa.array(values, mask=absent)
+    valid = None if absent is None or not absent.any() else pa.py_buffer(_packed(~absent))
+    return pa.Array.from_buffers(kind, len(values), [valid, *map(pa.py_buffer, held)])
+
+
+def _joined(column: Any, taken: Callable[[Any], Array]) -> Array:
+    parts = [taken(chunk) for chunk in getattr(column, "chunks", [column])]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype_of(column.type)), *parts])
+
+
+def _numbers(chunk: Any) -> Array:
+    """One pyarrow array of numbers as a NumPy vector that shares its memory; what lies in empty places is anything."""
+    dtype = dtype_of(chunk.type)
+    return np.frombuffer(chunk.buffers()[1] or b"", dtype, len(chunk), chunk.offset * dtype.itemsize)
+
+
+def _bits(chunk: Any, buffer: int) -> Array:
+    """One of the buffers of a pyarrow array that hold a bit a place, true everywhere where there is none."""
+    held = chunk.buffers()[buffer]
+    if held is None:
+        return np.ones(len(chunk), dtype=bool)
+    return np.unpackbits(np.frombuffer(held, np.uint8), count=chunk.offset + len(chunk), bitorder="little")[chunk.offset :].astype(bool)
+
+
+def _packed(values: Array) -> Array:
+    return np.packbits(values, bitorder="little")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.arrow import dtype_of, vector
+from herdcli.artifacts.arrow import array, dtype_of, vector
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.assemble import assemble, smallest_integers
 from herdcli.artifacts.dataset import GAPS_HINT, Dataset
@@ -86,11 +86,9 @@ def _filled(table: Any, name: str, absent: Array) -> Any:
     """The table with one of the column's own values where it has none, so that the others are read as ever."""
     if not absent.any() or absent.all():
         return table
-    import pyarrow as pa
-
     values = table.column(name).to_pylist()
     there = values[int(np.argmin(absent))]
-    column = pa.array([there if empty else value for value, empty in zip(values, absent, strict=True)])
+    column = array(np.array([there if empty else value for value, empty in zip(values, absent, strict=True)]))
     return table.set_column(table.column_names.index(name), name, column)
 
 
@@ -203,7 +201,7 @@ def _parsed(table: Any, name: str, where: str, asked: Asked) -> Any:
 
     absent = set(wrong)
     values = [float("nan") if row in absent or not text else float(text) for row, text in enumerate(texts)]
-    return table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(values)]))
+    return table.set_column(table.column_names.index(name), name, pa.chunked_array([array(np.array(values))]))
 
 
 def _texts(column: Any, name: str, where: str) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from herdcli.artifacts.arrow import array
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.columns import UTF8_HINT, from_table
 from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
@@ -109,8 +110,8 @@ def write(path: Any, data: Dataset) -> None:
             rows = slice(start, start + step)
             block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
             block = block.astype(np.uint8) if block.dtype.kind == "b" else block
-            arrays = [pa.array(np.ascontiguousarray(block[:, column])) for column in range(len(names))]
-            arrays += [pa.array(values[rows]) for values in roles.values()]
+            arrays = [array(block[:, column]) for column in range(len(names))]
+            arrays += [array(values[rows]) for values in roles.values()]
             table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
             buffer = io.BytesIO()
             csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))

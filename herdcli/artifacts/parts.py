@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from herdcli.artifacts import codec, columns, guard, hdf5, header, memory, sniff, tables
+from herdcli.artifacts.arrow import vector
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.assemble import split_of
 from herdcli.artifacts.dataset import Dataset
@@ -153,7 +154,7 @@ def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str |
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             names, groups = file.schema_arrow.names, file.metadata.num_row_groups
             own = columns.roles_of(names, label, where).get("split")
-            split = None if own is None else split_of(file.read(columns=[own]).column(0).to_numpy(), where, note)
+            split = None if own is None else split_of(vector(file.read(columns=[own]).column(0)), where, note)
             others = [name for name in names if name != own]
             first = next(file.iter_batches(batch_size=1, columns=others, row_groups=[0], use_threads=False), None) if groups else None
             head = None if first is None else _table(pa, first, where, Asked(note=note, label=label))

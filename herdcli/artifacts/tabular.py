@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts.arrow import vector
+from herdcli.artifacts.arrow import array, filled, vector
 from herdcli.artifacts.codec import csr
 from herdcli.artifacts.columns import lists_to_matrix
 from herdcli.artifacts.dataset import Dataset
@@ -47,21 +47,23 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
             and value.class_names
             and len(set(value.class_names)) == len(value.class_names)
         ):
-            columns["y"] = pa.DictionaryArray.from_arrays(pa.array(item.astype(np.int32), mask=item < 0), pa.array(value.class_names))
+            columns["y"] = pa.DictionaryArray.from_arrays(
+                array(item.astype(np.int32), item < 0), array(np.array(value.class_names, dtype=object))
+            )
             beside["y.dtype"] = item.dtype.str
         elif spec and spec.dims and spec.dims[0] == row_dim and len(spec.dims) <= 2:
             columns |= _columns(declared.name, item)
             if hasattr(item, "indptr"):
                 beside[f"{declared.name}.width"] = item.shape[1]
         elif isinstance(item, dict):
-            columns |= {f"{declared.name}/{key}": pa.array(np.asarray(part)) for key, part in item.items()}
+            columns |= {f"{declared.name}/{key}": array(np.asarray(part)) for key, part in item.items()}
         elif is_dataclass(item):
             raise _no_table(value)
         else:
             beside[declared.name] = _plain(item, value)
     if not columns or len({len(column) for column in columns.values()}) > 1:
         raise _no_table(value)
-    return pa.table(columns), beside
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns)), beside
 
 
 def _by_feature(data: Dataset, field: str) -> bool:
@@ -71,7 +73,6 @@ def _by_feature(data: Dataset, field: str) -> bool:
 
 def _features(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
     """A column for each feature; names that are not unique, or those of something else, are told apart by what is appended."""
-    import pyarrow as pa
 
     taken = {"y", "split", "weight", *(f"columns/{name}" for name in data.columns or {})}
     titles: list[str] = []
@@ -81,7 +82,7 @@ def _features(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
         taken.add(name)
         titles.append(name)
     beside["X.columns"] = titles
-    return {title: pa.array(np.ascontiguousarray(data.X[:, index])) for index, title in enumerate(titles)}
+    return {title: array(data.X[:, index]) for index, title in enumerate(titles)}
 
 
 def _no_table(value: Any) -> BadUsage:
@@ -92,12 +93,12 @@ def _columns(name: str, item: Any) -> dict[str, Any]:
     import pyarrow as pa
 
     if hasattr(item, "indptr"):
-        offsets = pa.array(item.indptr.astype(np.int64))
+        offsets = array(item.indptr.astype(np.int64))
         parts = {f"{name}.index": item.indices, f"{name}.value": item.data}
-        return {part: pa.LargeListArray.from_arrays(offsets, pa.array(values)) for part, values in parts.items()}
+        return {part: pa.LargeListArray.from_arrays(offsets, array(values)) for part, values in parts.items()}
     if item.ndim == 2:
-        return {name: pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(item).ravel()), item.shape[1])}
-    return {name: pa.array(item)}
+        return {name: pa.FixedSizeListArray.from_arrays(array(np.ravel(item)), item.shape[1])}
+    return {name: array(item)}
 
 
 def _plain(item: Any, value: Any) -> Any:
@@ -135,8 +136,8 @@ def _item(table: Any, beside: dict[str, Any], name: str, where: str) -> Any:
     if f"{name}.columns" in beside:
         return np.column_stack([vector(table.column(title)) for title in beside[f"{name}.columns"]])
     if f"{name}.dtype" in beside:
-        places = table.column(name).combine_chunks().indices.fill_null(-1)
-        return np.asarray(vector(places), dtype=np.dtype(str(beside[f"{name}.dtype"])))
+        places = filled(table.column(name).combine_chunks().indices, -1)
+        return np.asarray(places, dtype=np.dtype(str(beside[f"{name}.dtype"])))
     if f"{name}.index" in table.column_names:
         index, value = (table.column(f"{name}.{part}").combine_chunks() for part in ("index", "value"))
         shape = (table.num_rows, int(beside[f"{name}.width"]))

@@ -13,26 +13,15 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent
 
 # What the compiled loops and their twins have no part in, or only as what a command happens to run: files, signals, messages, pages,
-# mathematics in NumPy alone.  tests/fast holds the twins to the same bits; the topics' tests and those of the commands that are left
-# out here (each command that loops is among them) run on both.
+# mathematics in NumPy alone.  tests/fast holds the twins to the same bits, tests/cli/test_kernels.py every command that loops to the same
+# bytes on both; the tests of the topics' algorithms, which are left out here, run on both.
 ONCE = (
-    *("test_data", "test_kinds", "test_mutants", "test_readme", "test_results", "test_shards"),
-    *("artifacts/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "rows/*"),
-    *(f"em/test_{name}" for name in ("artifacts", "axes", "bayes", "factors*", "gmm", "sequences")),
+    *("artifacts/*", "cli/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "rows/*", "test_*"),
+    *(f"em/test_{name}" for name in ("artifacts", "axes", "bayes", "factors*", "gmm", "lds", "quasi", "sequences")),
     *("herding/test_visible", "online/test_model", "rbm/test_edited", "rbm/test_matching"),
     *(f"ica/test_{name}" for name in ("amari", "convention", "defaults", "densities", "maximum_likelihood", "metrics", "sobi")),
     *("ica/test_sparse_coding", "ica/test_whitening", "quadrature/test_given", "quadrature/test_kernels", "quadrature/test_targets"),
     *(f"markov/test_{name}" for name in ("beliefs", "bound", "circles", "exact", "formats", "frontier", "meanfield", "network")),
-    *(
-        f"cli/test_{name}"
-        for name in ("bad_input", "check", "cleaning", "columns", "completion", "console", "convert_*", "determinism", "em")
-    ),
-    *(
-        f"cli/test_{name}"
-        for name in ("eval_ica", "file_names", "full_disk", "help", "help_is_light", "hostile*", "in_a_thread", "memory*", "options")
-    ),
-    *(f"cli/test_{name}" for name in ("output", "pairs", "plot", "rbm_*", "refused_early", "regress", "report", "resume", "sequences")),
-    *(f"cli/test_{name}" for name in ("shards", "signals", "stein", "trace_file", "two_levels", "verdicts")),
 )
 
 

@@ -125,6 +125,13 @@ def tanh(x: Any) -> Array:
     return found
 
 
+def softplus(x: Any) -> Array:
+    """log(1 + e^x) of numbers (..., n)."""
+    # log(1 + e^x) = max(x, 0) + log(1 + e^{−|x|}): the exponent is never positive.
+    found: Array = np.maximum(x, 0.0) + log1p(exp(-np.abs(x)))
+    return found
+
+
 def log_add_exp(a: Any, b: Any) -> Array:
     """log(e^a + e^b) of numbers (..., n), as `np.logaddexp`."""
     if not _EXACT.get():

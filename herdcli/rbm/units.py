@@ -34,8 +34,8 @@ MOST = 1000  # replicas of a rate unit, columns of a softmax unit
 
 
 def logistic(natural: Array) -> Array:
-    """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends."""
-    result: Array = real.exp(-real.log_add_exp(0.0, -natural))
+    """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends, and no less than e^{−709}."""
+    result: Array = 1.0 / (1.0 + real.exp(np.minimum(-natural, 709.0)))
     return result
 
 
@@ -114,7 +114,7 @@ class TwoState:
         """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
         low, high = self.values
         if (low, high) == (0, 1):
-            return np.asarray(real.log_add_exp(0.0, natural))
+            return real.softplus(natural)
         size = np.abs(natural)
         result: Array = (low + high) / 2 * natural + (high - low) / 2 * size + real.log1p(real.exp((low - high) * size))
         return result
@@ -181,7 +181,7 @@ class Rate:
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) n log(1 + e^a)."""
-        result: Array = self.scale * real.log_add_exp(0.0, natural)
+        result: Array = self.scale * real.softplus(natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:

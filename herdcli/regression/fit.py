@@ -26,6 +26,8 @@ SUFFICIENT = 1e-4  # of the decrease that the model foresees, which a step must 
 SHORTEST = 2.0**-40
 ALIASED = 1e-11  # eigenvalues of the scaled curvature below this share of the largest belong to columns that repeat others
 SWEEPS = 1000
+ROUNDS = 20  # of Newton's steps in the nonzero coordinates, between two sweeps
+DAMPING = 1e-11  # of the diagonal
 TORN = 5  # steps in a row
 PIVOT = 1e-4  # of a scaled Cholesky factor, below which the spectrum decides: its square is far above ALIASED
 LINEAR = (0.2, 0.6)  # ratio of decrements while classes are torn apart (1/e), where Newton's would fall to 0
@@ -286,29 +288,75 @@ def aliased(gram: Array) -> Array:
     return found
 
 
-def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array, tolerance: float = 1e-14) -> Array:
-    """The minimum over d (q,) of slope'd + ½ d'Hd + Σ l1 |β + d|, coordinate after coordinate until none moves.
+def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array) -> Array:
+    """The minimum over d (q,) of slope'd + ½ d'Hd + Σ l1 |β + d|.
 
-    In coordinate j with u = β_j + d_j and r = slope_j + (Hd)_j − H_jj d_j: u = S(H_jj β_j − r, l1_j) / H_jj, where
-    S(a, λ) = sign(a) max(|a| − λ, 0).
+    In u = β + d it is that of ½ u'Hu − b'u + Σ l1 |u|, b = Hβ − slope.  Sweeps over single coordinates find which are not 0, linear
+    equations the minimum over those with their signs.
     """
-    diagonal, d, product = np.diag(curve).copy(), np.zeros_like(beta), np.zeros_like(beta)
-    active = np.flatnonzero(diagonal > 0)
+    free = np.diag(curve) > 0
+    b, u = curve @ beta - slope, beta.copy()
     for _ in range(SWEEPS):
-        largest = 0.0
-        for j in active:
-            # In u = β_j + d_j alone the model is ½ H_jj u² − a u + l1 |u| with a = H_jj u_now − slope_j − (Hd)_j: its minimum is where H_jj
-            # u − a + l1 sign u = 0, or at 0 where |a| ≤ l1.
-            a = diagonal[j] * (beta[j] + d[j]) - slope[j] - product[j]
-            u = np.sign(a) * max(abs(a) - l1[j], 0.0) / diagonal[j]
-            move = u - beta[j] - d[j]
-            if move:
-                d[j] += move
-                product += move * curve[:, j]
-                largest = max(largest, diagonal[j] * move * move)
-        if largest <= tolerance:
+        moved = _sweep(curve, b, u, l1, np.flatnonzero(free))
+        for _ in range(ROUNDS):
+            if not _newton(curve, b, u, l1, free):
+                break
+        if moved <= 1e-14 or _is_minimum(curve, b, u, l1, free):
             break
-    return d
+    return u - beta
+
+
+def _sweep(curve: Array, b: Array, u: Array, l1: Array, order: Array) -> float:
+    """Each coordinate to its minimum in turn, in place: u_j = S(b_j − Σ_{i≠j} H_ji u_i, l1_j) / H_jj; the largest H_jj move².
+
+    S(a, λ) = sign(a) max(|a| − λ, 0): in u_j alone the function is ½ H_jj u² − a u + l1 |u|, whose minimum is where H_jj u − a + l1 sign u
+    = 0, or at 0 where |a| ≤ l1.
+    """
+    product, largest = curve @ u, 0.0
+    for j in order:
+        own = curve[j, j]
+        a = own * u[j] + b[j] - product[j]
+        move = np.sign(a) * max(abs(a) - l1[j], 0.0) / own - u[j]
+        if move:
+            u[j] += move
+            product += move * curve[:, j]
+            largest = max(largest, own * move * move)
+    return float(largest)
+
+
+def _newton(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> bool:
+    """Move u, in place, to the minimum over its nonzero coordinates; whether signs would turn, so that it is to be tried again.
+
+    Those that would turn become 0 where the function falls by that, else all go as far as the first of them allows.
+    """
+    chosen = np.flatnonzero(free & ((u != 0) | (l1 == 0)))
+    if not len(chosen):
+        return False
+    here, H, push = u[chosen], curve[np.ix_(chosen, chosen)], (b - l1 * np.sign(u))[chosen]
+    # With signs s the function is ½ u'Hu − (b − l1 s)'u, its minimum at u + H⁻¹(b − l1 s − Hu).  Where H has no inverse the rest is 0 too,
+    # so that a little of its diagonal changes nothing.
+    factor, failed = dpotrf(H + np.diag(DAMPING * np.diag(H)), lower=1)
+    if failed:
+        return False
+    target = here + np.asarray(dpotrs(factor, push - H @ here, lower=1)[0])
+    turned = (l1[chosen] > 0) & (target * here < 0)
+    if not turned.any():
+        u[chosen] = target
+        return False
+    cut = np.where(turned, 0.0, target)
+    if cut @ (0.5 * (H @ cut) - push) > here @ (0.5 * (H @ here) - push):
+        reach = np.where(turned, here / np.where(turned, here - target, 1.0), 1.0)
+        cut = here + reach.min() * (target - here)
+        cut[np.argmin(reach)] = 0.0
+    u[chosen] = cut
+    return True
+
+
+def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> bool:
+    """Are b − Hu = l1 sign u where u is not 0, and |b − Hu| ≤ l1 elsewhere, but for rounding?"""
+    rest = (b - curve @ u)[free]
+    wrong = np.where(u[free] != 0, np.abs(rest - l1[free] * np.sign(u[free])), np.maximum(np.abs(rest) - l1[free], 0.0))
+    return bool(wrong.max(initial=0.0) <= 1e-12 * (np.abs(b).max() + l1.max()))
 
 
 def closing(problem: Problem, theta: Array, map: Map = map) -> dict[str, Any]:

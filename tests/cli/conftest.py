@@ -53,20 +53,28 @@ def leftovers(scratch: Path, folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def forker() -> Iterator[Forker]:
-    made = Forker(environment(Path("/nowhere")))
-    yield made
-    made.close()
+def forker() -> Iterator[Callable[[str], Forker]]:
+    """forker(kernels) serves processes that run on these loops; "" are those under test."""
+    made: dict[str, Forker] = {}
+
+    def of(kernels: str) -> Forker:
+        if kernels not in made:
+            made[kernels] = Forker(environment(Path("/nowhere"), **({"HERD_KERNELS": kernels} if kernels else {})))
+        return made[kernels]
+
+    yield of
+    for server in made.values():
+        server.close()
 
 
 @pytest.fixture
-def herd(tmp_path: Path, scratch: Path, forker: Forker) -> Callable[..., Ended]:
-    """herd(*arguments, stdin=b"", env={}) runs in tmp_path, and leaves no temporary file anywhere.
+def herd(tmp_path: Path, scratch: Path, forker: Callable[[str], Forker]) -> Callable[..., Ended]:
+    """herd(*arguments, stdin=b"", env={}, kernels="") runs in tmp_path, and leaves no temporary file anywhere.
 
     With an environment of its own it is a process from its start, else one forked from a process that has imported herd.
     """
 
-    def run(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ended:
+    def run(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None = None, kernels: str = "") -> Ended:
         line = list(map(str, arguments))
         if env:
             done = subprocess.run(
@@ -74,7 +82,7 @@ def herd(tmp_path: Path, scratch: Path, forker: Forker) -> Callable[..., Ended]:
             )
             ended = Ended(done.returncode, done.stdout, done.stderr.decode())
         else:
-            ended = _forked(forker, line, stdin, tmp_path, scratch)
+            ended = _forked(forker(kernels), line, stdin, tmp_path, scratch)
         assert leftovers(scratch, tmp_path) == {}
         return ended
 

@@ -147,6 +147,23 @@ def test_lasso_meets_its_conditions_of_optimality(name):
     assert abs(slope[-1]) < 1e-8
 
 
+@pytest.mark.parametrize("l1", [0.001, 0.02])
+def test_lasso_of_columns_that_nearly_repeat_each_other_converges_in_a_few_passes(l1):
+    """Coordinate descent alone moves along such columns for ever; the classes' intercepts are free to shift besides."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 12)) + 0.02 * rng.normal(size=(300, 12))
+    y = (X[:, :3] + rng.gumbel(size=(300, 3))).argmax(axis=1).astype(float)
+    problem = problem_of(X, y, np.zeros(300), "softmax", l1=l1)
+    found = solve(fit.Regression(problem, model.started(problem)))
+    assert found.converged
+    assert len(found.trace) < 15
+    sums = total(fit.Regression(problem, found.theta).source, fit.slopes(problem, found.theta))
+    slope, beta = (sums["gradient"] / sums["mass"]).reshape(found.theta.shape)[:, :-1], found.theta[:, :-1]
+    assert 0 < np.count_nonzero(beta) < beta.size
+    np.testing.assert_allclose(slope[beta != 0], -l1 * np.sign(beta[beta != 0]), atol=1e-9)
+    assert (np.abs(slope[beta == 0]) <= l1).all()
+
+
 def test_the_objective_never_rises_where_undamped_steps_would():
     rng = np.random.default_rng(3)
     X = 2 * rng.normal(size=(200, 3))

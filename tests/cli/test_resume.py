@@ -12,7 +12,7 @@ FINISHED = [
     "herd small.h5 --hidden 3 --iterations 3",
     "kernel-herd points.csv -m 3",
     "ica points.csv --steps 2",
-    "ica points.csv --algorithm infomax --steps 2",
+    "ica points.csv --algorithm infomax --rates 0.01x4",
     "fit-mrf binary.csv --smoothing 1",
     "ups-infer grid.h5 --algorithm bp",
     "ups-infer grid.h5 --algorithm ups",

@@ -65,6 +65,7 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
+PICTURES = ("figure", "gridspec", "collections", "backends.backend_agg", "backends.backend_svg", "backends.backend_pdf")
 SHARED = ("HERD_KERNELS", "HERD_SIMD", "HERD_REQUIRE", "PYTHON", "LC_", "LANG", "MALLOC_", "LD_")  # variables that a process begins with
 
 
@@ -174,10 +175,11 @@ def _import_everything() -> None:
     import pkgutil
     from importlib import import_module
 
-    import pyarrow.parquet  # noqa: F401
-
     import herdcli
 
+    for name in ("pyarrow.csv", "pyarrow.parquet", "threadpoolctl", *(f"matplotlib.{part}" for part in PICTURES)):
+        with contextlib.suppress(ImportError):
+            import_module(name)
     for module in pkgutil.walk_packages(herdcli.__path__, "herdcli."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):  # it is the command that needs the module to say so

@@ -272,7 +272,8 @@ def entropy(value: artifacts.Mixture, rows: blocks.Rows, map: Map = map) -> floa
         if block.labels is not None and several > 1:
             r = np.where((block.labels >= 0)[:, None] & (own != block.labels[:, None]), 0.0, r)
             r = r / np.maximum(r.sum(axis=1, keepdims=True), 1e-300)
-        H = -(r * np.log(np.where(r > 0, r, 1.0))).sum(axis=1)
+        along = np.ascontiguousarray(r.T)  # a component after the other, so that the sum runs along memory
+        H = -(along * np.log(np.where(along > 0, along, 1.0))).sum(axis=0)
         if block.labels is not None and several == 1:
             H[block.labels >= 0] = 0.0
         return {"sum": np.array([H.sum() if block.weight is None else block.weight @ H])}

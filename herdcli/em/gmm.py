@@ -311,12 +311,16 @@ def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[
     """(n, K) posteriors and (n,) log densities of rows (n, D); NaN is a missing value."""
     found, evidence = np.empty((len(X), len(parameters["weight"]))), np.empty(len(X))
     absent = np.isnan(X)
-    whole = np.flatnonzero(~absent.any(axis=1))
-    for start in range(0, len(whole), SLAB):
-        rows = whole[start : start + SLAB]
-        joint = gaussians.log_joint(gaussians.features(X[rows]), X[rows])
+    whole = np.flatnonzero(~absent.any(axis=1)) if absent.any() else None
+    for start in range(0, len(X) if whole is None else len(whole), SLAB):
+        part = slice(start, start + SLAB)
+        rows = part if whole is None else whole[part]
+        Y = X[rows]
+        joint = gaussians.log_joint(gaussians.features(Y), Y)
         evidence[rows] = normalise(joint)
         found[rows] = joint.T
+    if whole is None:
+        return found, evidence
     with np.errstate(divide="ignore"):
         weight = np.log(parameters["weight"])
     broken = np.flatnonzero(absent.any(axis=1))

@@ -26,7 +26,7 @@ from herdcli.rbm.recurrent.learning import Learning, Problem
 from herdcli.rbm.recurrent.likelihood import Held
 from herdcli.rbm.recurrent.settings import Settings, fitted
 
-SHOWN = ("log_likelihood", "independent", "prediction_error", "mean_error", "persistence")
+SHOWN = ("log_likelihood", "log_likelihood_unlinked", "independent", "prediction_error", "mean_error", "persistence")
 
 
 def digits(count: int, seed: int) -> np.ndarray:

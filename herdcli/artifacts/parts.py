@@ -161,7 +161,7 @@ def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str |
             del first
             if head is not None and head.y is not None:
                 note(f"{where}: labels are left out")
-            batches = (_batch(_table(pa, batch, where, Asked(note=silent, label=label))) for batch in _pieces(file, others))
+            batches = (_batch(_table(pa, batch, where, Asked(note=silent, label=label))) for batch in _pieces(pa, file, others))
             given = head.feature_names if head else None
             return _written(Opened(file.metadata.num_rows, split, given, batches, *tables.past(file, where)), choose, where)
     except HerdError:
@@ -171,11 +171,12 @@ def _of_parquet(path: str, where: str, note: Callable[[str], None], label: str |
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error
 
 
-def _pieces(file: Any, names: list[str]) -> Iterator[Any]:
+def _pieces(pa: Any, file: Any, names: list[str]) -> Iterator[Any]:
     first = file.metadata.row_group(0)
     size = max(1, BATCH_BYTES // max(1, first.total_byte_size // max(1, first.num_rows)))
     for group in range(file.metadata.num_row_groups):  # one iterator over all of them would hold what it has read
         yield from file.iter_batches(batch_size=size, columns=names, row_groups=[group], use_threads=False)
+        pa.default_memory_pool().release_unused()  # of the pieces between what is held, which would add up
 
 
 def _table(pa: Any, batch: Any, where: str, asked: Asked) -> Dataset:

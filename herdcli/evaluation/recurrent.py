@@ -21,8 +21,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 COLUMNS = (
-    "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z", "independent", "prediction_error", "mean_error", "persistence",
-    "sequences_train", "best_epoch", "verdict",
+    "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z", "log_likelihood_unlinked", "independent", "prediction_error",
+    "mean_error", "persistence", "sequences_train", "best_epoch", "verdict",
 )  # fmt: skip
 MOST_OPERATIONS = 2.5e9  # of log Z by enumeration
 MOST_STEPS = 100  # at which log Z is annealed, or enumerated at whatever cost
@@ -38,6 +38,9 @@ def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map
                        would take too long.  Where both layers are too large for enumeration each is annealed; log_likelihood_se is
                        the error of that alone.
     log_z              `exact` or `annealed`.
+    log_likelihood_unlinked
+                       the same rows under the one RBM that the links make of their mean over the held-out rows that have a row before
+                       them: what is above it is what the rows before say.  A model of rows alone would find its own: --links none.
     independent        the same rows under independent columns with the training rows' means.
     prediction_error   root mean square of a value less what the rows before it say, in standard deviations of its column in training
                        rows; mean_error less that column's mean; persistence less the value before.  Over rows that have one before them.
@@ -56,6 +59,7 @@ def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map
         "log_likelihood": found.mean - shift,
         "log_likelihood_se": found.error,
         "log_z": "exact" if found.exact else "annealed",
+        "log_likelihood_unlinked": unlinked(model, held, driven, found, settings, map) - shift,
         "independent": base - shift,
         "verdict": of_loss(found.mean, base, worse="worse than independent", error=found.error) or OK,
     }
@@ -100,14 +104,35 @@ def likelihood(
     most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / cost(model, 1)))
     chosen = np.arange(len(held.v)) if settings.likelihood == "exact" else spread(np.arange(len(held.v)), most)
     own = some(driven, chosen)
-    above = model.unnormalised(held.v[chosen], own)
+    log_z, errors = partitions(model, own, annealed, settings, map, progress)
+    mean = float((model.unnormalised(held.v[chosen], own) - log_z).mean())
+    return Likelihood(mean, float(np.sqrt(np.square(errors).sum()) / len(chosen)), chosen, not annealed)
+
+
+def partitions(
+    model: Recurrent, own: Driven, annealed: bool, settings: EvaluationSettings, map: Map, progress: Watch | None = None
+) -> tuple[Array, Array]:
+    """log Z of steps (k,) and their standard errors (k,), 0 of those enumerated."""
     if not annealed:
-        return Likelihood(float((above - log_partitions(model, own, map=map)).mean()), 0.0, chosen, True)
+        return log_partitions(model, own, map=map), np.zeros(len(own.b))
     steps = tuple(Harmonium(model.p.W, b, c, model.visible, model.hidden) for b, c in zip(own.b, own.c, strict=True))
     problem = annealing.Problem(steps, tuple(own.b), settings.chains, settings.temperatures or 1000, settings.seed)
     found = solve(annealing.Annealing(problem, map), watch=progress)
-    log_z, errors = (np.array([getattr(one, name) for one in found]) for name in ("log_partition", "standard_error"))
-    return Likelihood(float((above - log_z).mean()), float(np.sqrt(np.square(errors).sum()) / len(chosen)), chosen, False)
+    return np.array([one.log_partition for one in found]), np.array([one.standard_error for one in found])
+
+
+def unlinked(model: Recurrent, held: Held, driven: Driven, found: Likelihood, settings: EvaluationSettings, map: Map) -> float:
+    """Nats a row, of the rows of a likelihood, where links say the same at every step: their mean.  First rows keep what they have."""
+    linked = held.previous >= 0
+    if not linked.any():
+        return found.mean
+    b, c = (np.where(linked[:, None], each[linked].mean(axis=0), each) for each in (driven.b, driven.c))
+    still, own = Driven(driven.r, b, c), linked[found.chosen]
+    one = found.chosen[own][:1]  # the harmonium of all of them
+    log_z, _ = partitions(model, some(still, np.concatenate([found.chosen[~own], one])), not found.exact, settings, map)
+    own_z = np.empty(len(own))
+    own_z[~own], own_z[own] = log_z[: np.count_nonzero(~own)], log_z[-1]
+    return float((model.unnormalised(held.v[found.chosen], some(still, found.chosen)) - own_z).mean())
 
 
 def independent(value: RecurrentRBM, held: Held, chosen: Array) -> float:

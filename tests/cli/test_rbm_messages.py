@@ -156,3 +156,12 @@ def test_models_of_classes_stop_by_themselves_in_shards_too(small: Path, run: Ru
         fit(run, small, *asked, "--shard", shard, out=f"part{shard[0]}.h5")
     assert run("merge", "part1.h5", "part2.h5", "-o", "merged.h5").code == 0
     assert (tmp_path / "whole.h5").read_bytes() == (tmp_path / "merged.h5").read_bytes()
+
+
+@pytest.mark.parametrize("of", [("--hidden", "2"), ("--layers", "2,2")])
+def test_weights_of_rows_are_told_to_count_for_nothing(tmp_path: Path, run: Run, of: tuple[str, str]) -> None:
+    lines = [f"{k % 2},{k % 3 % 2},{1 + k % 3}" for k in range(30)]
+    (tmp_path / "w.csv").write_text("\n".join(["a,b,weight", *lines, ""]))
+    told = run("fit-rbm", tmp_path / "w.csv", *of, "--epochs", "1", "-o", "w.h5")
+    assert told.code == 0, told.err
+    assert "fit-rbm: warning: the column 'weight' is left out: every row counts once here (as data it needs another name)\n" in told.err

@@ -116,6 +116,7 @@ def test_a_split_of_the_data_is_taken_and_their_weights_are_not(herd, bits):
     held = [name for name, part in parts.items() if part == 2]
     assert figures(herd, "s.h5")["rows"] == sum(row[0] in held for row in rows)
     assert f"{sum(part == 0 for part in parts.values())} sequences of " in made.err
+    assert "warning: the column 'weight' is left out: every row counts once here (as data it needs another name)\n" in made.err
 
 
 def test_rows_in_no_part_are_left_out(herd, bits):

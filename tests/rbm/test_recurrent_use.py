@@ -10,6 +10,8 @@ from recurrent import OFFSETS, bouncing, exact_likelihoods, held, laid, model, r
 
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
+from herdcli.evaluation import recurrent as evaluation
+from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm.recurrent import exact, likelihood
 from herdcli.rbm.recurrent.artifacts import held_out, made, states_after
 from herdcli.rbm.recurrent.chains import Drawing
@@ -31,6 +33,34 @@ def test_expected_rows_are_those_of_all_states_and_chains_come_near_them():
     drawn = likelihood.sampled(m, driven, v, 0)
     assert np.abs(drawn - found).max() < 0.1
     assert np.abs(drawn - found).mean() < 0.03
+
+
+@pytest.mark.parametrize("of", [np.arange(9), np.array([1, 2, 5])])
+def test_rows_under_links_that_say_the_same_at_every_step(of):
+    m, v = model("binary", "binary", 3, 4), rows("binary", 9, 3)
+    given = held(v, OFFSETS)
+    driven = given.driven(m)
+    asked = evaluation.Likelihood(0.0, 0.0, of, True)
+    found = evaluation.unlinked(m, given, driven, asked, EvaluationSettings(), map)
+    b, c = driven.b.copy(), driven.c.copy()
+    later = [1, 2, 5, 6, 7, 8]
+    b[later], c[later] = b[later].mean(axis=0), c[later].mean(axis=0)
+    V, H = (np.array(list(itertools.product((0, 1), repeat=n)), dtype=float) for n in (3, 4))
+
+    def log_p(t):
+        joint = np.exp((V @ b[t])[:, None] + V @ m.p.W @ H.T + H @ c[t])
+        return np.log(joint[(v[t] == V).all(axis=1)].sum() / joint.sum())
+
+    assert found == pytest.approx(np.mean([log_p(t) for t in of]), abs=1e-12)
+
+
+def test_links_that_say_nothing_make_no_difference():
+    m, v = model("binary", "binary", 3, 4, links=0.0), rows("binary", 9, 3)
+    driven, whole = held(v, OFFSETS).driven(m), evaluation.Likelihood(0.0, 0.0, np.arange(9), True)
+    found = evaluation.unlinked(m, held(v, OFFSETS), driven, whole, EvaluationSettings(), map)
+    assert found == pytest.approx(exact_likelihoods(m, v, OFFSETS).mean(), abs=1e-12)
+    alone = held(v, np.arange(10))  # no row has one before it
+    assert evaluation.unlinked(m, alone, alone.driven(m), whole, EvaluationSettings(), map) == whole.mean
 
 
 def test_new_sequences_have_the_probabilities_of_the_model():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import warn_of_rows
+from herdcli.cli.fit_rbm.remarks import warn_of_rows, warn_of_weights
 from herdcli.cli.frame import outputs
 from herdcli.errors import BadUsage, DataError
 from herdcli.splits import TRAIN
@@ -33,6 +33,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
     outputs.check(session, "dbn")
     below = _below(session, request.below)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    warn_of_weights(session, data.value)
     rows = _rows(session, request, data, below, settings)
     data = replace(data, value=None)
     training = rows.split == TRAIN

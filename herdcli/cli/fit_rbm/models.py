@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
+from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows, warn_of_weights
 from herdcli.cli.frame import exact, outputs, shards
 from herdcli.records import dataclass
 
@@ -77,6 +77,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
 
     settings = request.settings()
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    warn_of_weights(session, data.value)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=True)
     rows = in_units(session, data, family(settings.visible_units), reading)
     data = replace(data, value=None)  # the rows take its place in memory
@@ -94,6 +95,7 @@ def _continued(session: Session, request: Request) -> Inputs:
     settings = request.continued(session, earlier)
     request = replace(request, seed=settings.seed)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    warn_of_weights(session, data.value)
     rows = rows_of(session, earlier, data, request, sparse=True, in_place=True)
     data = replace(data, value=None)
     y = classes_of(earlier, rows, data.name)

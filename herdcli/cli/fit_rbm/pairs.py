@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import warn_of_pairs
+from herdcli.cli.fit_rbm.remarks import warn_of_pairs, warn_of_weights
 from herdcli.cli.frame import outputs
 from herdcli.errors import DataError
 from herdcli.splits import TRAIN
@@ -25,6 +25,7 @@ def fit_pairs(session: Session, request: Request) -> None:
     request.warn_of_idle(session)
     outputs.check(session, "rbm-pairs")
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    warn_of_weights(session, data.value)
     rows = in_units(session, data, family(settings.visible_units), Reading.asked(request, default=OF_MODELS))
     persons, names = rows.labelled(data.name, "--pairs")
     found = pairs.ordered_pairs(persons, (rows.split == TRAIN).nonzero()[0], names)

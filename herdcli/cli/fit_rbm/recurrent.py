@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_rbm.in_time import led_up
+from herdcli.cli.fit_rbm.remarks import warn_of_weights
 from herdcli.cli.frame import outputs, sequences
 from herdcli.errors import DataError
 from herdcli.splits import TEST, TRAIN, VALID
@@ -32,6 +33,7 @@ def fit_recurrent(session: Session, request: OfSequences) -> None:
     settings = request.asked()
     outputs.check(session, "rtrbm")
     series = sequences.read(session, request, weights=None, missing=False)
+    warn_of_weights(session, series.data)
     if TRAIN not in series.parts:
         raise DataError("has no sequences in split 0 to learn from", where=series.history.name)
     rows = _in_units(session, series, request, settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.numerics import real
+from herdcli.quadrature.joint import Joint
 from herdcli.quadrature.kernels import Gaussian, Kernel
 from herdcli.quadrature.points import Evaluator, GaussianPoints
 from herdcli.schema import Array
@@ -14,6 +15,8 @@ BLAS_FROM = 33  # columns from which products of rows are left to BLAS
 
 def between(kernel: Kernel, X: Array, Y: Array) -> Array:
     """(n, m) values of rows X (n, d) and Y (m, d); of the Gaussian in many columns by one product, to rounding of |x|² + |y|²."""
+    if isinstance(kernel, Joint):
+        return between(kernel.rows, X[:, :-1], Y[:, :-1]) * kernel.label.matrix(X[:, -1:], Y[:, -1:])
     if not isinstance(kernel, Gaussian) or X.shape[1] < BLAS_FROM:
         return kernel.matrix(X, Y)
     left = GaussianPoints(kernel, X, centre=Y.mean(axis=0))

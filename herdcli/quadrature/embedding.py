@@ -17,6 +17,8 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.numerics import real
+from herdcli.quadrature.blocks import between
+from herdcli.quadrature.joint import Joint
 from herdcli.quadrature.kernels import (
     Gaussian,
     Kernel,
@@ -67,6 +69,11 @@ class Plan(Protocol):
 def problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> Problem:
     """The embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
     plan: Plan
+    folded = kernel.folded(points.shape[1]) if isinstance(kernel, Joint) else None
+    if folded is not None:
+        same = points is rows
+        points = points * folded[1]
+        return problem(folded[0], points, points if same else rows * folded[1], weights, precision=precision)
     if isinstance(kernel, Gaussian):
         plan = GaussianPlan(kernel, points, rows, weights, np.float32 if precision == "float32" else np.float64)
     elif profile(kernel, points.shape[1]) is not None:
@@ -88,7 +95,8 @@ def strips_per_step(size: tuple[int, int], rows: int) -> int:
 
 def count_steps(kernel: Kernel, points: int, rows: int) -> int:
     """Steps of the embedding of so many rows at so many points."""
-    compiled = isinstance(kernel, Gaussian) or profile(kernel, 1) is not None
+    folded = isinstance(kernel, Joint) and kernel.folded(2) is not None
+    compiled = folded or isinstance(kernel, Gaussian) or profile(kernel, 1) is not None
     size = GaussianPlan.size if compiled else GenericPlan.size
     strips = math.ceil(points / size[0])
     return math.ceil(strips / strips_per_step(size, rows))
@@ -136,7 +144,7 @@ class GenericPlan:
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
         """Sums (r,) over the columns, and with `both` (c,) over the rows."""
-        values = self.kernel.matrix(self.points[rows], self.rows[columns])
+        values = between(self.kernel, self.points[rows], self.rows[columns])
         return real.product(values, self.weights[columns]), real.product(self.weights[rows], values) if both else None
 
 

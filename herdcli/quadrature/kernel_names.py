@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.quadrature import joint, stein
 from herdcli.quadrature import kernels as k
-from herdcli.quadrature import stein
 from herdcli.quadrature.stein import Stein
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -29,8 +29,17 @@ def parse(text: str) -> k.Kernel:
     """The kernel of a text: terms joined by +, factors by *, numbers are weights.  Raises BadUsage."""
     if text.strip().lower().startswith("stein"):
         return _stein(text)
+    if joint.MARK in text:
+        return _joint(text)
     terms = [_product(term, text) for term in _split(text, "+")]
     return terms[0] if len(terms) == 1 else k.Composite(tuple(terms))
+
+
+def _joint(text: str) -> joint.Joint:
+    rows, _, label = text.partition(joint.MARK)
+    if joint.MARK in label or any(part.strip().lower().startswith("stein") for part in (rows, label)):
+        raise BadUsage(f"--kernel '{text}' is not a kernel: one & stands between a kernel on rows and one on labels, neither Stein's")
+    return joint.Joint(parse(rows), parse(label))
 
 
 def _stein(text: str) -> Stein:
@@ -110,6 +119,8 @@ def inexact(kernel: k.Kernel) -> k.Kernel | None:
     """
     if isinstance(kernel, k.Composite):
         return next((found for part in kernel.parts if (found := inexact(part)) is not None), None)
+    if isinstance(kernel, joint.Joint):
+        return inexact(kernel.rows) or inexact(kernel.label)
     powers = isinstance(kernel, k.RationalQuadratic) and kernel.alpha != 1
     return kernel if powers or isinstance(kernel, Stein) else None
 
@@ -123,6 +134,8 @@ def choose(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: in
     """
     if isinstance(kernel, k.Composite):
         return replace(kernel, parts=tuple(choose(part, X, rule, seed) for part in kernel.parts))
+    if isinstance(kernel, joint.Joint):
+        return joint.Joint(choose(kernel.rows, X[:, :-1], rule, seed), choose(kernel.label, X[:, -1:], "median", seed))
     if isinstance(kernel, Stein) and kernel.smpcov:
         return stein.with_covariance(kernel, X)
     if isinstance(kernel, k.Energy):

@@ -10,6 +10,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.fast.numpy_embedding import KINDS
 from herdcli.numerics import real
+from herdcli.quadrature.joint import Joint
 from herdcli.quadrature.kernels import (
     Bernoulli,
     Composite,
@@ -33,6 +34,7 @@ from herdcli.schema import Array
 LANES = 16
 LOG2_E = 1.4426950408889634
 GENERIC_BLOCK = 1 << 20  # entries of a block of kernel values
+MOST_LABELS = 64  # up to which atoms of one label are taken together
 
 
 class Evaluator(Protocol):
@@ -51,6 +53,8 @@ def evaluator(kernel: Kernel, points: Array) -> Evaluator:
         return FeaturePoints(kernel, points)
     if isinstance(kernel, Gaussian):
         return GaussianPoints(kernel, points)
+    if isinstance(kernel, Joint):
+        return JointPoints(kernel, points)
     if isinstance(kernel, Stein):
         return SteinPoints(kernel, points)
     return GenericPoints(kernel, points) if profile(kernel, points.shape[1]) is None else RadialPoints(kernel, points)
@@ -113,6 +117,32 @@ class GaussianPoints:
         out = np.empty(self.columns.shape[1])
         fast.gaussian_tile(self.columns, np.ones(len(out)), atoms, padded, True, out, None)
         return out[: self.count]
+
+
+class JointPoints:
+    """Rows with a label behind them: the evaluators of both kernels."""
+
+    def __init__(self, kernel: Joint, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+        self.rows = evaluator(kernel.rows, np.ascontiguousarray(points[:, :-1]))
+        self.label = GenericPoints(kernel.label, np.ascontiguousarray(points[:, -1:]))
+
+    def values(self, row: Array) -> Array:
+        """(n,) k_x k_y of a row (d + 1,)."""
+        found = self.rows.values(row[:-1])
+        found *= self.label.values(row[-1:])
+        return found
+
+    def combine(self, rows: Array, weights: Array) -> Array:
+        """(n,) Σ_u w_u k(row_u, x_i): of few labels those of each label together, times its k_y."""
+        labels, place = np.unique(rows[:, -1], return_inverse=True)
+        if len(labels) > MOST_LABELS:
+            return GenericPoints(self.kernel, self.points).combine(rows, weights)
+        found = np.zeros(len(self.points))
+        for c, label in enumerate(labels):
+            own = place == c
+            found += self.label.values(np.array([label])) * self.rows.combine(np.ascontiguousarray(rows[own, :-1]), weights[own])
+        return found
 
 
 @dataclass(frozen=True)

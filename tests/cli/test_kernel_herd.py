@@ -59,6 +59,20 @@ def test_groups_weights_and_tables(herd, tmp_path, table):
         assert float(row["weight"]) == 0.25
 
 
+def test_labels_are_the_last_column_and_are_judged_with_the_rows(herd, tmp_path, table):
+    """Atoms of three sites under a kernel on (x, y): shares of the sites, the kernel in the artifact, and the same MMD to the same rows."""
+    assert herd("kernel-herd", table, "-m", 30, "--label", "site", "-o", "out.h5").code == 0
+    value = artifacts.load(str(tmp_path / "out.h5")).value
+    assert value.feature_names == ["a", "b", "c", "mass", "site"]
+    assert value.kernel.endswith("&hamming")
+    rows = np.genfromtxt(table, delimiter=",", names=True)
+    np.testing.assert_array_equal(value.x[:, -1], rows["site"][value.index])
+    shares = np.bincount(rows["site"].astype(int)) / 150
+    np.testing.assert_allclose(np.bincount(value.x[:, -1].astype(int)) / 30, shares, atol=0.04)
+    figures = json.loads(herd("eval", "out.h5", "--data", table, "--format", "json").out)[0]
+    assert figures["target_mmd"] == pytest.approx(value.summary.mmd[0], abs=1e-12)
+
+
 def test_extending_holds_the_same_arrays_as_one_run(herd, tmp_path, table):
     for rule in ("herding", "min-norm-point"):
         assert herd("kernel-herd", table, "-m", 6, "--rule", rule, "-o", "few.h5").code == 0
@@ -184,6 +198,11 @@ def test_instruction_sets_give_the_same_bytes_and_fma_is_recorded(shell, tmp_pat
 
 
 REFUSED = {
+    "no label": (("rows.csv", "-m", 2, "--label", "nosuch"), 2, "--label nosuch: there is no such column"),
+    "label twice": (("rows.csv", "-m", 2, "--label", "site", "--by", "site"), 2, "--label does not work with --by site"),
+    "label's kernel": (("rows.csv", "-m", 2, "--label", "site:nope"), 2, "'nope' is not a kernel"),
+    "two labels": (("rows.csv", "-m", 2, "--label", "site:gaussian", "--kernel", "gaussian&hamming"), 2, "one & stands between"),
+    "label of others": (("rows.csv", "-m", 2, "--label", "site", "--candidates", "one.csv"), 2, "--label does not work with --candidates"),
     "thinning others": (
         ["one.csv", "-m", 1, "--target", "uniform", "--rule", "kernel-thinning"],
         2,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import stein
+from herdcli.cli.frame import labels, stein
 from herdcli.cli.frame.columns import matrix_by_name
-from herdcli.cli.frame.targets import closed_target, matrix, table
+from herdcli.cli.frame.targets import closed_target, matrix
 from herdcli.errors import BadUsage
 from herdcli.evaluation import samples
+from herdcli.quadrature.joint import MARK
 from herdcli.quadrature.kernel_names import choose, parse
 from herdcli.quadrature.stein import Scored, Stein
 from herdcli.quadrature.targets import Rows
@@ -38,7 +39,8 @@ def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
         atoms, kernel = _scored(session, request, artifact)
         reference = samples.reference(kernel, Scored(atoms.shape[1]))
     elif request.target or request.data:
-        target = _target(session, request, atoms.shape[1], names)
+        text = request.kernel or (own.kernel if own is not None else "")
+        target = _target(session, request, atoms.shape[1], names, text)
         kernel, scale = _kernel(own, atoms, request, target)
         if scale is not None:
             atoms, target = atoms / scale, _scaled(target, scale)
@@ -62,13 +64,16 @@ def _scored(session: Session, request: Request, artifact: Artifact) -> tuple[Arr
     return np.concatenate([X / scale, S * scale], axis=1), choose(kernel, X / scale, "median", request.seed)
 
 
-def _target(session: Session, request: Request, dimension: int, names: list[str] | None) -> Target:
+def _target(session: Session, request: Request, dimension: int, names: list[str] | None, kernel: str) -> Target:
     """The target of --target or --data, in the columns of the atoms."""
     if request.target:
         if request.data:
             raise BadUsage("--data and --target are both targets", hint="give one of them")
         return closed_target(session, request.target, dimension)
-    X, have = table(session, str(request.data), "data")
+    read = session.load(str(request.data), "data", kinds={"dataset", "samples"})
+    X, have = matrix(read)
+    if MARK in kernel and (X.shape[1] < dimension or (have and names and names[-1] not in have)):
+        X, have = labels.last(read, X, have, names[-1] if names else None, "the samples' label")
     X = matrix_by_name(session, X, have, names, dimension, where=str(request.data))
     return Rows(X, samples.shares(None, len(X), None))
 

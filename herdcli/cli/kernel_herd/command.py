@@ -91,6 +91,12 @@ RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "faci
     help="With --candidates: ‖μ‖² from all pairs of rows, or estimated from N.  [default: exact to 10,000 rows, then sample:2000]",
 )
 @click.option("--polish", is_flag=True, help="Search around each chosen candidate, in the target's interval or box.")
+@click.option(
+    "--label",
+    metavar="COLUMN[:KERNEL]",
+    default=None,
+    help="Choose rows with their labels: --kernel times one on this column.  [default: hamming for classes, else gaussian]",
+)
 @click.option("--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column.")
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import exact, stein
+from herdcli.cli.frame import exact, labels, stein
 from herdcli.cli.frame.columns import matrix_by_name
 from herdcli.cli.frame.targets import closed_target, matrix, table
 from herdcli.cli.kernel_herd import embedding
@@ -60,14 +60,16 @@ class _Input:
 def read(session: Session, request: Request) -> Inputs:
     """The problem that the options ask for."""
     from herdcli.quadrature import problems
+    from herdcli.quadrature.joint import MARK
     from herdcli.quadrature.kernel_names import parse
     from herdcli.quadrature.stein import Stein
 
     request.refuse()
     request.warn_of_ignored(session)
-    kernel = parse(request.kernel)
-    _refuse_inexact(session, request, kernel)
+    parse(request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}")  # before rows are read
     data = _input_rows(session, request) if request.reads_rows else None
+    kernel = parse(_kernel_text(request, data))
+    _refuse_inexact(session, request, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
         data = _in_order_of(session, data, earlier.value)
@@ -92,6 +94,15 @@ def read(session: Session, request: Request) -> Inputs:
         feature_names=data.feature_names if data is not None else None,
         history=data.artifact if data is not None else None,
     )
+
+
+def _kernel_text(request: Request, data: _Input | None) -> str:
+    """The kernel's text, that on labels behind it."""
+    from herdcli.quadrature.joint import MARK, default_label
+
+    if request.label is None or data is None or MARK in request.kernel:
+        return request.kernel
+    return f"{request.kernel}{MARK}{request.label_kernel or default_label(data.rows.X[:, -1])}"
 
 
 def _refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
@@ -254,6 +265,8 @@ def _input_rows(session: Session, request: Request) -> _Input:
         if group is None:
             X, names, group = _without(X, names, request.by, "--by", artifact.name)
         group, group_names = grouping.labels(group, known)
+    if request.label:
+        X, names = labels.last(artifact, X, names, request.label_column)
     S: Array | None = None
     if request.of_scores:
         X, names, S = stein.scores(session, request.scores, X, names, artifact.name)

@@ -62,6 +62,7 @@ class Request:
     embedding: str | None = where_given()
     scores: str | None = where_changed(None, recorded_scores)
     exact: bool = where_changed(False)
+    label: str | None = where_changed(None)
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With the rule of Stein's kernels, and with the instruction set where its sums differ from all others' in their last bits."""
@@ -74,6 +75,16 @@ class Request:
     def of_scores(self) -> bool:
         """Whether the kernel is one of Stein's, which takes the rows' scores."""
         return self.kernel.strip().lower().startswith("stein")
+
+    @property
+    def label_column(self) -> str | None:
+        """The column of --label."""
+        return None if self.label is None else self.label.partition(":")[0]
+
+    @property
+    def label_kernel(self) -> str | None:
+        """The kernel that --label names after its column, if any."""
+        return None if self.label is None else self.label.partition(":")[2] or None
 
     @property
     def made(self) -> str:
@@ -121,6 +132,8 @@ class Request:
         if self.block_rows and self.target != "rows":
             raise BadUsage("--block-rows works only with --target rows")
         self._refuse_of_rows()
+        if self.label:
+            self._refuse_with_labels()
         if self.of_scores:
             self._refuse_with_scores()
 
@@ -140,6 +153,19 @@ class Request:
         if self.of_scores:
             raise BadUsage(f"--rule {self.rule} stands for rows, and a Stein kernel for the law of their scores", hint="--rule greedy")
 
+    def _refuse_with_labels(self) -> None:
+        """Raise BadUsage for what rows with their labels are not for."""
+        others = (
+            ("candidates", self.candidates),
+            ("target", self.target != "rows"),
+            ("block-rows", self.block_rows),
+            ("polish", self.polish),
+            (f"by {self.by}", self.by == self.label_column),
+        )
+        for option, value in others:
+            if value:
+                raise BadUsage(f"--label does not work with --{option}")
+
     def _refuse_with_scores(self) -> None:
         """Raise BadUsage for what a law known by its scores has not."""
         typed = (
@@ -148,6 +174,7 @@ class Request:
             ("block-rows", self.block_rows),
             ("row-weight", self.row_weight),
             ("polish", self.polish),
+            ("label", self.label),
         )
         for option, value in typed:
             if value:

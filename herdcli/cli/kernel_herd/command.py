@@ -21,13 +21,10 @@ from herdcli.cli.frame.options import (
     threads_option,
 )
 from herdcli.cli.kernel_herd.options import parse_bandwidth, parse_embedding, parse_norm, parse_scale
-from herdcli.cli.kernel_herd.request import Request
+from herdcli.cli.kernel_herd.request import RULES, Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
-
-RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
-RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "facility-location"]
 
 
 @click.command("kernel-herd", cls=Command)
@@ -56,10 +53,7 @@ RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "faci
     "--kernel", metavar="NAME[:PARAMETER]", default="gaussian", show_default=True, help="A kernel, or sums and products of kernels."
 )
 @click.option(
-    "--scores",
-    metavar="FILE|PREFIX",
-    default=None,
-    help="∇ log p at each row, for stein kernels: a file, or columns named PREFIX….",
+    "--scores", metavar="FILE|PREFIX", default=None, help="∇ log p at each row, for stein kernels: a file, or columns named PREFIX…."
 )
 @click.option(
     "--bandwidth",
@@ -95,7 +89,7 @@ RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "faci
     "--label",
     metavar="COLUMN[:KERNEL]",
     default=None,
-    help="Choose rows with their labels: --kernel times one on this column.  [default: hamming for classes, else gaussian]",
+    help="Rows with this label: --kernel times one on it.  [default: hamming or gaussian]",
 )
 @click.option("--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column.")
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")

@@ -13,6 +13,8 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
+RULES = ["herding", "greedy", "line-search", "open-loop", "step", "random", "sobol", "away", "pairwise", "bpcg", "min-norm-point"]
+RULES += ["kernel-thinning", "compress++", "rpcholesky", "support-points", "facility-location"]
 DRAWN = ("random", "sobol")  # rules that draw from the target
 SEQUENCES = ("herding", "greedy", "line-search", "open-loop", "step")  # rules that add a candidate at a time and may repeat one
 THINNED = ("kernel-thinning", "compress++")

@@ -57,6 +57,7 @@ class Stream(IntEnum):
     THINNING = 40  # rows that kernel thinning begins with, its exchanges and coins
     PIVOTS = 41  # pivots of a randomly pivoted Cholesky factor
     SUPPORT = 42  # where support points begin
+    RESERVOIR = 43  # rows of a stream that are kept as candidates
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,6 +19,7 @@ from herdcli.artifacts.dataset import BLOCK_ELEMENTS, Dataset
 from herdcli.errors import DataError
 
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+WIDTH_HINT = "each line needs as many values as the first"
 SPLIT_TEXTS = ("train", "valid", "test")
 
 
@@ -30,6 +32,38 @@ def read(
 ) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     import pyarrow as pa
+    from pyarrow import csv
+
+    try:
+        table = csv.read_csv(stream, *_options(head, where, asked))
+    except pa.ArrowInvalid as error:
+        raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
+    if not table.num_rows:
+        raise DataError("has a header but no rows", where=where)
+    try:
+        table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
+    except UnicodeDecodeError as error:
+        raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
+    return from_table(table, {}, where=where, asked=asked)
+
+
+def batches(stream: BinaryIO, head: bytes, *, where: str, asked: Asked) -> Iterator[Any]:
+    """The same as Arrow batches, whose columns have the types that those of the first have."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    try:
+        with csv.open_csv(stream, *_options(head, where, asked)) as reader:
+            for batch in reader:
+                yield batch.rename_columns([name.strip() for name in batch.schema.names])
+    except pa.ArrowInvalid as error:
+        raise DataError(_plain(str(error)), where=where, hint=WIDTH_HINT) from error
+    except UnicodeDecodeError as error:
+        raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
+
+
+def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
+    """How pyarrow is to read, parse and convert a stream that begins with head."""
     from pyarrow import csv
 
     skipped, first, second = _first_lines(head)
@@ -47,18 +81,7 @@ def read(
     commas = separator != "," and any(_DECIMAL_COMMA.fullmatch(cell) for cell in _cells(second, separator))
     if commas:
         asked.note(f"{where}: numbers are read with decimal commas")
-    convert = csv.ConvertOptions(decimal_point="," if commas else ".")
-    try:
-        table = csv.read_csv(stream, reading, csv.ParseOptions(delimiter=separator), convert)
-    except pa.ArrowInvalid as error:
-        raise DataError(_plain(str(error)), where=where, hint="each line needs as many values as the first") from error
-    if not table.num_rows:
-        raise DataError("has a header but no rows", where=where)
-    try:
-        table = table.rename_columns([name.strip() for name in table.column_names])  # "a, b, y" names y
-    except UnicodeDecodeError as error:
-        raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
-    return from_table(table, {}, where=where, asked=asked)
+    return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".")
 
 
 def _first_lines(head: bytes) -> tuple[int, str, str]:

@@ -74,6 +74,14 @@ def samples(
     )
 
 
+def of_more_rows(value: Samples, rows: int, own: float) -> Samples:
+    """The artifact of atoms that stand for more rows than there were candidates; own  E k(x, x) over all of them."""
+    if value.summary is None:
+        return value
+    floor = np.sqrt(np.maximum(own - value.summary.norm, 0.0) / rows)
+    return replace(value, summary=replace(value.summary, rows=np.array([rows], dtype=np.int64), floor=floor))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplesShard(Shard):
     """The atoms of some groups, each an artifact of its own."""

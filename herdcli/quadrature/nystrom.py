@@ -97,33 +97,35 @@ class Nystrom:
 
     def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
         """Add the next blocks, in one order whatever `map` runs them on."""
-        size = block_rows(len(self.landmarks))
-        begins = [begin for begin in range(state.step * BLOCKS * size, (state.step + 1) * BLOCKS * size, size) if begin < len(self.X)]
-        found = [pair for pair in map(self._block, begins) if pair is not None]
+        height = block_rows(len(self.landmarks)) * BLOCKS
+        rows = slice(state.step * height, (state.step + 1) * height)
+        self.add(state.sums, self.X[rows], self.weights[rows], map=map)
         state.step += 1
+        return state
+
+    def add(self, sums: Array, X: Array, weights: Array, *, map: Map = map) -> None:
+        """Add rows X (n, d) with weights (n,) to the sums (R + 1), a block after the other."""
+        size = block_rows(len(self.landmarks))
+        blocks = [(X[begin : begin + size], weights[begin : begin + size]) for begin in range(0, len(X), size)]
+        found = list(map(self._block, [block for block in blocks if block[1].any()]))
         if not found:
-            return state
+            return
         values, own = np.stack([pair[0] for pair in found], axis=1), np.array([pair[1] for pair in found])
         alpha = self.coefficients(values)
         # Of weights that do not sum to 1 both sides of ‖p μ_b − p μ̃_b‖ have the share p of the block.
         left = own - 2.0 * (alpha * values).sum(axis=0) + self.square(alpha, values)
-        state.sums[:-1] += values.sum(axis=1)
-        state.sums[-1] += float(np.sqrt(np.maximum(left, 0.0) + ROUNDING * own).sum())
-        return state
+        sums[:-1] += values.sum(axis=1)
+        sums[-1] += float(np.sqrt(np.maximum(left, 0.0) + ROUNDING * own).sum())
 
-    def _block(self, begin: int) -> tuple[Array, float] | None:
-        """(R,) Σ_i w_i k(z_r, x_i) and Σ_ij w_i w_j k(x_i, x_j) of a block's rows; None where none has a weight."""
-        rows = slice(begin, begin + block_rows(len(self.landmarks)))
-        X, weights = self.X[rows], self.weights[rows]
-        if not weights.any():
-            return None
+    def _block(self, rows: tuple[Array, Array]) -> tuple[Array, float]:
+        """(R,) Σ_i w_i k(z_r, x_i) and Σ_ij w_i w_j k(x_i, x_j) of a block's rows (s, d) and weights (s,)."""
+        X, weights = rows
         return _sums(self.kernel, self.landmarks, X, weights), float(real.product(weights, _sums(self.kernel, X, X, weights)))
 
-    def projection(self, state: EmbeddingState) -> tuple[Array, float, float]:
-        """α (R,), ‖μ̃‖² and the bound of ‖μ − μ̃‖, of the complete sums."""
-        values = state.sums[:-1]
-        alpha = self.coefficients(values)
-        return alpha, float(self.square(alpha, values)), float(state.sums[-1])
+    def projection(self, sums: Array) -> tuple[Array, float, float]:
+        """α (R,), ‖μ̃‖² and the bound of ‖μ − μ̃‖, of complete sums (R + 1)."""
+        alpha = self.coefficients(sums[:-1])
+        return alpha, float(self.square(alpha, sums[:-1])), float(sums[-1])
 
 
 def _sums(kernel: Kernel, points: Array, rows: Array, weights: Array) -> Array:

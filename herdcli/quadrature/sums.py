@@ -117,11 +117,11 @@ class _Nystrom:
     def sums(self, which: int, before: list[EmbeddingState]) -> Sums:
         if which == 0:
             return self.problem
-        alpha = self.problem.projection(before[0])[0]
+        alpha = self.problem.projection(before[0].sums)[0]
         return Pairs(embedding.problem(self.kernel, self.points, self.problem.landmarks, alpha, precision=self.precision))
 
     def found(self, states: list[EmbeddingState]) -> Found:
-        alpha, norm, bound = self.problem.projection(states[0])
+        alpha, norm, bound = self.problem.projection(states[0].sums)
         at = self.problem.landmarks
         return Found(states[1].sums, norm, lambda x: real.product(self.kernel.matrix(x, at), alpha), Added(distance=bound))
 

@@ -102,7 +102,12 @@ if TYPE_CHECKING:
     default=None,
     help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact to 10¹⁰ pairs, then nystrom]",
 )
-@click.option("--block-rows", type=click.IntRange(2), default=None, help="Merge-and-reduce: herd blocks of N rows, then their atoms.")
+@click.option(
+    "--block-rows",
+    type=click.IntRange(2),
+    default=None,
+    help="Herd blocks of N rows, then their atoms; of a pipe see each row once, in constant memory.",
+)
 @click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]")
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
 @click.option("--extend", metavar="ARTIFACT", default=None, help="Extend these samples to --count atoms.")
@@ -141,9 +146,12 @@ def command(session: Session, request: Request) -> None:
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
     """
-    from herdcli.cli.kernel_herd import groups, inputs, results
+    from herdcli.cli.kernel_herd import groups, inputs, results, streams
 
     if not request.by:
         shards.refuse(session, "--by COLUMN makes groups of rows")
     results.check(session)
-    groups.run(session, inputs.read(session, request), request)
+    if streams.wanted(request):
+        streams.run(session, request)
+    else:
+        groups.run(session, inputs.read(session, request), request)

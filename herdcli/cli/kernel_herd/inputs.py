@@ -81,13 +81,13 @@ def read(session: Session, request: Request) -> Inputs:
         groups, rows = _groups(request, data, target, given, scale)
         kernel = _suited(kernel, request, data, target, given, scale)
     approximate = embedding.chosen(session, request, kernel, groups, earlier)
-    settings = _settings(session, request, 0 if approximate else norm_rows(request.norm, target, given), approximate)
+    chosen = settings(session, request, 0 if approximate else norm_rows(request.norm, target, given), approximate)
     if earlier is not None:
-        groups = problems.continued(groups, earlier.value, request.rule, kernel.text(), scale, settings.norm)
+        groups = problems.continued(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
     _tell_repeats(session, request, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return Inputs(
-        problem=problems.Problem(kernel, tuple(groups), settings, request.count if request.block_rows else 0),
+        problem=problems.Problem(kernel, tuple(groups), chosen, request.count if request.block_rows else 0),
         rows=rows,
         scale=scale,
         group_names=names,
@@ -212,7 +212,8 @@ def _suited(kernel: Kernel, request: Request, data: _Input | None, target: Targe
     return kernel
 
 
-def _settings(session: Session, request: Request, norm: int, approximate: Approximation | None) -> Settings:
+def settings(session: Session, request: Request, norm: int, approximate: Approximation | None) -> Settings:
+    """The rule and what goes with it."""
     from herdcli.quadrature import problems, rules
 
     rule = rules.Settings(request.rule, request.init or "auto", _rates(session, request), request.unique, request.seed)
@@ -256,14 +257,14 @@ def _input_rows(session: Session, request: Request) -> _Input:
     group: Array | None = None
     group_names: list[str] | None = None
     if request.row_weight and request.row_weight != "weight":
-        X, names, weights = _without(X, names, request.row_weight, "--row-weight", artifact.name)
+        X, names, weights = without(X, names, request.row_weight, "--row-weight", artifact.name)
     elif request.row_weight and weights is None:
         raise DataError("has no weights", where=artifact.name)
     if request.by:
         group = getattr(artifact.value, "y", None)
         known = getattr(artifact.value, "class_names", None)
         if group is None:
-            X, names, group = _without(X, names, request.by, "--by", artifact.name)
+            X, names, group = without(X, names, request.by, "--by", artifact.name)
         group, group_names = grouping.labels(group, known)
     if request.label:
         X, names = labels.last(artifact, X, names, request.label_column)
@@ -297,8 +298,8 @@ def _spilled(session: Session, path: str) -> Artifact | None:
     return artifact
 
 
-def _without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
-    """The matrix without a named column, and that column."""
+def without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
+    """The matrix (n, d) without a named column, and that column (n,).  Raises BadUsage where there is none."""
     if not names or column not in names:
         listed = ", ".join((names or ["none named"])[:12])
         raise BadUsage(f"{option} {column}: there is no such column", where=where, hint=f"columns: {listed}")

@@ -1,0 +1,111 @@
+"""Rows of any number in constant memory: a data set for each block of a CSV, Arrow or Parquet stream.
+
+CSV and Arrow's stream format are read as they arrive.  Parquet and Arrow files have their contents at the end: from a pipe they are drained
+into a temporary file, and read from there by batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from herdcli.artifacts import columns, delimited, header, sniff
+from herdcli.artifacts.asked import Asked, silent
+from herdcli.artifacts.dataset import Dataset, reckonable, validate
+from herdcli.artifacts.inputs import Source, open_source
+from herdcli.errors import DataError, HerdError
+
+ARROW_STREAM = b"\xff\xff\xff\xff"
+BATCH_ROWS = 1 << 16
+UNBOUNDED = 1 << 62
+
+
+@contextlib.contextmanager
+def opened(path: str, *, input_format: str | None, note: Callable[[str], None]) -> Iterator[tuple[Source, Iterator[Dataset] | None]]:
+    """The bytes of an input, and its rows as data sets in their order; None for formats without blocks."""
+    with open_source(path, limit=UNBOUNDED) as source:
+        if source.head.startswith(ARROW_STREAM):
+            form = "arrow stream"
+        else:
+            form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
+        yield source, None if form not in READERS else _data(READERS[form](source, Asked(note=note)), source.name, note)
+
+
+def _data(batches: Iterator[Any], where: str, note: Callable[[str], None]) -> Iterator[Dataset]:
+    """A data set of each batch; what is ignored or assumed is told of the first."""
+    import pyarrow as pa
+
+    names: list[str] | None = None
+    row = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        asked = Asked(note=note if row == 0 else silent)
+        try:
+            found = columns.from_table(pa.Table.from_batches([batch]), {}, where=where, asked=asked)
+            validate(found, where=where)
+        except DataError as error:
+            error.where = where if row == 0 else f"{where}, rows from {row}"
+            raise
+        if row and found.feature_names != names:
+            raise DataError(f"the columns are not those of the rows before row {row}", where=where)
+        names = found.feature_names
+        yield reckonable(found, where=where)
+        row += batch.num_rows
+    if row == 0:
+        raise DataError("has no rows", where=where)
+
+
+def _csv(source: Source, asked: Asked) -> Iterator[Any]:
+    with source.reader() as stream:
+        yield from delimited.batches(stream, source.head, where=source.name, asked=asked)
+
+
+def _arrow_stream(source: Source, asked: Asked) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with _plainly("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
+        yield from reader
+        for _ in iter(lambda: stream.read(1 << 20), b""):
+            pass
+
+
+def _arrow(source: Source, asked: Asked) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with _plainly("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
+        source.forget_file()
+        reader = pa.ipc.open_file(file)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+def _parquet(source: Source, asked: Asked) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with _plainly("Parquet file", source.name), source.file() as path, pq.ParquetFile(path, page_checksum_verification=True) as file:
+        source.forget_file()
+        yield from file.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+
+
+READERS: dict[str, Callable[[Source, Asked], Iterator[Any]]] = {
+    "csv": _csv,
+    "arrow stream": _arrow_stream,
+    "arrow": _arrow,
+    "parquet": _parquet,
+}
+
+
+@contextlib.contextmanager
+def _plainly(what: str, where: str) -> Iterator[None]:
+    """What Arrow says of damaged bytes, in a line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except HerdError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"the {what} cannot be read ({reason})", where=where, hint=header.DAMAGED_HINT) from error

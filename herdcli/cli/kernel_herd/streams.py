@@ -1,0 +1,188 @@
+"""`herd kernel-herd --block-rows N` on a pipe: blocks of its rows go into a sketch, and atoms are chosen among a sample of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import Artifact, blocks
+from herdcli.artifacts.wording import grouped, rounded
+from herdcli.cli.frame import exact
+from herdcli.cli.kernel_herd import groups, inputs, results
+from herdcli.cli.kernel_herd.embedding import LANDMARKS, MOST_LANDMARKS
+from herdcli.errors import BadUsage, DataError, HerdError
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.inputs import Source
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.kernel_herd.request import Request
+    from herdcli.quadrature.kernels import Kernel
+    from herdcli.quadrature.samples import Samples
+    from herdcli.schema import Array
+
+KEPT, KEPT_VALUES = 100_000, 10_000_000  # rows and values that candidates have at most, unless 20 for each atom are more
+
+
+def wanted(request: Request) -> bool:
+    """Whether INPUT is to be read block by block and kept nowhere: a pipe with --block-rows."""
+    return request.source == "-" and request.block_rows is not None and request.target == "rows"
+
+
+def run(session: Session, request: Request) -> None:
+    """Choose atoms of all rows of a pipe, and save them; what has no blocks is drained and read as a file."""
+    with blocks.opened("-", input_format=request.input_format, note=session.console.note) as (source, data):
+        if data is None:
+            _drained(session, request, source)
+            return
+        session.inputs["data"] = Artifact("stream", None, [], hashlib.sha256(source.head).hexdigest(), source.name, len(source.head), False)
+        try:
+            value = _chosen(session, request, source, data)
+        except DataError as error:
+            error.where = error.where or source.name
+            raise
+    results.tell(session, value, request.count)
+    results.save(session, value, f"{len(value.index)} atoms, {rounded(value.kernel)}", None)
+
+
+def _drained(session: Session, request: Request, source: Source) -> None:
+    with source.file() as path:
+        try:
+            groups.run(session, inputs.read(session, replace(request, source=path)), request)
+        except HerdError as error:
+            if error.where and error.where.startswith(path):
+                error.where = source.name + error.where[len(path) :]
+            raise
+
+
+def _landmarks(session: Session, request: Request) -> int:
+    """How many landmarks there are to be.  Raises BadUsage for what cannot be done with rows that are seen once."""
+    from herdcli.quadrature.approximation import parse
+
+    request.refuse()
+    request.warn_of_ignored(session)
+    session.ignored("block_atoms", "with a pipe, whose rows are not merged and reduced")
+    found = parse(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
+    if found is None or found.kind != "nystrom":
+        raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="--embedding nystrom:R, or no --block-rows")
+    exact.refuse(session, "--block-rows and a pipe")
+    return found.size
+
+
+def _chosen(session: Session, request: Request, source: Source, data: Iterator[Dataset]) -> Samples:
+    """The atoms of all rows."""
+    from herdcli.quadrature import assemble, selection, stream
+    from herdcli.quadrature.approximation import Approximation
+    from herdcli.quadrature.problems import Problem
+
+    size, rows = _landmarks(session, request), Blocks(data, request)
+    X, weights = rows.first()
+    scale, kernel = _scaled(session, request, X)
+    rows.scale = scale
+    sketch = stream.sketch(kernel, X / scale, weights, size, request.seed)
+    kept = max(20 * request.count, min(KEPT, KEPT_VALUES // X.shape[1]))
+    whole = stream.Stream(sketch, rows, kept, request.seed, session.map)
+    seen = session.run(whole, label="reading", memory="the sketch of the rows")
+    rows.drain()
+    session.inputs["data"] = replace(session.inputs["data"], sha256=source.sha256, size=source.size)
+    group, numbers = stream.group(whole, seen, request.count)
+    problem = Problem(kernel, (group,), inputs.settings(session, request, 0, Approximation("nystrom", len(sketch.landmarks))))
+    state = session.aside(selection.Selection(problem, session.map), label="herding")
+    value = assemble.samples(
+        problem,
+        state,
+        [numbers],
+        kind=request.weights,
+        projected=request.trace_projected,
+        scale=scale,
+        feature_names=rows.names,
+        keep_state=False,
+    )
+    return assemble.of_more_rows(value, seen.rows, float(seen.spread[1] / seen.spread[0]))
+
+
+def _scaled(session: Session, request: Request, X: Array) -> tuple[Array, Kernel]:
+    """Scales and the kernel with its length, told from the first rows (n, d)."""
+    from herdcli.quadrature.kernel_names import choose, parse
+    from herdcli.quadrature.kernels import check_definite
+    from herdcli.quadrature.preparation import column_scales
+
+    scale, _ = column_scales(X, request.scale)
+    kernel = choose(parse(request.kernel), X / scale, request.bandwidth, request.seed)
+    check_definite(kernel, X / scale)
+    session.console.note(f"lengths, scales and landmarks are those of the first {grouped(len(X))} rows: {kernel.text()}")
+    return scale, kernel
+
+
+class Blocks:
+    """Rows of data sets, dealt anew to blocks of --block-rows; their digest as they pass."""
+
+    def __init__(self, data: Iterator[Dataset], request: Request) -> None:
+        self.data, self.size, self.weight = data, int(request.block_rows or 0), request.row_weight
+        self.scale: Array = np.ones(1)
+        self.names: list[str] | None = None
+        self._at, self._digest = 0, b"\0" * 32
+        self._waiting: list[tuple[Array, Array]] = []
+        self._first: tuple[Array, Array] | None = None
+
+    def first(self) -> tuple[Array, Array]:
+        """Rows (n, d) and weights (n,) of the first block, which `block` gives again.  Raises DataError for a single row."""
+        self._first = self._next()
+        if self._first is None or len(self._first[0]) < 2:
+            raise DataError("needs at least two rows and has one")
+        return self._first
+
+    def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:
+        """See `quadrature.stream.Source`."""
+        passed = self._at < step
+        while self._at < step and self._pass() is not None:
+            pass
+        if passed and not np.array_equal(self.proof(), proof):
+            raise DataError("its rows are not those that the checkpoint's run has read", hint="start afresh without --resume")
+        found = self._pass()
+        return None if found is None else (found[0] / self.scale, found[1])
+
+    def proof(self) -> Array:
+        """(32,) uint8 the digest of all blocks so far."""
+        return np.frombuffer(self._digest, dtype=np.uint8).copy()
+
+    def drain(self) -> None:
+        """Read what is left, so that the digest is that of all bytes."""
+        while self._pass() is not None:
+            pass
+
+    def _pass(self) -> tuple[Array, Array] | None:
+        found, self._first = self._first or self._next(), None
+        if found is not None:
+            self._digest = hashlib.sha256(self._digest + found[0].tobytes() + found[1].tobytes()).digest()
+            self._at += 1
+        return found
+
+    def _next(self) -> tuple[Array, Array] | None:
+        """The next --block-rows rows, fewer at the end, None after it."""
+        have = sum(len(X) for X, _ in self._waiting)
+        while have < self.size and (data := next(self.data, None)) is not None:
+            self._waiting.append(self._rows(data))
+            have += len(self._waiting[-1][0])
+        if not have:
+            return None
+        X, weights = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        self._waiting = [(X[self.size :], weights[self.size :])] if have > self.size else []
+        return X[: self.size], weights[: self.size]
+
+    def _rows(self, data: Dataset) -> tuple[Array, Array]:
+        """Rows in float64 and their weights, ones where there are none."""
+        X, names, weights = np.asarray(data.X, dtype=np.float64), data.feature_names, data.weight
+        if self.weight and self.weight != "weight":
+            X, names, weights = inputs.without(X, names, self.weight, "--row-weight", "stdin")
+        elif self.weight and weights is None:
+            raise DataError("has no weights")
+        self.names = names
+        own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if not np.isfinite(own).all() or (own < 0).any():
+            raise DataError("weights of rows must be finite, not negative and not all 0")
+        return X, own

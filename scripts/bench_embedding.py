@@ -8,7 +8,7 @@
           the MMD of both to all rows comes from the exact run's own embedding.  Bars: 15 CPU s, within 5 % of the exact MMD.
 --trials  seeded data sets, kernels and sizes: the largest share of the bound that the added error takes, for each approximation.
           Bar: none above 1.
---stream  the same rows through a pipe, as CSV, Arrow or Parquet: seconds, and the child's peak of resident memory.  Bars: 10⁷ rows in 60 s and
+--stream  the same rows through a pipe, as Arrow and CSV: seconds, and the child's peak of resident memory.  Bars: 10⁷ rows in 60 s and
           1 GB, peaks within a tenth of one another.
 
 MEASURED
@@ -27,8 +27,8 @@ import tempfile
 import time
 from pathlib import Path
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pyarrow as pa

@@ -20,7 +20,7 @@ from herdcli.cli.frame.options import (
     stage,
     threads_option,
 )
-from herdcli.cli.kernel_herd.options import parse_bandwidth, parse_embedding, parse_norm, parse_scale
+from herdcli.cli.kernel_herd.options import large_options, parse_bandwidth, parse_norm, parse_scale
 from herdcli.cli.kernel_herd.request import RULES, Request
 
 if TYPE_CHECKING:
@@ -93,22 +93,7 @@ if TYPE_CHECKING:
 )
 @click.option("--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column.")
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
-@click.option(
-    "--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True, help="Precision of the mean embedding."
-)
-@click.option(
-    "--embedding",
-    type=Parsed("exact|sample:N|nystrom:R|fourier:R", parse_embedding),
-    default=None,
-    help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact to 10¹⁰ pairs, then nystrom]",
-)
-@click.option(
-    "--block-rows",
-    type=click.IntRange(2),
-    default=None,
-    help="Herd blocks of N rows, then their atoms; of a pipe see each row once, in constant memory.",
-)
-@click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]")
+@large_options
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")
 @click.option("--extend", metavar="ARTIFACT", default=None, help="Extend these samples to --count atoms.")
 @click.option("--no-state", is_flag=True, help="Leave out the state that --extend needs.")

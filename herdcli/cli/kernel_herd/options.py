@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from herdcli.cli.frame.options import Parsed
+
+F = TypeVar("F", bound=Callable[..., object])
+
 
 def parse_bandwidth(text: str) -> float | str:
     """A length above 0, or 'median'.  Raises ValueError."""
@@ -43,3 +52,32 @@ def parse_embedding(text: str) -> str:
 
     parse(text)
     return text
+
+
+def large_options(command: F) -> F:
+    """The options of data with many rows: how exactly μ is summed, and in what blocks."""
+    options = (
+        click.option(
+            "--precision",
+            type=click.Choice(["float64", "float32"]),
+            default="float64",
+            show_default=True,
+            help="Precision of the mean embedding.",
+        ),
+        click.option(
+            "--embedding",
+            type=Parsed("exact|sample:N|nystrom:R|fourier:R", parse_embedding),
+            default=None,
+            help="μ of the rows from all pairs, or from N or R rows or frequencies.  [default: exact to 10¹⁰ pairs, then nystrom]",
+        ),
+        click.option(
+            "--block-rows",
+            type=click.IntRange(2),
+            default=None,
+            help="Herd blocks of N rows, then their atoms; of a pipe see each row once, in constant memory.",
+        ),
+        click.option("--block-atoms", type=click.IntRange(1), default=None, help="Atoms of each block.  [default: 4 times --count]"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -24,10 +24,10 @@ OPTIONS = {
 }
 
 
-def library() -> str | None:
-    """libasan of the compiler, None where there is none."""
+def library(name: str) -> str | None:
+    """Where the compiler has a library, None where it has none."""
     try:
-        found = subprocess.run([os.environ.get("CC", "gcc"), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+        found = subprocess.run([os.environ.get("CC", "gcc"), f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     path = Path(found.stdout.strip())

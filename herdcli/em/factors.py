@@ -22,6 +22,7 @@ from herdcli.em.closed_form import FLOOR, LEAST, signed
 from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
+from herdcli.numerics import linear
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments
 from herdcli.numerics.factors import likeliest
 from herdcli.records import dataclass
@@ -96,7 +97,7 @@ class Factors:
     def _recognition(self, C: Array, noise: Array) -> tuple[Array, Array, float]:
         """V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
         if self.name == "pca":
-            return np.zeros((self.factors,) * 2), np.linalg.pinv(C), 0.0
+            return np.zeros((self.factors,) * 2), linear.pseudoinverse(C), 0.0
         scaled = C / noise[:, None]
         # The precision form of the recognition (Makin, eq. 2.12 to 2.15) inverts K × K alone, Ψ being diagonal; by the determinant lemma
         # |CC' + Ψ| = |Ψ| |I + C'Ψ⁻¹C|.
@@ -239,7 +240,7 @@ def solved(A: Array, b: Array) -> Array:
     try:
         return np.asarray(np.linalg.solve(A, b))
     except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0])
+        return linear.least_squares(A, b)[0]
 
 
 def factors(

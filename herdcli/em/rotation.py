@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.numerics import linear
 from herdcli.schema import Array
 
 SWEEPS = 500
@@ -25,7 +26,7 @@ def varimax(loading: Array) -> tuple[Array, Array]:
         L = loading @ R
         # The criterion Σ_j (mean L_·j⁴ − (mean L_·j²)²) has the slope (4/D) B by R, B = C'(L³ − L diag(mean L²)).  Among orthogonal R tr
         # R'B is largest at UW' of B = UΣW': where R is its own UW' the criterion is stationary.
-        U, s, W = np.linalg.svd(loading.T @ (L**3 - L * np.square(L).mean(axis=0)))
+        U, s, W = linear.singular(loading.T @ (L**3 - L * np.square(L).mean(axis=0)))
         if s.sum() <= reached * (1.0 + TOLERANCE):
             break
         R, reached = U @ W, s.sum()
@@ -39,7 +40,7 @@ def promax(loading: Array, power: int = POWER) -> tuple[Array, Array, Array]:
     Source: Hendrickson & White (1964).
     """
     V, R = varimax(loading)
-    T = np.linalg.lstsq(V, np.abs(V) ** power * np.sign(V), rcond=None)[0]
+    T = linear.least_squares(V, np.abs(V) ** power * np.sign(V))[0]
     # x' = T⁻¹ x has covariance (T'T)⁻¹; columns of T are scaled so that its diagonal is 1
     T = T * np.sqrt(np.diag(np.linalg.inv(T.T @ T)))
     inverse = np.linalg.inv(T)

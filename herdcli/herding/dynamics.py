@@ -17,7 +17,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import DataError, Diverged
 from herdcli.herding.blocks import Blocks
-from herdcli.herding.features import LANES, Packed
+from herdcli.herding.features import EXACT, LANES, Packed
 from herdcli.herding.problem import Drive, Problem, Settings
 from herdcli.numerics.scores import accumulate
 from herdcli.records import dataclass
@@ -27,8 +27,7 @@ from herdcli.schema import Array, array
 __all__ = ["Drive", "HiddenHerding", "Problem", "Run", "Settings", "State", "initial_weights"]
 
 FLOAT32 = 1 << 24  # partial sums below this are exact in float32,
-FLOAT64 = 1 << 53  # below this in float64,
-INT32 = 1 << 28  # and below this in 32 bits with room for one update,
+INT32 = 1 << 28  # below this in 32 bits with room for one update,
 INT32_STEP = 1 << 30  # which must move no sum by more than this
 
 
@@ -52,6 +51,13 @@ class Run:
     averaged: int = 0  # iterations summed in `energy`
     sweeps: int = 0  # of block ascent, in all
     wide_from: int = 0  # iteration from which float32 would not hold the partial sums; 0: it always would
+
+    def validate(self) -> None:
+        """Raise DataError for weights that no run has: integers would wrap round in the ascent, which might then turn in circles."""
+        parts = [*_sizes(self.M), self.b, self.c]
+        largest = max(max(int(part.max(initial=0)), -int(part.min(initial=0))) for part in parts)
+        if largest >= (INT32 if self.M.dtype == np.int32 else EXACT):
+            raise DataError(f"has weights of sizes up to {largest}, beyond what integers of type {self.M.dtype} are summed to")
 
 
 @dataclass
@@ -94,10 +100,6 @@ def _started(problem: Problem) -> State:
     runs = []
     for u, unit in enumerate(problem.units):
         M, b, c, x, z = initial_weights(problem, u)
-        # one update moves a sum of K (or D) weights by at most this
-        # x z' and its mean over rows both lie within ±1: an entry of n·w moves by 2nη at most, a sum of K or D of them by as many times
-        # that.
-        jump = 2 * max(settings.step_sizes) * max(D, K) * (unit.count if isinstance(unit, Packed) else unit.n)
         runs.append(
             Run(
                 M=M,
@@ -115,8 +117,7 @@ def _started(problem: Problem) -> State:
                 states=np.zeros((settings.kept, -(-D // 8) - (-K // 8)), dtype=np.uint8),
             )
         )
-        column, row = np.abs(M).sum(axis=0, dtype=np.int64), np.abs(M).sum(axis=1, dtype=np.int64)
-        _guard(runs[-1], column, row, iteration=1, too_large=jump >= INT32_STEP)
+        _guard(runs[-1], *_sizes(M), iteration=1, too_large=problem.jump(unit) >= INT32_STEP)
     return State(0, 0, runs)
 
 
@@ -247,6 +248,12 @@ def _record(run: Run, settings: Settings, squares: float, t: int, n: int) -> Non
         run.states[place] = np.concatenate(bits)
 
 
+def _sizes(M: Array) -> tuple[Array, Array]:
+    """Σ_j |M_jk| (K,) and Σ_k |M_jk| (D,); in float64, where sums of what is too large to be exact do not wrap round."""
+    size = np.abs(M)
+    return size.sum(axis=0, dtype=np.float64), size.sum(axis=1, dtype=np.float64)
+
+
 def _guard(run: Run, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
     """Note when sums pass what float32 holds, and go over to 64 bits before 32 do not suffice.  Raises Diverged beyond float64.
 
@@ -254,7 +261,7 @@ def _guard(run: Run, column: Array, row: Array, *, iteration: int, too_large: bo
     square of the largest, times the smaller layer, bounds ΣM².
     """
     bound = int(max((column + np.abs(run.c)).max(), (row + np.abs(run.b)).max()))
-    if bound >= FLOAT64:
+    if bound >= EXACT:
         raise Diverged(
             f"weights grew beyond exact arithmetic at iteration {iteration}",
             hint="use --variant safe, more --sweeps, or fewer --iterations",

@@ -14,6 +14,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 REPRESENTATIONS = {"spin": (-1, 1), "binary": (0, 1)}  # low and high value of a unit
+EXACT = 1 << 53  # integers below this, and their sums, are exact in float64 too; the dynamics end where weights get there
 LANES = 32  # the compiled loops take hidden units in blocks of this many
 
 

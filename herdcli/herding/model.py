@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.herding.features import values
+from herdcli.herding.features import EXACT, values
 from herdcli.numerics.scores import Scores
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture, require_place
 
 FEATURES = ("xz", "x", "x,xx", "rows")
+ROUNDING = 1e-9  # of rates that are sums of real moments
 GROWTH = 1.5  # ‖w‖ at T over ‖w‖ at T/2 beyond which the weights count as running away
 
 
@@ -115,6 +116,7 @@ class Herding:
             self._require_same(f"/{name}/visible", part.visible, self.b)
             self._require_same(f"/{name}/pair", part.pair, self.M)
             self._require_same(f"/{name}/hidden", part.hidden, self.c)
+        self._require_bounded()
         if len(self.gap.largest_visible) != self.count:
             raise DataError(f"/gap has {len(self.gap.largest_visible)} runs, there are {self.count}")
         if self.units is not None:
@@ -128,6 +130,19 @@ class Herding:
     def _require_same(self, name: str, part: Array | None, weights: Array | None) -> None:
         if part is not None and (weights is None or part.shape != weights.shape):
             raise DataError(f"{name} has shape {part.shape}, its weights {None if weights is None else weights.shape}")
+
+    def _require_bounded(self) -> None:
+        """Raise DataError for weights and rates that no run has: from them the ascent would turn in circles, since integers wrap round."""
+        for name, part in (("M", self.M), ("b", self.b), ("c", self.c), ("J", self.J), ("n", self.n), ("rates/scale", self.rates.scale)):
+            if part is not None and part.size and part.dtype.kind == "i" and not -EXACT < part.min() <= part.max() < EXACT:
+                raise DataError(f"/{name} has integers beyond 2^53, where sums are not exact")
+        if self.features == "rows":
+            return
+        for name in ("visible", "pair", "hidden", "visible_pair"):
+            part = getattr(self.rates, name)
+            for scale, own in zip(self.rates.scale.tolist(), () if part is None else part, strict=part is not None):
+                if own.size and not -scale <= (1 - ROUNDING) * own.min() <= (1 - ROUNDING) * own.max() <= scale:
+                    raise DataError(f"/rates/{name} is beyond /rates/scale, and features lie within -1 and 1")
 
     @property
     def count(self) -> int:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.herding.features import Packed
+from herdcli.herding.features import EXACT, Packed
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -103,11 +103,21 @@ class Problem:
                 raise BadUsage("--variant safe starts from rows of data, and there are none", hint="use --variant local")
             if isinstance(unit, Packed) and unit.count > MOST_ROWS:
                 raise DataError(f"{unit.count} rows in one run, more than {MOST_ROWS}")
+            if self.jump(unit) >= EXACT:
+                kind, hint = (BadUsage, "smaller --step-sizes") if isinstance(unit, Packed) else (DataError, "rates of fewer iterations")
+                raise kind(f"an update moves sums of weights by up to {self.jump(unit):.2g}, and integers are exact below 9e15", hint=hint)
 
     @property
     def count(self) -> int:
         """Number of runs."""
         return len(self.units)
+
+    def jump(self, unit: Packed | Drive) -> int:
+        """The most that one update moves a sum of n times the weights of a unit."""
+        # x z' and its mean over rows both lie within ±1: an entry of n·w moves by 2nη at most, a sum of K or D of them by as many times
+        # that.
+        n = unit.count if isinstance(unit, Packed) else unit.n
+        return 2 * max(self.settings.step_sizes) * max(self.visible, self.settings.hidden) * n
 
     def number(self, u: int) -> int:
         """The number of run u among all, here and elsewhere."""

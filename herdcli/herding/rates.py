@@ -13,7 +13,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.herding.dynamics import Run, initial_weights
-from herdcli.herding.features import Packed
+from herdcli.herding.features import EXACT, Packed
 from herdcli.herding.model import Herding
 from herdcli.herding.problem import Drive, Problem
 from herdcli.records import dataclass
@@ -69,6 +69,8 @@ def decouple(value: Herding, run: int) -> Drive:
         raise DataError(f"holds no rates of hidden features (model {value.model})", hint="make them with `herd herd --model rbm`")
     scale = int(rates.scale[run])
     factor = scale // int(value.n[run])
+    if factor * max(int(np.abs(part[run]).max(initial=0)) for part in (M, value.b, c)) >= EXACT:
+        raise DataError(f"has weights that are not exact integers {factor} times as large", hint="take rates of fewer iterations")
     start = tuple(np.multiply(part[run], factor, dtype=np.int64) for part in (M, value.b, c))
     return Drive(
         M=rates.pair[run].astype(np.int64),

@@ -177,6 +177,9 @@ class State:
         """Raise DataError for an iteration that there is not."""
         if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
             raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
+        for run in self.runs:  # features lie within ±1: more makes integers wrap round, from which an ascent may not come back
+            if run.counts.size and not -self.iteration <= run.counts.min() <= run.counts.max() <= self.iteration:
+                raise DataError(f"counts more than {self.iteration} pseudo-samples after as many iterations")
 
 
 def _started(problem: Problem) -> State:

@@ -31,6 +31,7 @@ from herdcli.ica.problem import Map
 from herdcli.ica.results import Fit
 from herdcli.ica.sparse_coding import Model
 from herdcli.ica.triangles import whitening
+from herdcli.numerics import linear
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -283,4 +284,4 @@ class Coding:
             f"the last one changed the bound by {abs(gain[-1]):.3g} nats a row" if len(gain) else "one iteration alone tells of no change"
         )
         why = "" if state.quiet >= PATIENCE else last
-        return Fit(np.linalg.pinv(state.C), np.full(M, task.gamma), trace, state.step, "bound", more, unconverged=why)
+        return Fit(linear.pseudoinverse(state.C), np.full(M, task.gamma), trace, state.step, "bound", more, unconverged=why)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from herdcli.errors import DataError
 from herdcli.ica.experts import EXPERTS
 from herdcli.ica.whitening import Whitening
+from herdcli.numerics import linear
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture
 
@@ -79,7 +78,7 @@ class Filters:
     @property
     def basis(self) -> Array:
         """(C, M): the raw pattern that each output stands for; `dictionary`, else J⁺, in raw units."""
-        patterns = np.linalg.pinv(self.J) if self.dictionary is None else self.dictionary
+        patterns = linear.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         result: Array = self.whitening.backward @ patterns
         return result
 
@@ -90,7 +89,7 @@ class Filters:
 
     def restore(self, features: Array) -> Array:
         """(n, C) raw rows of outputs (n, M), least squares where M > D: the preprocessing undone."""
-        patterns = np.linalg.pinv(self.J) if self.dictionary is None else self.dictionary
+        patterns = linear.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         return self.whitening.undo(features @ patterns.T)
 
 

@@ -11,6 +11,7 @@ from herdcli.ica import convention
 from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
 from herdcli.ica.whitening import Whitening
+from herdcli.numerics import linear
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -45,7 +46,7 @@ def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA,
     """
     found = convention.moments(Z, fit.J)
     dictionary = fit.more.get("dictionary")
-    basis = whitening.backward @ (np.linalg.pinv(fit.J) if dictionary is None else dictionary)
+    basis = whitening.backward @ (linear.pseudoinverse(fit.J) if dictionary is None else dictionary)
     power = convention.power(found.variance, basis)
     topographic = fit.more.get("topography") is not None
     order, signs = convention.arrangement(fit.J @ whitening.forward, power, keep_order=topographic)

@@ -55,8 +55,8 @@ class State:
 
     step: int
     turned: float  # the largest |sin| of the last sweep
-    J: Array = array("D D", "filters, V'", kind="f")
-    C: Array = array("L D D", "J C_l J'", kind="f")
+    J: Array = array("D D", "filters, V'", kind="f", finite=True)
+    C: Array = array("L D D", "J C_l J'", kind="f", finite=True)
     trace: Array = array("T", "what is left off the diagonals, mean square over lags", kind="f")
 
 

@@ -28,6 +28,7 @@ from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map, Problem
 from herdcli.ica.problem import Settings as Learning
 from herdcli.ica.results import Fit
+from herdcli.numerics import linear
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -277,4 +278,4 @@ class DictionaryLearning(Counted[State]):
         task, M = self.task, state.A.shape[1]
         more = {"experts": [task.settings.expert] * M, "dictionary": state.A, "noise": task.noise, "posterior": task.posterior}
         trace = Trace(np.arange(1, state.step + 1), state.objective)
-        return Fit(np.linalg.pinv(state.A), np.full(M, task.settings.gamma), trace, state.step, self.objective, more)
+        return Fit(linear.pseudoinverse(state.A), np.full(M, task.settings.gamma), trace, state.step, self.objective, more)

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics import factors
+from herdcli.numerics import factors, linear
 from herdcli.numerics.principal import covariance, principal
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
@@ -70,7 +70,7 @@ class Whitening:
         The thesis' "whitened domain": what each filter would be on rows whitened by zca.
         """
         if self.method == "fa":
-            left, _, right = np.linalg.svd(self.forward, full_matrices=False)
+            left, _, right = linear.singular(self.forward)
             return np.asarray(J @ left @ right)
         # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the same outputs.  U' is `forward` without its lengths
         # Λ^−½.

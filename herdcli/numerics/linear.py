@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.errors import Diverged
 from herdcli.numerics import real
 from herdcli.schema import Array
 
@@ -68,10 +69,39 @@ def log_determinant(matrix: Array) -> float:
     return 2.0 * float(real.log(np.diag(cholesky(matrix))).sum())
 
 
+def _finite(matrix: Array) -> Array:
+    """The matrix.  Raises Diverged where it is not finite: LAPACK's singular values (xGESDD, xGELSD) do not return from infinite rows."""
+    if not np.isfinite(matrix).all():
+        hint = "values that are too large or too small came in"
+        raise Diverged("singular values were to be taken of a matrix that is not finite", hint=hint)
+    return matrix
+
+
+def singular(matrix: Array) -> tuple[Array, Array, Array]:
+    """U (n, k), s (k,), V' (k, m) of a matrix (n, m) = U diag(s) V', k = min(n, m).  Raises Diverged unless it is finite."""
+    left, values, right = np.linalg.svd(_finite(matrix), full_matrices=False)
+    return left, values, right
+
+
+def pseudoinverse(matrix: Array) -> Array:
+    """The Moore-Penrose inverse (m, n) of a matrix (n, m).  Raises Diverged unless it is finite."""
+    found: Array = np.linalg.pinv(_finite(matrix))
+    return found
+
+
+def least_squares(matrix: Array, right: Array, *, rcond: float | None = None) -> tuple[Array, int]:
+    """The shortest x of least |matrix x − right|, and the rank of matrix (n, m); singular values below rcond times the largest count as 0.
+
+    right (n,) or (n, r).  Raises Diverged unless both are finite.
+    """
+    solution, _, rank, _ = np.linalg.lstsq(_finite(matrix), _finite(right), rcond=rcond)
+    return solution, int(rank)
+
+
 def spectral_norm(matrix: Array) -> float:
-    """The largest singular value of a matrix (n, m), as `np.linalg.norm(matrix, 2)`."""
+    """The largest singular value of a matrix (n, m), as `np.linalg.norm(matrix, 2)`.  Raises Diverged unless it is finite."""
     if not real.is_exact():
-        return float(np.linalg.norm(matrix, 2))
+        return float(np.linalg.norm(_finite(matrix), 2))
     return float(np.sqrt(_gram(matrix)[1].max(initial=0.0)))
 
 
@@ -83,15 +113,15 @@ def frobenius(matrix: Array) -> float:
 def bounded_norm(matrix: Array, largest: float) -> Array | None:
     """The nearest matrix (n, m) to one of that shape whose singular values are at most `largest`; None for one that has no larger ones."""
     if not real.is_exact():
-        left, singular, right = np.linalg.svd(matrix, full_matrices=False)
-        return np.asarray((left * np.minimum(singular, largest)) @ right) if singular[0] > largest else None
+        left, values, right = singular(matrix)
+        return np.asarray((left * np.minimum(values, largest)) @ right) if values[0] > largest else None
     # With W = U S V', U min(S, l) V' is W V min(1, l/S) V': the smaller Gram matrix gives V, and U likewise of W'.
     turned = matrix.shape[0] < matrix.shape[1]
     W, (vectors, squares) = matrix.T if turned else matrix, _gram(matrix)
-    singular = np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
-    if singular.max() <= largest:
+    values = np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
+    if values.max() <= largest:
         return None
-    share = np.minimum(1.0, largest / singular)
+    share = np.minimum(1.0, largest / values)
     found = real.product(real.product(W, vectors) * share, vectors.T)
     return found.T if turned else found
 

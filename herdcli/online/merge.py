@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.numerics import linear
 from herdcli.online.model import FIRST_ORDER, Classifier, Progress, Running
 from herdcli.schema import Array
 
@@ -134,7 +135,7 @@ def _full(means: list[Array], covariances: list[Array], rule: str) -> tuple[Arra
     else:
         weighted = np.sum([np.einsum("gij,gj->gi", p - eye, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
         # E = Σ_k E_k has no inverse where no shard has learned a direction; the shortest solution leaves that direction's mean at 0.
-        merged = np.stack([np.linalg.lstsq(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
+        merged = np.stack([linear.least_squares(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
     covariance = np.linalg.inv(eye + total)
     return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.numerics import linear
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
@@ -43,7 +44,7 @@ def estimate(S: Array, X: Array) -> Array:
     if len(S) != len(X):
         raise DataError(f"there are {len(S)} rows of sources and {len(X)} of mixtures")
     S, X = S - S.mean(axis=0, dtype=np.float64), X - X.mean(axis=0, dtype=np.float64)
-    solution, _, rank, _ = np.linalg.lstsq(S, X, rcond=None)
+    solution, rank = linear.least_squares(S, X)
     if rank < S.shape[1]:
         raise DataError(f"the {S.shape[1]} sources are linearly dependent: no mixing matrix can be told from them")
     return np.ascontiguousarray(solution.T)

@@ -163,7 +163,7 @@ def _batch(trial: Trial, numbers: list[int], root: Path, until: float) -> Iterat
                 else:
                     yield Outcome(*found)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if status == 0:
+        if status == 0 and (begun == numbers[-1] or time.monotonic() > until):
             return
         verdict = "hung" if status == -signal.SIGALRM else "crashed"
         yield Outcome(-1 if begun is None else begun, "", verdict, f"the child ended with {status}")

@@ -216,7 +216,7 @@ def test_large_weights_give_the_same_states(factor, dtype):
 
 
 def test_weights_beyond_exact_arithmetic_are_an_error(monkeypatch):
-    monkeypatch.setattr(dynamics, "FLOAT64", 100)
+    monkeypatch.setattr(dynamics, "EXACT", 100)
     with pytest.raises(Diverged, match="exact arithmetic"):
         dynamics.HiddenHerding(problem_of(random_bits(60, 20))).init()
 

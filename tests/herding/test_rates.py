@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -231,3 +233,70 @@ def test_usps_herding_follows_the_moments_of_the_digits():
     correlation = np.corrcoef(value.moments.visible[0] / 300, value.rates.visible[0] / value.rates.scale[0])[0, 1]
     assert correlation > 0.9  # not the mirror image
     assert value.count == 1
+
+
+def crafted(value, **changes):
+    """The artifact with entries of arrays changed: NAME=number, or NAME__INNER of rates."""
+    for name, number in changes.items():
+        group, _, inner = name.rpartition("__")
+        parent = getattr(value, group) if group else value
+        part = getattr(parent, inner).astype(np.int64)
+        part.ravel()[-1] = number
+        value = replace(value, **({group: replace(parent, **{inner: part})} if group else {inner: part}))
+    return value
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "told"),
+    [
+        ("rates__visible", -(2**63), "/rates/visible is beyond /rates/scale"),
+        ("rates__pair", 10**6, "/rates/pair is beyond /rates/scale"),
+        ("rates__hidden", 2**40, "/rates/hidden is beyond /rates/scale"),
+        ("rates__scale", 2**62, "/rates/scale has integers beyond 2^53"),
+        ("M", 2**53, "/M has integers beyond 2^53"),
+        ("b", -(2**63), "/b has integers beyond 2^53"),
+        ("n", 2**60, "/n has integers beyond 2^53"),
+    ],
+)
+def test_weights_and_rates_that_no_run_has_are_refused(name, number, told):
+    """From them integers wrapped round, and an ascent turned in circles for ever."""
+    _, value = learned()
+    value.validate()
+    with pytest.raises(DataError, match=re.escape(told)):
+        crafted(value, **{name: number}).validate()
+
+
+def test_weights_that_are_not_exact_when_they_go_on_from_rates_are_refused():
+    _, value = learned()
+    large = crafted(value, M=2**52)
+    large.validate()
+    with pytest.raises(DataError, match="not exact integers 80 times as large"):
+        decouple(large, 0)
+    drive = decouple(value, 0)
+    with pytest.raises(DataError, match="an update moves sums of weights by up to"):
+        dynamics.Problem((replace(drive, n=2**50),), dynamics.Settings(hidden=4, iterations=9, burn_in=0))
+    rows = packed(random_bits(30, 9), "spin")
+    with pytest.raises(BadUsage, match="an update moves sums of weights by up to"):
+        dynamics.Problem((rows,), dynamics.Settings(hidden=4, iterations=9, burn_in=0, step_sizes=(1, 2**50, 1)))
+
+
+@pytest.mark.parametrize(("name", "number"), [("M", 2**28), ("b", 2**53), ("b", -(2**63)), ("c", 2**60)])
+def test_a_checkpoint_of_weights_that_wrap_round_is_refused(name, number):
+    settings = dynamics.Settings(hidden=4, iterations=9, burn_in=0)
+    state = dynamics.HiddenHerding(dynamics.Problem((packed(random_bits(30, 9), "spin"),), settings)).init()
+    schema.check(state)
+    assert state.runs[0].M.dtype == np.int32
+    getattr(state.runs[0], name).ravel()[-1] = number
+    with pytest.raises(DataError, match="has weights of sizes up to"):
+        schema.check(state)
+
+
+def test_a_checkpoint_that_counts_more_than_there_was_is_refused():
+    problem = visible.Problem(
+        (visible.from_rows(values(random_bits(9, 4), "spin"), "x,xx"),), visible.Settings("x,xx", "coordinates", 9, 0)
+    )
+    state = visible.VisibleHerding(problem).step(visible.VisibleHerding(problem).init())
+    schema.check(state)
+    state.runs[0].counts[-1] = 2**62
+    with pytest.raises(DataError, match="counts more than 9 pseudo-samples"):
+        schema.check(state)

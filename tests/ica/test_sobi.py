@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from herdcli.errors import BadUsage
+from herdcli import schema
+from herdcli.errors import BadUsage, DataError
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica import sobi, whitening
 from herdcli.ica.amari import amari_distance
@@ -98,3 +99,13 @@ def test_what_is_refused():
         sobi.Problem(Z, lags=50)
     with pytest.raises(BadUsage, match="sobi needs whitened rows"):
         sobi.Problem(2.0 * Z, lags=5)
+
+
+@pytest.mark.parametrize("name", ["J", "C"])
+def test_a_checkpoint_that_is_not_finite_is_refused(name):
+    """The pseudo-inverse of infinite filters does not return."""
+    state = sobi.JointDiagonalisation(sobi.Problem(autoregressive(n=500)[0], lags=3)).init()
+    schema.check(state)
+    getattr(state, name)[0] = -np.inf
+    with pytest.raises(DataError, match=f"/{name} has values that are not finite"):
+        schema.check(state)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.numerics import linear
 from herdcli.schema import Array
 
 STEPS = 100
@@ -34,7 +35,7 @@ def tilt(p: Array, features: Array, target: Array) -> Array | None:
         # With f shifted by the target, log Σ p e^{δ·f} has gradient E_q f and Hessian Cov_q f.  Features that depend on each
         # other make it singular; least squares then takes the shortest step, and any δ with the same δ·f is the same q.
         hessian = (f * q) @ f.T - np.outer(gradient, gradient)
-        direction = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
+        direction = -linear.least_squares(hessian, gradient, rcond=1e-13)[0]
         reach = np.abs(direction @ f).max()
         length = min(1.0, LONGEST / reach) if reach > 0 else 0.0
         slope = float(gradient @ direction)

@@ -1,9 +1,10 @@
-"""The compiled loops under gcc's AddressSanitizer and UndefinedBehaviorSanitizer: their tests.
+"""The compiled loops under gcc's AddressSanitizer and UndefinedBehaviorSanitizer: their tests, changed files and broken texts.
 
     python scripts/sanitize.py
 
 The build goes to build/sanitize, beside links to the sources; the ordinary build is left alone.  Where gcc has no libasan this says so
-and ends with 0.  tests/fast is then run by Python with libasan loaded before it; a finding ends it and is printed with its stack.
+and ends with 0.  tests/fast, and the first mutants and parsers of scripts/torture.py, are then run by Python with libasan loaded before
+it; a finding ends the process that it is in, and is printed with its stack.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,6 +24,7 @@ OPTIONS = {
     "PYTHONMALLOC": "malloc",
     "HERD_KERNELS": "cython",
 }
+TORTURE = ("--part", "mutants", "--part", "parsers", "--count", "600", "--seconds", "3600")  # of each part
 
 
 def library(name: str) -> str | None:
@@ -46,24 +49,43 @@ def build() -> None:
     shutil.copy(ROOT / "pyproject.toml", APART)
 
 
-def checked(arguments: list[str], libasan: str) -> int:
-    """Exit code of Python with the sanitizers and this build."""
-    environment = os.environ | OPTIONS | {"LD_PRELOAD": libasan, "PYTHONPATH": f"{APART}{os.pathsep}{APART / 'scripts'}"}
-    return subprocess.run([sys.executable, "-P", *arguments], cwd=APART, env=environment, check=False).returncode
+def checked(arguments: list[str], preloaded: str, logs: Path) -> bool:
+    """Whether Python ended well with the sanitizers and this build; findings of it and its children go to files in `logs`."""
+    options = {name: f"{value}:log_path={logs / 'found'}" if name.endswith("_OPTIONS") else value for name, value in OPTIONS.items()}
+    environment = os.environ | options | {"LD_PRELOAD": preloaded, "PYTHONPATH": f"{APART}{os.pathsep}{APART / 'scripts'}"}
+    return subprocess.run([sys.executable, "-P", *arguments], cwd=APART, env=environment, check=False).returncode == 0
+
+
+def findings(logs: Path) -> list[Path]:
+    """Print what was found, and forget it."""
+    found = sorted(logs.iterdir())
+    for path in found:
+        print(path.read_text(errors="replace")[:6000], flush=True)
+        path.unlink()
+    return found
 
 
 def main() -> int:
     """Build and test; 1 if anything was found."""
-    libasan = library()
-    if libasan is None:
+    libasan, libstdcxx = library("libasan.so"), library("libstdc++.so.6")  # whose exceptions the first takes hold of as the process begins
+    if libasan is None or libstdcxx is None:
         print("skipped: this gcc has no libasan")
         return 0
     build()
-    where = "from herdcli.fast import _online as m; print(m.__file__)"
-    print(f"sanitizers: {libasan}", flush=True)
-    if checked(["-c", where], libasan):
-        return 1
-    return int(checked(["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "tests/fast"], libasan) != 0)
+    preloaded = f"{libasan} {libstdcxx}"
+    print(f"sanitizers: {preloaded}", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        logs = Path(name)
+        overflow = "import ctypes; ctypes.memset(ctypes.create_string_buffer(64), 0, 65)"
+        if checked(["-c", overflow], preloaded, logs) or "heap-buffer-overflow" not in "".join(p.read_text() for p in logs.iterdir()):
+            print("the sanitizers do not find what they must: a write behind the end of a buffer")
+            return 1
+        for path in logs.iterdir():
+            path.unlink()
+        good = checked(["-c", "from herdcli.fast import _online as m; print(m.__file__)"], preloaded, logs)
+        good = good and checked(["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "tests/fast"], preloaded, logs)
+        good = good and checked(["scripts/torture.py", *TORTURE], preloaded, logs)
+        return int(bool(findings(logs)) or not good)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ SHARES = {"mutants": 0.56, "parsers": 0.06, "faults": 0.2, "kills": 0.16, "races
 CHECK = {
     "mutants": (4000, 1),
     "parsers": (1500, 1),
-    "faults": (60, 19),
+    "faults": (60, 71),
     "kills": (24, 1),
     "races": (36, 1),
 }  # trials, and each how-many-eth

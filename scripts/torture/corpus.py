@@ -271,6 +271,7 @@ def texts(folder: Path) -> None:
     (folder / "faces.csv").write_text("\n".join(["a,b,c,d,e,f,label,split", *lines]) + "\n")
     evidence = "\n".join(",".join(map(str, row)) for row in random.integers(-1, 2, (5, 3)))
     (folder / "evidence.csv").write_text(f"x0,x4,x8\n{evidence}\n")
+    (folder / "given.csv").write_text("a,b,c,d,e,f\n1,,0,,,1\n,1,,,0,\n")
 
 
 def run(line: str, folder: Path, *more: str) -> tuple[int, str]:

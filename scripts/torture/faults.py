@@ -37,19 +37,37 @@ EXPORTS = (
     "convert bin.h5 -o out.csv.gz",
     "convert bin.h5 -o out.parquet",
     "convert bin.h5 -o out.npz",
+    "convert bin.h5 -o out.npy",
     "convert bin.h5 -o out.svm",
     "convert bin.h5",
+    "data digits -o out.h5",
     "eval rbm.h5 -o out.json",
     "eval rbm.h5 -o out.csv",
+    "eval rbm.h5 --report out.html",
     "eval rbm.h5",
     "info rbm.h5",
+    "completion bash",
+    "check --rerun bin.h5 --input rows.csv",
     "ups-infer network.h5 --algorithm ups -o out.mar",
+    "network grid --rows 3 --columns 3 -o out.fg",
     "kernel-herd points.csv -m 4 -o out.csv",
-    "merge herding1.h5 herding2.h5 -o out.h5",
-    "fit-rbm bin.h5 --hidden 3 --epochs 2 --batch-size 5 --checkpoint run.ck --every 3 -o out.h5",
-    "nherd-train real.h5 --passes 2 --checkpoint run.ck --every 1 -o out.h5",
+    "em real.h5 --components 2 --on-disk -o out.h5",
     "em points.csv --components 2 --checkpoint run.ck --every 2 -o out.h5",
+    "sample classes.h5 --count 3 --burn-in 3 --thin 1 -o out.csv",
+    "sample rbm.h5 --given given.csv --count 2 --burn-in 3 -o out.h5",
+    "sample chain.h5 --given steps.csv --count 2 -o out.h5",
+    "merge herding1.h5 herding2.h5 -o out.h5",
 )
+EVERY = 3  # steps between checkpoints
+
+
+def lines() -> list[str]:
+    """Every command and output that is tried: exports, what reads each file, what makes each file, and all that has checkpoints."""
+    reading = [line.replace("EVIL", name) for name, read in corpus.READ.items() for line in read]
+    made = [f"{line} -o out.h5" for line in corpus.MADE.values()]
+    kept = [f"{line} --checkpoint run.ck --every {EVERY} -o out.h5" for line in corpus.LONG.values()]
+    return list(dict.fromkeys([*EXPORTS, *reading, *made, *kept]))
+
 
 
 def library(folder: Path) -> Path:
@@ -67,8 +85,7 @@ class Faults:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
-        made = [f"{line} -o out.h5" for line in corpus.MADE.values()]
-        self.lines = [*EXPORTS, *made]
+        self.lines = lines()
         self.pairs = [(call, error) for call, errors in ERRORS.items() for error in errors]
         self.shim = ctypes.CDLL(None)
 

@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 BATCH = 512
@@ -172,7 +173,7 @@ def _batch(trial: Trial, numbers: list[int], root: Path, until: float) -> Iterat
 
 def _lane(trial: Trial, numbers: Iterator[int], out: int, root: Path, until: float) -> None:
     while time.monotonic() < until:
-        batch = [number for number, _ in zip(numbers, range(BATCH), strict=False)]
+        batch = list(islice(numbers, BATCH))
         if not batch:
             return
         for outcome in _batch(trial, batch, root, until):

@@ -59,6 +59,7 @@ EXPORTS = (
     "merge herding1.h5 herding2.h5 -o out.h5",
 )
 EVERY = 3  # steps between checkpoints
+SPREAD = 1_000_003  # a prime
 
 
 def lines() -> list[str]:
@@ -67,7 +68,6 @@ def lines() -> list[str]:
     made = [f"{line} -o out.h5" for line in corpus.MADE.values()]
     kept = [f"{line} --checkpoint run.ck --every {EVERY} -o out.h5" for line in corpus.LONG.values()]
     return list(dict.fromkeys([*EXPORTS, *reading, *made, *kept]))
-
 
 
 def library(folder: Path) -> Path:
@@ -79,7 +79,7 @@ def library(folder: Path) -> Path:
 
 
 class Faults:
-    """Trial i is command i mod C with function i / C and its errors."""
+    """Trial i is a command and a function with one of its errors; each pair once, those of one function far apart."""
 
     seconds = 1000  # a trial of many runs may take
 
@@ -97,8 +97,9 @@ class Faults:
     def __call__(self, number: int, own: Path) -> Iterator[Outcome]:
         if number >= self.count:
             return
-        call, error = self.pairs[number // len(self.lines)]
-        line = self.lines[number % len(self.lines)]
+        place = number * SPREAD % self.count  # a run that ends early has tried some of every function and of every command
+        call, error = self.pairs[place // len(self.lines)]
+        line = self.lines[place % len(self.lines)]
         whole = self._run(line, own / "whole", "", 0, error)
         if whole[0] != 0:
             yield Outcome(number, f"{line}: not run", "wrong", whole[1])

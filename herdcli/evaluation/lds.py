@@ -57,7 +57,7 @@ def metrics(
     if value.holdout is not None and len(value.holdout):
         result |= held_out(value, known.base_mean, known.base_variance)
     if value.radius > 1.0:
-        result["verdict"] = f"{result['verdict'] or ''}; unstable".lstrip("; ")
+        result["verdict"] = "unstable" if result["verdict"] in (None, OK) else f"{result['verdict']}; unstable"
     return result
 
 

@@ -89,6 +89,7 @@ ADVICE = {
     "one point": "more atoms, or --unique",
     "too few rows": "more rows, or fewer --components",
     "dead filters": "fewer --filters or --components",
+    "unstable": "forecasts grow without bound: fewer --components, more rows, or differences of the rows",
     DIVERGED: "a lower --learning-rate, or scale the columns",
 }
 
@@ -109,6 +110,9 @@ ADVICE_OF = {
     ("rtrbm", "learned nothing"): "more --epochs or another --learning-rate; rows may not depend on those before them",
     ("rtrbm", "worse than persistence"): "more --epochs, more --hidden, or another --learning-rate",
     ("rtrbm", "worse than the mean"): "more --epochs, more --hidden, or another --learning-rate",
+    ("hmm", "learned nothing"): "the order of the rows says no more than how often each state comes",
+    ("lds", "learned nothing"): "it says no more than a Gaussian for each column does",
+    ("lds", "worse than persistence"): "more --components: a column that no state follows is expected at its mean",
     ("rbm-pairs", "learned nothing"): "another --learning-rate, or more --epochs",
 }
 
@@ -397,5 +401,6 @@ def said(wrong: str, row: Row, kind: str = "") -> str:
         from herdcli.evaluation.rbm import worse_than_independent
 
         return worse_than_independent(own, base)
-    advice = ADVICE_OF.get((kind, wrong), ADVICE.get(wrong))
+    found = (ADVICE_OF.get((kind, part), ADVICE.get(part)) for part in wrong.split("; "))
+    advice = "; ".join(part for part in found if part)
     return f"verdict: {wrong}" + (f" ({advice})" if advice else "")

@@ -50,6 +50,7 @@ def test_another_column_can_be_named_also_one_of_numbers(csv):
     found, _ = read(csv, sequence="wave")
     assert found.sequences.names == ["0", "1"]
     assert found.data.feature_names == ["u", "v"]
+    assert read(csv, sequence="u")[1][0].startswith("5 sequences of 1 step by the column 'u'")
     with pytest.raises(BadUsage, match="has no further column 'tide'"):
         read(csv, sequence="tide")
 

@@ -74,3 +74,16 @@ def test_classifiers(monkeypatch):
     sure = np.where(good > 0.5, 1 - 1e-9, 1e-9)
     wrong = np.where(np.arange(400) % 20 == 0, 1 - sure, sure)
     assert judged(monkeypatch, np.column_stack([1 - wrong, wrong]), y) == "misleading probabilities"
+
+
+@pytest.mark.parametrize("kind", ["hmm", "lds"])
+def test_verdicts_on_models_in_time_say_what_helps(kind):
+    assert all(verdicts.said(wrong, {}, kind).startswith(f"verdict: {wrong} (") for wrong in verdicts.VERDICTS[kind])
+
+
+def test_each_part_of_a_verdict_has_its_advice():
+    assert verdicts.said("worse than persistence; unstable", {}, "lds") == (
+        "verdict: worse than persistence; unstable (more --components: a column that no state follows is expected at its mean; "
+        "forecasts grow without bound: fewer --components, more rows, or differences of the rows)"
+    )
+    assert verdicts.said("diverged; odd", {}) == "verdict: diverged; odd (a lower --learning-rate, or scale the columns)"

@@ -44,11 +44,14 @@ def _summary(value: Made, found: Found, request: Request) -> str:
     figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
     if request.bayes:
         figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats a row"
-    iterations = int(value.restarts.iterations[value.restarts.best])
+    count = int(value.restarts.iterations[value.restarts.best])
+    steps = (
+        f"{request.minibatch} minibatches" if request.minibatch and request.model == "kmeans" else f"{count} iteration{'s' * (count != 1)}"
+    )
     if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
         return f"{found.size} {part}{'s' if found.size != 1 else ''}, {figure}"
     each = f" for each of {len(value.known.class_names or ())} classes" if request.per_class and request.components and value.known else ""
-    return f"{found.size} {part}{'s' if found.size != 1 else ''}{each}{of}, {iterations} iterations, {figure}"
+    return f"{found.size} {part}{'s' if found.size != 1 else ''}{each}{of}, {steps}, {figure}"
 
 
 def _warn(session: Session, value: Made, found: Found, request: Request) -> None:

@@ -166,9 +166,9 @@ def told(session: Session, found: Sequences, column: str, *, grouped: bool, cut:
     """One line on what was read as a sequence."""
     lengths = found.lengths
     low, high = int(lengths.min()), int(lengths.max())
-    steps = f"{low}" if low == high else f"{low} to {high}"
+    steps = f"{low} step{'s' * (low != 1)}" if low == high else f"{low} to {high} steps"
     in_time = "; each is cut in time into parts to learn from and to judge by" if cut else ""
     if grouped:
-        session.console.note(f"{found.count} sequence{'s' * (found.count != 1)} of {steps} steps by the column '{column}'{in_time}")
+        session.console.note(f"{found.count} sequence{'s' * (found.count != 1)} of {steps} by the column '{column}'{in_time}")
     else:
-        session.console.note(f"the rows are one sequence of {steps} steps, since there is no column '{column}'{in_time}")
+        session.console.note(f"the rows are one sequence of {steps}, since there is no column '{column}'{in_time}")

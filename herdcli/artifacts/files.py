@@ -173,8 +173,10 @@ def _read_hdf5(source: Source, options: Asked) -> Artifact:
 
 def _reader(file: Any) -> Any:
     """The module that reads an HDF5 file without our seal."""
-    from herdcli.artifacts import anndata, people, strangers
+    from herdcli.artifacts import anndata, arviz, people, strangers
 
+    if arviz.is_inference_data(file):
+        return arviz
     if anndata.is_anndata(file):
         return anndata
     return strangers if strangers.has_rows(file) else people
@@ -267,8 +269,10 @@ def _read_export(source: Source, form: str, options: Asked) -> Dataset:
             from herdcli.artifacts import svmlight
 
             return svmlight.read_dataset(stream, where=source.name, note=options.note, limit=options.limit)
-        from herdcli.artifacts import delimited
+        from herdcli.artifacts import delimited, stan
 
+        if stan.is_stan(source.head):
+            return stan.read(stream, source.head, where=source.name, asked=options)
         return delimited.read(stream, source.head, where=source.name, asked=options)
 
 

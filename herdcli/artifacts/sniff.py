@@ -42,6 +42,8 @@ UNREAD = {
     b"FEA1": ("a Feather file of version 1", "write version 2: pyarrow.feather.write_feather(table, FILE)"),
     b"$FL2": ("an SPSS file", "export the table as CSV"),
     b"<stata_dta>": ("a Stata file", "export the table as CSV"),
+    b"CDF\x01": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
+    b"CDF\x02": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
 FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     help="Rows with this label: --kernel times one on it.  [default: hamming or gaussian]",
 )
 @click.option("--by", metavar="COLUMN", default=None, help="Choose atoms separately for each value of this column.")
+@click.option("--thin-by-chain", is_flag=True, help="Choose atoms separately in each chain of a sampler: --by chain.")
 @click.option("--row-weight", metavar="COLUMN", default=None, help="Weights of the rows.  [default: weight, where the data have it]")
 @large_options
 @click.option("--trace-projected", is_flag=True, help="Store the MMD of simplex weights at log-spaced numbers of atoms.")

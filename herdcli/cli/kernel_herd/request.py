@@ -62,15 +62,17 @@ class Request:
     seed: int
     simd: str | None = where_given()
     embedding: str | None = where_given()
+    thin_by_chain: bool = where_changed(False)
     scores: str | None = where_changed(None, recorded_scores)
     exact: bool = where_changed(False)
     label: str | None = where_changed(None)
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """With the rule of Stein's kernels, and with the instruction set where its sums differ from all others' in their last bits."""
+        """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""
         from herdcli import fast
 
         ours = replace(self, rule="greedy") if self.of_scores and "rule" not in given else self
+        ours = replace(ours, by="chain", thin_by_chain=False) if ours.thin_by_chain and ours.by is None else ours
         return replace(ours, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else ours
 
     @property
@@ -114,6 +116,8 @@ class Request:
 
     def refuse(self) -> None:
         """Raise BadUsage for options that contradict each other."""
+        if self.thin_by_chain:
+            raise BadUsage("--thin-by-chain is --by chain, and --by is given", hint=f"leave out --by {self.by}, or --thin-by-chain")
         sequence = self.rule in SEQUENCES
         if self.rule == "step" and not self.rates:
             raise BadUsage("--rule step needs step sizes", hint="--step constant:0.1, or --step FILE")

@@ -198,6 +198,7 @@ KINDS: dict[str, Kind] = {
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
+            sample="herdcli.cli.em.draw.drawn",
             plots=_plots("em_plots", "clusters", "ledger"),
         ),
         Kind(
@@ -218,6 +219,7 @@ KINDS: dict[str, Kind] = {
             judge="herdcli.cli.em.judged.judged",
             judged_by=("data",),
             apply="herdcli.cli.em.apply.applied",
+            sample="herdcli.cli.em.draw.drawn",
             plots=_plots("em_plots", "loadings", "ledger"),
         ),
         Kind(

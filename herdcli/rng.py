@@ -58,6 +58,7 @@ class Stream(IntEnum):
     PIVOTS = 41  # pivots of a randomly pivoted Cholesky factor
     SUPPORT = 42  # where support points begin
     RESERVOIR = 43  # rows of a stream that are kept as candidates
+    ROWS = 44  # new rows drawn from a mixture or from factors
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:

@@ -74,9 +74,9 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --per-class | herd sample -m 5 --means -o digits.npz
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
-    MODEL is an rbm, dbn, hmm, lds or rtrbm.  Chains start at hidden states drawn at natural parameter 0.  Rows of models of classes carry
-    their class as y, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once],
-    with its known entries kept fixed.
+    MODEL is an rbm, dbn, mixture, factors, hmm, lds or rtrbm.  Chains start at hidden states drawn at natural parameter 0.  Rows of models
+    of classes carry their class as y, those of a mixture their component, and sequences of an hmm their states.  With --given each of
+    its rows is drawn --count times [default: once], with its known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
 

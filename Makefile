@@ -43,7 +43,7 @@ mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of oper
 torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races; SECONDS=3600 for more of them; needs cc
 	$(BIN)/python scripts/torture.py $(if $(SECONDS),--seconds $(SECONDS),--check)
 
-sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests; needs gcc
+sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests, hostile files; needs gcc
 	$(BIN)/python scripts/sanitize.py
 
 lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict

@@ -28,6 +28,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BASES = ("imq", "gaussian")
+BLOCK = 4096  # rows whose values are computed at one time
 SINGULAR = 1e-12  # of the largest eigenvalue of a covariance: a direction below it is not there
 Metric = tuple[tuple[float, ...], ...]
 
@@ -144,16 +145,21 @@ def points_of(kernel: Kernel, rows: Array) -> Array:
 
 
 class SteinPoints:
-    """k_p against fixed rows.  What depends on one row is computed once; a column then takes one product of (n, 2d) and (2d, 4)."""
+    """k_p against fixed rows, blocks of which stay in the processor's cache.
+
+    What depends on one row is computed once; a column then takes one product of (4, 2d) and (2d, n), or of three rows where the metric is
+    that of a length, under which v = q/ℓ².
+    """
 
     def __init__(self, kernel: Stein, points: Array) -> None:
         d = points.shape[1] // 2
         self.kernel, self.root = kernel, kernel.root(d)
         self.centre = points[:, :d].mean(axis=0)
-        self.packed = np.concatenate([(points[:, :d] - self.centre) @ self.root, points[:, d:]], axis=1)
-        u, s = self.packed[:, :d], self.packed[:, d:]
-        v = u @ self.root.T
-        self.own = tuple(np.einsum("ni,ni->n", a, b) for a, b in ((u, u), (v, v), (s, v)))
+        self.packed = np.empty((2 * d, len(points)))
+        self.packed[:d], self.packed[d:] = ((points[:, :d] - self.centre) @ self.root).T, points[:, d:].T
+        u, s = self.packed[:d], self.packed[d:]
+        v = self.root @ u
+        self.own = tuple(np.einsum("in,in->n", a, b) for a, b in ((u, u), (v, v), (s, v)))
 
     @cached_property
     def _trace(self) -> float:
@@ -164,16 +170,21 @@ class SteinPoints:
         d, R = len(self.root), self.root
         u, s = (row[:d] - self.centre) @ R, row[d:]
         v, zero = R @ u, np.zeros(d)
-        # Products of this row with all others as functions of (u_i, s_i), where v_i = R u_i:  u·u_i,  v·v_i = (R'v)·u_i,
-        # s·v_i + s_i·v = (R's)·u_i + v·s_i,  and  s·s_i.
-        columns = np.array([[*u, *zero], [*(R.T @ v), *zero], [*(R.T @ s), *v], [*zero, *s]]).T
-        uu, vv, cross, product = (self.packed @ columns).T
-        q = np.maximum(self.own[0] + u @ u - 2.0 * uu, 0.0)
-        return self.kernel._values(q, np.maximum(self.own[1] + v @ v - 2.0 * vv, 0.0), self.own[2] + s @ v - cross, product, self._trace)
+        # Products of this row with all others as functions of (u_i, s_i), where v_i = R u_i:  u·u_i,  s·v_i + s_i·v = (R's)·u_i + v·s_i,
+        # s·s_i,  and  v·v_i = (R'v)·u_i.
+        rows = np.array([[*u, *zero], [*(R.T @ s), *v], [*zero, *s], [*(R.T @ v), *zero]])[: 4 if self.kernel.smpcov else 3]
+        found = np.empty(self.packed.shape[1])
+        for begin in range(0, len(found), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            products = rows @ self.packed[:, part]
+            q = np.maximum(self.own[0][part] + u @ u - 2.0 * products[0], 0.0)
+            w = np.maximum(self.own[1][part] + v @ v - 2.0 * products[3], 0.0) if self.kernel.smpcov else q * (self._trace / d)
+            found[part] = self.kernel._values(q, w, self.own[2][part] + s @ v - products[1], products[2], self._trace)
+        return found
 
     def combine(self, rows: Array, weights: Array) -> Array:
         """(n,) Σ_u w_u k_p(row_u, x_i)."""
-        found = np.zeros(len(self.packed))
+        found = np.zeros(self.packed.shape[1])
         for row, weight in zip(rows, weights, strict=True):
             found += weight * self.values(row)
         return found

@@ -1,4 +1,4 @@
-"""`herd sample` of mixtures and factors."""
+"""`herd sample` of mixtures and factors, and mixtures as targets of `herd kernel-herd`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from herdcli import artifacts
 
 Run = Callable[..., Any]
 
@@ -42,3 +44,21 @@ def test_factors_are_drawn_from_and_principal_components_are_not(rows: Path, run
     refused = run("sample", "p.h5", "-o", "no.csv")
     hint = "hint: herd em --model ppca learns one with the same axes\n"
     assert (refused.code, refused.err) == (2, f"herd sample: pca is no distribution to draw from\n{hint}")
+
+
+def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:
+    assert run("em", rows, "--components", "2", "-q", "-o", "m.h5").code == 0
+    m = artifacts.load(str(rows.parent / "m.h5"), kinds={"mixture"}).value
+    names = ["weight", "mean1", "mean2", "cov11", "cov12", "cov21", "cov22"]
+    table = np.column_stack([m.weight, m.mean, m.covariance.reshape(2, 4)])
+    np.savetxt(rows.parent / "table.csv", table, "%.17g", ",", header=",".join(names), comments="")
+    line = ("kernel-herd", "-m", "4", "--kernel", "gaussian:1", "--candidates", "sample:50", "-q", "-o")
+    for target in ("m.h5", "table.csv"):
+        told = run(*line, f"{target}.atoms.csv", "--target", f"mixture:{target}")
+        assert told.code == 0, told.err
+    both = [np.loadtxt(rows.parent / f"{target}.atoms.csv", delimiter=",", skiprows=1) for target in ("m.h5", "table.csv")]
+    np.testing.assert_allclose(*both, rtol=1e-12)
+    assert run("em", rows, "--bayes", "--components", "2", "-q", "-o", "b.h5").code == 0
+    refused = run(*line, "no.csv", "--target", "mixture:b.h5")
+    assert refused.code == 2
+    assert "b.h5 is by variational Bayes, which predicts a mixture of Student distributions" in refused.err

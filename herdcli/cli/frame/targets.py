@@ -44,7 +44,19 @@ def closed_target(session: Session, text: str, dimension: int) -> Target:
         return preparation.gaussian(*numbers, dimension)
     if name not in OF_FILES or not rest:
         raise BadUsage(f"--target '{text}' is not a target", hint=f"targets: {FORMS}")
-    return preparation.from_table(name, *table(session, rest, "target"))
+    artifact = session.load(rest, "target", kinds={"dataset", "samples"} | ({"mixture"} if name == "mixture" else set()))
+    return _learned(artifact) if artifact.kind == "mixture" else preparation.from_table(name, *matrix(artifact))
+
+
+def _learned(artifact: Artifact) -> Target:
+    """The mixture that `herd em` has learned."""
+    from herdcli.quadrature.targets import Mixture
+
+    model = artifact.value
+    if model.freedom is not None:
+        why = "is by variational Bayes, which predicts a mixture of Student distributions: their means of kernels have no closed form"
+        raise BadUsage(f"{artifact.name} {why}", hint="herd em without --bayes")
+    return Mixture(model.weight / model.weight.sum(), model.mean, model.covariance)
 
 
 def recorded_target(text: str) -> str:

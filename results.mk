@@ -120,6 +120,13 @@ em.makes := em.csv
 em.quick-data := usps_all.h5 orl.h5 music16_long.h5 a9a
 em.quick := --only ppca --only fa --only pca --only hmm --only lds --only regress --iterations 10
 
+STAGES += league-kernel
+league-kernel.run := league_kernel.py
+league-kernel.data := usps_all.h5 mnist.h5 a9a
+league-kernel.makes := league-kernel.csv league-kernel-first.csv league-kernel.md league-kernel.png
+league-kernel.quick-data := usps_all.h5
+league-kernel.quick := --rows 1000 --counts 30,100 --sets digits,usps,posterior
+
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules
 $(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py realdata.py $($(1).with)) \

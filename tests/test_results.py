@@ -259,3 +259,25 @@ def test_a_command_that_fails_ends_the_script(script):
     assert pipeline.told("info", "none.h5", answers=(66,)) == (66, "herd info: none.h5: there is no such file\n")
     with pytest.raises(SystemExit, match=r"failed with exit code 66: herd info none\.h5$"):
         list(pipeline.side_by_side(lambda unit: [pipeline.told("info", unit["file"])], [{"file": "none.h5"}]))
+
+
+def test_the_page_of_the_league_begins_with_what_is_lost(script):
+    league = script("league_kernel")
+
+    def row(method, mmd2, seconds):
+        return {"set": "digits", "rows": 9, "atoms": 3, "method": method, "mmd2": mmd2, "seconds": seconds, "memory_mb": 1.0}
+
+    found = [
+        row(league.CHAMPIONS[0], 0.3, 2.0),
+        row(league.CHAMPIONS[1], 0.2, 4.0),
+        row("k-means", 0.1, 1.0),
+        row("herd --refine 10", 0.05, 1),
+    ]
+    (first,) = league.firsts(found)
+    assert (first["champion"], first["other"]) == (league.CHAMPIONS[1], "k-means")
+    assert first["ratio"] == pytest.approx(2)
+    lines = league.page(found, ["coreax"]).splitlines()
+    assert "* digits, 3 atoms: k-means 0.1, herd --rule min-norm-point 0.2" in lines[: lines.index("## Everything")]
+    assert "* digits: k-means 1.0 s; the faster champion 2.0 s" in lines
+    assert "Not installed, and so not in the table: coreax." in lines
+    assert "nowhere of 1." in league.page([*found[:2], row("k-means", 0.2, 1.0)], [])

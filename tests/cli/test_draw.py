@@ -18,9 +18,10 @@ Run = Callable[..., Any]
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
     random = np.random.default_rng(0)
-    X = random.normal(size=(60, 2)) + 6 * (np.arange(60) % 2)[:, None]
+    own = np.arange(60) % 3 // 2
+    X = random.normal(size=(60, 2)) + 6 * own[:, None]
     path = tmp_path / "rows.csv"
-    path.write_text("u,v,y\n" + "".join(f"{a:.3f},{b:.3f},{'nw'[k % 2]}\n" for k, (a, b) in enumerate(X)))
+    path.write_text("u,v,y\n" + "".join(f"{a:.3f},{b:.3f},{'nw'[own[k]]}\n" for k, (a, b) in enumerate(X)))
     return path
 
 
@@ -58,6 +59,7 @@ def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:
         assert told.code == 0, told.err
     both = [np.loadtxt(rows.parent / f"{target}.atoms.csv", delimiter=",", skiprows=1) for target in ("m.h5", "table.csv")]
     np.testing.assert_allclose(*both, rtol=1e-12)
+    assert abs(m.weight[0] - 0.5) > 0.1  # a column 'weight' of a table is that of its components
     assert run("em", rows, "--bayes", "--components", "2", "-q", "-o", "b.h5").code == 0
     refused = run(*line, "no.csv", "--target", "mixture:b.h5")
     assert refused.code == 2

@@ -45,7 +45,16 @@ def closed_target(session: Session, text: str, dimension: int) -> Target:
     if name not in OF_FILES or not rest:
         raise BadUsage(f"--target '{text}' is not a target", hint=f"targets: {FORMS}")
     artifact = session.load(rest, "target", kinds={"dataset", "samples"} | ({"mixture"} if name == "mixture" else set()))
-    return _learned(artifact) if artifact.kind == "mixture" else preparation.from_table(name, *matrix(artifact))
+    return _learned(artifact) if artifact.kind == "mixture" else preparation.from_table(name, *_with_weights(artifact))
+
+
+def _with_weights(artifact: Artifact) -> tuple[Array, list[str] | None]:
+    """The rows of `matrix`, before them the column `weight`, which a data set takes for the weights of its rows."""
+    import numpy as np
+
+    X, names = matrix(artifact)
+    weight = artifact.value.weight if artifact.kind == "dataset" else None
+    return (X, names) if weight is None else (np.column_stack([weight, X]), ["weight", *names] if names else None)
 
 
 def _learned(artifact: Artifact) -> Target:

@@ -53,7 +53,7 @@ class State:
     points: Array = array("C d", "rows that may become atoms", kind="f", finite=True)
     key: Array = array("C", "their random keys, of which the smallest stay; 2 where there is none yet", kind="f", finite=True)
     number: Array = array("C", "their numbers among all rows", kind="i")
-    proof: Array = array("32", "digest of all rows so far", kind="i")
+    proof: Array = array("32", "digest of all rows so far", kind="u")
 
     def validate(self) -> None:
         """Raise DataError for more rows kept than seen."""

@@ -103,6 +103,7 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
         ((), b"a,b\n1,2\n3,\n", 65, "herd kernel-herd: stdin: column 'b' has 1 missing value (first: row 1)"),
         ((), piped("stream")[:-3000], 65, "herd kernel-herd: stdin: the Arrow stream cannot be read"),
         (("--embedding", "exact"), piped("csv"), 2, "herd kernel-herd: --embedding exact needs all rows in memory"),
+        (("--missing", "drop"), piped("csv"), 2, "herd kernel-herd: --missing does not work with --block-rows and a pipe"),
         (("--by", "a"), piped("csv"), 2, "herd kernel-herd: --block-rows does not work with --by"),
         (("--exact",), piped("csv"), 2, "herd kernel-herd: --exact does not work with --block-rows and a pipe"),
         (("--row-weight", "mass"), piped("csv"), 2, "herd kernel-herd: stdin: --row-weight mass: there is no such column"),

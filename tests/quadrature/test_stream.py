@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 
+from herdcli import artifacts
 from herdcli.algorithm import solve
 from herdcli.errors import DataError
 from herdcli.quadrature import problems, rules, selection, stream
@@ -89,3 +90,12 @@ def test_rows_without_weight_are_refused(data):
     whole = made(*data)
     with pytest.raises(DataError, match="not all 0"):
         whole.result(whole.init())
+
+
+def test_a_checkpoint_of_a_stream_is_read_again(data, tmp_path):
+    whole = made(*data)
+    state = whole.step(whole.step(whole.init()))
+    artifacts.save_checkpoint(str(tmp_path / "ck"), state, "digest")
+    read = artifacts.load_checkpoint(str(tmp_path / "ck"), stream.State, "digest", like=whole.init)
+    for name in ("sums", "points", "key", "number", "spread", "proof", "rows", "step"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(state, name))

@@ -66,6 +66,9 @@ def _landmarks(session: Session, request: Request) -> int:
     request.refuse()
     request.warn_of_ignored(session)
     session.ignored("block_atoms", "with a pipe, whose rows are not merged and reduced")
+    session.ignored("precision", "with a pipe, whose bound takes float64")
+    if session.missing is not None:
+        raise BadUsage("--missing does not work with --block-rows and a pipe", hint="complete the rows first, with herd convert")
     found = parse(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     if found is None or found.kind != "nystrom":
         raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="--embedding nystrom:R, or no --block-rows")

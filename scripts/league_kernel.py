@@ -34,6 +34,13 @@ SETS = ("digits", "usps", "mnist", "a9a", "posterior")
 COUNTS = (30, 100, 316, 1000)
 Chosen = tuple[str, np.ndarray, np.ndarray | None]  # label, rows, weights (None: equal)
 CHAMPIONS = ("herd --refine 10 --weights simplex", "herd --rule min-norm-point")
+EVEN = (
+    "herd --refine 10",
+    "herd (herding)",
+    "herd --rule kernel-thinning",
+    "coreax herding",
+    "goodpoints kernel thinning",
+)  # equal weights
 SIGNED = ("herd --refine 10 --weights free", "herd --rule rpcholesky", "coreax RPCholesky, SBQ weights")  # weights of any sign and sum
 
 
@@ -328,7 +335,17 @@ def page(found: list[dict[str, Any]], missing: list[str]) -> str:
     lines += [f"* {name}, {m} atoms: {o['method']} {o['mmd2']:.3g}, {u['method']} {u['mmd2']:.3g}" for name, m, u, o in lost]
     total = len(list(contests(found)))
     lines += ["" if lost else None, f"Of weights that are not negative: {'nowhere' if not lost else f'{len(lost)} contests'} of {total}."]  # type: ignore[list-item]
-    lines += ["", *signed(found), "", *slower(found), "", "## Everything", ""]
+    lines += [
+        "",
+        *beside(found, EVEN, "Of equal weights:"),
+        "",
+        *beside(found, SIGNED, "Of weights of any sign and sum:"),
+        "",
+        *slower(found),
+        "",
+        "## Everything",
+        "",
+    ]
     lines += [
         "MMD² to all rows, Gaussian kernel of the median distance; CPU seconds on one thread; memory in MB that the process grew by.",
         "",
@@ -353,14 +370,14 @@ def page(found: list[dict[str, Any]], missing: list[str]) -> str:
     return "\n".join(line for line in lines if line is not None) + "\n"
 
 
-def signed(found: list[dict[str, Any]]) -> list[str]:
-    """How weights of any sign compare."""
-    ours, theirs, wins = SIGNED[0], SIGNED[1:], []
+def beside(found: list[dict[str, Any]], methods: tuple[str, ...], heading: str) -> list[str]:
+    """Where one of the methods is ahead of the first of them, which is herd's."""
+    ours, theirs, wins = methods[0], methods[1:], []
     for name, count in dict.fromkeys((row["set"], row["atoms"]) for row in found if row["method"] == ours):
         here = {row["method"]: row["mmd2"] for row in found if (row["set"], row["atoms"]) == (name, count)}
         better = [f"{name}, {count} atoms: {m} {here[m]:.3g}, {ours} {here[ours]:.3g}" for m in theirs if here.get(m, np.inf) < here[ours]]
         wins += [f"* {line}" for line in better]
-    return ["Of weights of any sign and sum:" + ("" if wins else " nowhere."), *([""] if wins else []), *wins]
+    return [heading + ("" if wins else " nowhere."), *([""] if wins else []), *wins]
 
 
 def slower(found: list[dict[str, Any]]) -> list[str]:

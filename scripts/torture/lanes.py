@@ -218,6 +218,9 @@ def import_everything() -> None:
 
     import herdcli
 
+    for library in ("sklearn.decomposition", "picard"):  # else the opening of their modules would be failed, one by one
+        with contextlib.suppress(ImportError):
+            import_module(library)
     for module in pkgutil.walk_packages(herdcli.__path__, "herdcli."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):

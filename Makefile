@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify cluster-test mutants torture sanitize lint bench manual digits lock clean
+.PHONY: help demo test verify cluster-test mutants torture sanitize lint bench manual picture digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -63,6 +63,9 @@ endif
 
 manual: $(VENV)/installed-dev  ## docs/commands, docs/man and docs/format.md from the commands and kinds themselves
 	$(BIN)/python scripts/make_manual.py
+
+picture: $(VENV)/installed-dev  ## docs/pipeline.svg, the picture at the head of the README, from the pipeline that it shows
+	$(BIN)/python scripts/make_picture.py docs/pipeline.svg
 
 digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
 	$(BIN)/pip install --quiet scikit-learn

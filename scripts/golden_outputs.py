@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from forked import Forker  # noqa: E402
 
-PAGES = ("README.md", "docs/cookbook.md")
+PAGES = ("README.md", "docs/guide.md", "docs/cookbook.md")
 TIMES = re.compile(r"\b[\d.e+-]+ (?:s|ms|[kMG]?B)\b|about [\d.,]+|herd-traceback-\w+|^python: .*$", re.MULTILINE)
 
 # command -> a run of under a second; the files it reads are made by PREPARATION

@@ -15,9 +15,10 @@ from setuptools import Extension, find_packages, setup
 
 # No fast-math, no fused multiply-add: the compiled loops give the bits of their NumPy twins.
 # No -march=native: a wheel runs on every machine of its architecture.
+# No -g, which Python's own flags ask for: it would be most of a wheel's size.
 SANITIZE = os.environ.get("HERD_SANITIZE") == "1"
 CHECKED = ["-fsanitize=address,undefined"]
-FLAGS = ["-O1", "-g1", "-fno-omit-frame-pointer", "-ffp-contract=off", *CHECKED] if SANITIZE else ["-O3", "-ffp-contract=off"]
+FLAGS = ["-O1", "-g1", "-fno-omit-frame-pointer", "-ffp-contract=off", *CHECKED] if SANITIZE else ["-O3", "-g0", "-ffp-contract=off"]
 APART = {"build_lib": "build/sanitize", "build_temp": "build/sanitize/temp", "inplace": False} if SANITIZE else {}
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+LONG = 12  # entries of a list, tens of characters of a text
+
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
@@ -37,8 +39,19 @@ def _hash(self: object) -> int:
 
 
 def _text(self: object) -> str:
-    told = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
+    told = (f"{field.name}={_short(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
     return f"{type(self).__qualname__}({', '.join(told)})"
+
+
+def _short(value: object) -> str:
+    """A value as Python prints it; arrays and long texts and lists by what they are."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape and dtype is not None:
+        return f"<{'×'.join(map(str, shape))} {dtype}>"
+    if isinstance(value, list | tuple | dict) and len(value) > LONG:
+        return f"<{type(value).__name__} of {len(value)}>"
+    text = repr(value)
+    return text if len(text) <= 10 * LONG else f"{text[: 10 * LONG]}…"
 
 
 __all__ = ["dataclass"]

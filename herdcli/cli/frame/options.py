@@ -284,7 +284,10 @@ def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
     asked = kind(**options)
     if hasattr(asked, "resolved"):
         asked = asked.resolved(frozenset(given))
-    return Session(command=command, console=Console(command, -1 if quiet else int(verbose)), request=asked, given=given, **common), asked
+    console = Console(command, -1 if quiet else int(verbose))
+    if isinstance(ctx.obj, list):
+        console.warned = ctx.obj  # of a caller in this process
+    return Session(command=command, console=console, request=asked, given=given, **common), asked
 
 
 def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:

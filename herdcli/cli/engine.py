@@ -1,0 +1,231 @@
+"""Every command as a function of Python: arrays, tables, artifacts or paths go in, the frozen dataclass that the command writes comes out.
+
+    import herdcli as herd
+    rbm = herd.fit_rbm(X, hidden=100, epochs=20)
+    herd.eval(rbm)[0]["log_likelihood"]
+
+A call is its command, run in this process on files in a folder of its own: same options, same checks, same arrays.  Options are keywords
+(`learning_rate=0.1` is --learning-rate 0.1); warnings are Python's; errors are those of `herdcli.errors`.  Shards say in their history
+which run they are of, so that they are files: `herd.fit_rbm(…)` has no `shard`, and `herd.merge` takes their paths, or classifiers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from herdcli import artifacts
+from herdcli.artifacts.arrow import array as as_arrow
+from herdcli.artifacts.dataset import Dataset
+from herdcli.cli.main import COMMANDS, cli
+from herdcli.errors import BadUsage, HerdError
+
+LEARNING = ("fit_rbm", "herd", "kernel_herd", "nherd_train", "em", "regress", "ica", "fit_mrf", "convert")
+COMPUTING = ("ups_infer", "apply", "sample", "merge", "network", "data")
+OWN = ("load", "save", "check")
+FUNCTIONS = (*LEARNING, *COMPUTING, "eval", *OWN)
+NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
+HISTORY = [{"command": "python", "options": {}, "inputs": []}]
+
+
+def load(path: str | os.PathLike[str], **how: Any) -> Any:
+    """What a file holds: the frozen dataclass of an artifact, or a data set of any format.  `how` is that of herdcli.artifacts.load."""
+    return artifacts.load(os.fspath(path), **how).value
+
+
+def save(path: str | os.PathLike[str], value: Any) -> None:
+    """Write an artifact, its history saying `python`; the suffix says the format."""
+    artifacts.save(os.fspath(path), value, HISTORY)
+
+
+def check(*paths: str | os.PathLike[str]) -> None:
+    """Raise DataError unless every file's seal and contents are good."""
+    for path in paths:
+        artifacts.load(os.fspath(path))
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The function of one command, with the command's help as its documentation."""
+    command, makes = _command(name), _evaluated if name == "eval" else _made
+
+    def run(*inputs: Any, **options: Any) -> Any:
+        return makes(name, command, inputs, options)
+
+    def learn(X: Any = None, y: Any = None, **options: Any) -> Any:
+        return makes(name, command, [] if X is None else [_rows(X, y, options)], options)
+
+    chosen = learn if name in LEARNING else run
+    chosen.__name__ = chosen.__qualname__ = name
+    chosen.__doc__ = f"{command.help}\n\nOptions, as keywords: {', '.join(sorted(_options(command)))}."
+    return chosen
+
+
+def _command(name: str) -> click.Command:
+    found: click.Command = import_module(COMMANDS[name.replace("_", "-")][0]).command
+    return found
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """Keyword -> option: the long names that are typed, with _ for -."""
+    return {
+        text.lstrip("-").replace("-", "_"): option
+        for option in command.params
+        if isinstance(option, click.Option) and option.name not in NOT_HERE
+        for text in option.opts
+        if text.startswith("--")
+    }
+
+
+def _made(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    with _folder() as folder:
+        _run(name, command, folder, inputs, options, ["--output", str(folder / "made")])
+        return artifacts.load(str(folder / "made")).value
+
+
+def _evaluated(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    with _folder() as folder:
+        _run(name, command, folder, inputs, options, ["--format", "json", "--output", str(folder / "figures.json")])
+        rows: list[dict[str, Any]] = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    return rows
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="herd-") as name:
+        yield Path(name)
+
+
+def _run(name: str, command: click.Command, folder: Path, inputs: Sequence[Any], options: Mapping[str, Any], ends: Sequence[str]) -> None:
+    """The command in this process; what it warns of becomes Python's warnings."""
+    from threadpoolctl import threadpool_limits
+
+    typed = [*_typed(name, command, options, folder), *ends, "--quiet", "--", *(_file(each, folder) for each in inputs)]
+    warned: list[str] = []
+    try:
+        with threadpool_limits(1, user_api="blas"):  # sums must not depend on the machine's cores; `threads` are herd's own
+            cli.main([name.replace("_", "-"), *typed], prog_name="herd", standalone_mode=False, obj=warned)
+    except click.ClickException as error:
+        raise BadUsage(error.format_message()) from error
+    except HerdError as error:
+        error.where = None if error.where is None else _unplaced(error.where, folder)
+        raise
+    for message in warned:
+        warnings.warn(f"herd {name.replace('_', '-')}: {_unplaced(message, folder)}", stacklevel=4)
+
+
+def _unplaced(text: str, folder: Path) -> str:
+    """A message whose files of this call have no folder."""
+    return re.sub(rf"{re.escape(str(folder))}/(\d+/)?", "", text)
+
+
+def _typed(name: str, command: click.Command, options: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """Keywords as a command line.  Raises TypeError for those that the command has not."""
+    known = _options(command)
+    for keyword, value in options.items():
+        option = known.get(keyword.rstrip("_"))
+        if option is None:
+            close = get_close_matches(keyword, known, n=1)
+            raise TypeError(f"{name}() has no option {keyword!r}{f'; did you mean {close[0]!r}?' if close else ''}")
+        text = next(text for text in option.opts if text.startswith("--"))
+        if isinstance(value, bool | np.bool_):
+            yield from [text] if value else option.secondary_opts[:1]
+        elif value is not None:
+            for each in value if option.multiple and isinstance(value, list | tuple) else [value]:
+                yield from (text, *(map(_word, each) if option.nargs > 1 else [_argument(each, folder)]))
+
+
+def _argument(value: Any, folder: Path) -> str:
+    """One value of an option: numbers in a list are joined by commas; arrays, tables and artifacts become files."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(_word, value))
+    return _word(value) if isinstance(value, str | os.PathLike | int | float | np.number) else _file(value, folder)
+
+
+def _word(value: Any) -> str:
+    return os.fspath(value) if isinstance(value, str | os.PathLike) else repr(value.item() if isinstance(value, np.number) else value)
+
+
+def _rows(X: Any, y: Any, options: dict[str, Any]) -> Any:
+    """Rows and what is known of them as one input; takes `feature_names`, `row_split`, `row_weight` and `image_shape` from the options."""
+    known = {field: options.pop(name, None) for name, field in KNOWN.items()}
+    if y is None and not any(item is not None for item in known.values()):
+        return X
+    if not isinstance(X, np.ndarray) and not hasattr(X, "indptr"):
+        raise TypeError("labels, splits and weights come beside arrays; of tables, files and data sets they are columns or fields")
+    classes, codes = (None, None) if y is None else _labels(np.asarray(y))
+    if codes is not None and codes.dtype.kind == "f":
+        return _table(np.asarray(X), codes, known)
+    fields: dict[str, Any] = {name: None if item is None else np.asarray(item) for name, item in known.items() if name != "feature_names"}
+    names = known["feature_names"]
+    return Dataset(X, codes, **fields, feature_names=None if names is None else [str(name) for name in names], class_names=classes)
+
+
+KNOWN = {"row_split": "split", "row_weight": "weight", "feature_names": "feature_names", "image_shape": "image_shape"}
+
+
+def _labels(y: np.ndarray[Any, Any]) -> tuple[list[str] | None, np.ndarray[Any, Any]]:
+    """Names of classes and their numbers; whole numbers and real targets are what they are."""
+    if y.dtype.kind in "iuf":
+        return None, y
+    if y.dtype.kind == "b":
+        return None, y.astype(np.int64)
+    names, codes = np.unique(y.astype(str), return_inverse=True)
+    return [str(name) for name in names], codes.astype(np.int64)
+
+
+def _table(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], known: Mapping[str, Any]) -> Any:
+    """A table of rows whose target is real."""
+    import pyarrow as pa
+
+    names = [*(known["feature_names"] or (f"x{column}" for column in range(X.shape[1]))), "y"]
+    columns = [*X.T, y]
+    for name in ("split", "weight"):
+        if known[name] is not None:
+            names, columns = [*names, name], [*columns, np.asarray(known[name])]
+    return pa.Table.from_arrays([as_arrow(np.ascontiguousarray(column)) for column in columns], names=[str(name) for name in names])
+
+
+def _file(value: Any, folder: Path) -> str:
+    """The path of a value: its own, or that of a file made of it here."""
+    if isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    path = folder / f"{len(list(folder.iterdir()))}" / "python"
+    path.parent.mkdir()
+    table = _arrow(value)
+    if table is not None:
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, path)
+    elif isinstance(value, np.ndarray) or hasattr(value, "indptr"):
+        artifacts.save(str(path), Dataset(value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)), HISTORY, format="hdf5")
+    elif is_dataclass(value):
+        artifacts.save(str(path), value, HISTORY, format="hdf5")
+    else:
+        raise TypeError(f"{type(value).__name__} is neither a path, an array, a table nor what herd makes")
+    return str(path)
+
+
+def _arrow(value: Any) -> Any:
+    """A table of pandas, polars or pyarrow as pyarrow's, else None."""
+    if type(value).__module__.startswith("pyarrow"):
+        return value
+    if hasattr(value, "to_arrow"):  # polars
+        return value.to_arrow()
+    if type(value).__module__.startswith("pandas"):
+        import pyarrow as pa
+
+        return pa.Table.from_pandas(value, preserve_index=False)
+    return None

@@ -1,0 +1,151 @@
+"""herdcli from Python: each function gives the arrays that its command writes, from arrays, tables, artifacts and paths."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import herdcli
+from herdcli.artifacts import Dataset, load
+from herdcli.artifacts.compare import largest_difference
+from herdcli.cli import engine
+from herdcli.cli.main import COMMANDS
+from herdcli.errors import BadUsage, DataError, NoInput
+
+pytestmark = pytest.mark.filterwarnings("ignore:herd ")
+
+ROWS = {
+    "fit_rbm": {"hidden": 4, "epochs": 2, "batch_size": 5},
+    "herd": {"hidden": 4, "iterations": 5},
+    "kernel_herd": {"count": 4, "rule": "line-search"},
+    "nherd_train": {"C": 1.0, "bias": False},
+    "em": {"components": 2, "covariance": "diagonal", "floor": 0.1},
+    "regress": {"l2": 0.1},
+    "ica": {"algorithm": "infomax", "rates": "0.01x3"},
+    "fit_mrf": {"smoothing": 1.0},
+    "convert": {"split": (10, 5, 5), "seed": 3},
+}
+
+
+def line(options):
+    """Keywords as they are typed, written down here once more."""
+    typed = []
+    for name, value in options.items():
+        if value is False:
+            typed.append(f"--no-{name}")
+        else:
+            typed += [f"--{name.replace('_', '-')}", ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return typed
+
+
+def same(value, path):
+    return largest_difference(value, load(str(path)).value)[0] == 0.0
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_give_what_the_command_gives(herd, small, rows, tmp_path, name):
+    assert set(ROWS) == set(engine.LEARNING)
+    assert herd(name.replace("_", "-"), "small.h5", *line(ROWS[name]), "-o", "out.h5", "-q").code == 0
+    made = getattr(herdcli, name)
+    assert same(made(small, **ROWS[name]), tmp_path / "out.h5")
+    value = Dataset(**rows)
+    assert same(made(value, **ROWS[name]), tmp_path / "out.h5")
+    assert same(made(rows["X"], rows["y"], row_split=rows["split"], **ROWS[name]), tmp_path / "out.h5")
+
+
+def test_what_is_made_goes_into_the_next_function(herd, small, rows, model, tmp_path):
+    rbm = herdcli.load(model)
+    for command, value in (
+        ("apply model.h5 small.h5 --want energies", herdcli.apply(rbm, Dataset(**rows), want="energies")),
+        ("sample model.h5 --count 3", herdcli.sample(rbm, count=3)),
+        ("network grid --rows 3 --columns 3 --seed 2", grid := herdcli.network("grid", rows=3, columns=3, seed=2)),
+        ("data digits", herdcli.data("digits")),
+    ):
+        assert herd(*command.split(), "-q", "-o", "out.h5").code == 0
+        assert same(value, tmp_path / "out.h5"), command
+    herdcli.save(tmp_path / "grid.h5", grid)
+    herdcli.check(tmp_path / "grid.h5", model)
+    assert herd("ups-infer", "grid.h5", "-q", "-o", "out.h5").code == 0
+    beliefs = herdcli.ups_infer(grid)
+    assert same(beliefs, tmp_path / "out.h5")
+    figures = herdcli.eval(beliefs, reference=beliefs)
+    assert (len(figures), figures[0]["kind"]) == (1, "beliefs")
+    halves = [herdcli.nherd_train(small, C=C, bias=False) for C in (0.5, 1.0)]
+    for half, value in enumerate(halves):
+        herdcli.save(tmp_path / f"{half}.h5", value)
+    assert herd("merge", "0.h5", "1.h5", "-q", "-o", "out.h5").code == 0
+    assert same(herdcli.merge(*halves), tmp_path / "out.h5")
+
+
+def test_tables_and_sparse_rows(rows):
+    from scipy.sparse import csc_array
+
+    pa, y = pytest.importorskip("pyarrow"), rows["X"] @ np.arange(6.0) + 0.5
+    table = pa.table({name: rows["X"][:, column].astype(float) for column, name in enumerate("abcdef")} | {"y": y})
+    fit = herdcli.regress(table, l2=0.1)
+    assert (fit.family, fit.feature_names) == ("gaussian", list("abcdef"))
+    assert largest_difference(herdcli.regress(rows["X"].astype(float), y, feature_names="abcdef", l2=0.1), fit)[0] < 1e-12
+    sparse = herdcli.fit_rbm(csc_array(rows["X"].astype(float)), hidden=2, epochs=1)
+    assert largest_difference(sparse.W, herdcli.fit_rbm(rows["X"].astype(float), hidden=2, epochs=1).W)[0] < 1e-6
+
+
+def test_labels_of_text_are_the_names_of_classes(rows):
+    names = np.array(["cat", "dog"])[rows["y"]]
+    assert herdcli.nherd_train(rows["X"], names, C=1.0).classes == ["cat", "dog"]
+
+
+def test_what_is_wrong_is_an_exception_and_names_no_folder(small, rows, tmp_path):
+    with pytest.raises(TypeError, match=r"^fit_rbm\(\) has no option 'hiden'; did you mean 'hidden'\?$"):
+        herdcli.fit_rbm(small, hiden=3)
+    with pytest.raises(BadUsage, match=r"^Invalid value for '--hidden': -3 is not in the range x>=1\.$"):
+        herdcli.fit_rbm(small, hidden=-3)
+    with pytest.raises(DataError, match=r"^/X has 1 NaN row"):
+        herdcli.fit_rbm(np.where(np.arange(6) == 2, np.nan, rows["X"])[:1])
+    with pytest.raises(NoInput, match=r"there is no such file$"):
+        herdcli.fit_rbm(tmp_path / "none.h5")
+    with pytest.raises(TypeError, match=r"^list is neither a path, an array, a table nor what herd makes$"):
+        herdcli.fit_rbm([[1, 0]])
+    with pytest.raises(TypeError, match="come beside arrays"):
+        herdcli.fit_rbm(small, rows["y"])
+    with pytest.raises(DataError, match=r"^python: is of kind network, expected "):
+        herdcli.apply(herdcli.network("grid", rows=2, columns=2), small)
+    with pytest.raises(AttributeError, match=r"^herdcli has no 'fit_rmb'; its functions: fit_rbm, "):
+        herdcli.fit_rmb  # noqa: B018
+
+
+def test_warnings_are_python_s(rows):
+    constant = rows["X"] * (np.arange(6) != 1)
+    with pytest.warns(UserWarning, match=r"^herd fit-rbm: 1 of 6 columns are constant") as told:
+        herdcli.fit_rbm(constant, hidden=2, epochs=1)
+    assert {warning.filename for warning in told} == {__file__}
+
+
+def test_every_command_that_makes_something_has_a_function_and_help():
+    without = {"info", "seal", "selftest", "completion"}
+    assert {name.replace("-", "_") for name in COMMANDS} - without == set(engine.FUNCTIONS) - {"load", "save"}
+    assert herdcli.fit_rbm.__name__ == "fit_rbm"
+    assert "learning_rate" in herdcli.fit_rbm.__doc__
+
+
+def test_packages_with_the_name_of_a_command_are_both(rows):
+    import herdcli.em.driver
+    import herdcli.ica
+
+    assert herdcli.em.driver.EM
+    assert herdcli.em(rows["X"].astype(float), components=1, floor=0.1).mean.shape == (1, 6)
+    assert herdcli.ica.__name__ == "herdcli.ica"
+
+
+def test_arrays_are_printed_by_what_they_are(model):
+    text = repr(herdcli.load(model))
+    assert "W=<1×6×4 float32>" in text
+    assert len(text) < 2000
+
+
+def test_nothing_is_imported_before_it_is_asked_for():
+    script = "import sys, herdcli; assert 'numpy' not in sys.modules and 'click' not in sys.modules; print(herdcli.__version__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd="/")
+    assert done.stdout.strip() == herdcli.__version__

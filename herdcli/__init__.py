@@ -3,7 +3,7 @@
     import herdcli as herd
     rbm = herd.fit_rbm(X, hidden=100)
 
-`herd.load`, `herd.save`, `herd.check` and a function for each command (`herd.fit_rbm`, `herd.kernel_herd`, …): see herdcli.cli.engine.
+`herd.load`, `herd.save`, `herd.check` and a function for each command (`herd.fit_rbm`, `herd.kernel_herd`, …): see herdcli.engine.
 """
 
 import sys
@@ -12,17 +12,20 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+LEARNING = ("fit_rbm", "herd", "kernel_herd", "nherd_train", "em", "regress", "ica", "fit_mrf", "convert")  # from rows
+COMPUTING = ("ups_infer", "apply", "sample", "merge", "network", "data", "eval")
+OWN = ("load", "save", "check")
+
 
 def __getattr__(name: str) -> Any:
     """The functions of the engine, imported when they are first asked for."""
     from importlib import import_module
 
-    if name.startswith("_"):
-        raise AttributeError(name)
-    engine = import_module("herdcli.cli.engine")
-    if name not in engine.FUNCTIONS:
-        raise AttributeError(f"herdcli has no {name!r}; its functions: {', '.join(engine.FUNCTIONS)}")
-    return getattr(engine, name) if name in engine.OWN else engine.function(name)
+    known = (*LEARNING, *COMPUTING, *OWN)
+    if name not in known:  # asked for modules too, before they are imported
+        raise AttributeError(f"herdcli has no {name!r}; its functions: {', '.join(known)}")
+    engine = import_module("herdcli.engine")
+    return getattr(engine, name) if name in OWN else engine.function(name)
 
 
 class _Called(ModuleType):

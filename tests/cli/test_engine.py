@@ -11,7 +11,6 @@ import pytest
 import herdcli
 from herdcli.artifacts import Dataset, load
 from herdcli.artifacts.compare import largest_difference
-from herdcli.cli import engine
 from herdcli.cli.main import COMMANDS
 from herdcli.errors import BadUsage, DataError, NoInput
 
@@ -47,7 +46,7 @@ def same(value, path):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_give_what_the_command_gives(herd, small, rows, tmp_path, name):
-    assert set(ROWS) == set(engine.LEARNING)
+    assert set(ROWS) == set(herdcli.LEARNING)
     assert herd(name.replace("_", "-"), "small.h5", *line(ROWS[name]), "-o", "out.h5", "-q").code == 0
     made = getattr(herdcli, name)
     assert same(made(small, **ROWS[name]), tmp_path / "out.h5")
@@ -125,7 +124,7 @@ def test_warnings_are_python_s(rows):
 
 def test_every_command_that_makes_something_has_a_function_and_help():
     without = {"info", "seal", "selftest", "completion"}
-    assert {name.replace("-", "_") for name in COMMANDS} - without == set(engine.FUNCTIONS) - {"load", "save"}
+    assert {name.replace("-", "_") for name in COMMANDS} - without == {*herdcli.LEARNING, *herdcli.COMPUTING, "check"}
     assert herdcli.fit_rbm.__name__ == "fit_rbm"
     assert "learning_rate" in herdcli.fit_rbm.__doc__
 

@@ -22,21 +22,17 @@ from dataclasses import is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
 
-from herdcli import artifacts
+from herdcli import LEARNING, artifacts
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError
 
-LEARNING = ("fit_rbm", "herd", "kernel_herd", "nherd_train", "em", "regress", "ica", "fit_mrf", "convert")
-COMPUTING = ("ups_infer", "apply", "sample", "merge", "network", "data")
-OWN = ("load", "save", "check")
-FUNCTIONS = (*LEARNING, *COMPUTING, "eval", *OWN)
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
 HISTORY = [{"command": "python", "options": {}, "inputs": []}]
 
@@ -89,13 +85,13 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     }
 
 
-def _made(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+def _made(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> Any:
     with _folder() as folder:
         _run(name, command, folder, inputs, options, ["--output", str(folder / "made")])
         return artifacts.load(str(folder / "made")).value
 
 
-def _evaluated(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _evaluated(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> list[dict[str, Any]]:
     with _folder() as folder:
         _run(name, command, folder, inputs, options, ["--format", "json", "--output", str(folder / "figures.json")])
         rows: list[dict[str, Any]] = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
@@ -108,7 +104,9 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _run(name: str, command: click.Command, folder: Path, inputs: Sequence[Any], options: Mapping[str, Any], ends: Sequence[str]) -> None:
+def _run(
+    name: str, command: click.Command, folder: Path, inputs: Sequence[Any], options: Mapping[str, object], ends: Sequence[str]
+) -> None:
     """The command in this process; what it warns of becomes Python's warnings."""
     from threadpoolctl import threadpool_limits
 
@@ -131,7 +129,7 @@ def _unplaced(text: str, folder: Path) -> str:
     return re.sub(rf"{re.escape(str(folder))}/(\d+/)?", "", text)
 
 
-def _typed(name: str, command: click.Command, options: Mapping[str, Any], folder: Path) -> Iterator[str]:
+def _typed(name: str, command: click.Command, options: Mapping[str, object], folder: Path) -> Iterator[str]:
     """Keywords as a command line.  Raises TypeError for those that the command has not."""
     known = _options(command)
     for keyword, value in options.items():
@@ -144,7 +142,7 @@ def _typed(name: str, command: click.Command, options: Mapping[str, Any], folder
             yield from [text] if value else option.secondary_opts[:1]
         elif value is not None:
             for each in value if option.multiple and isinstance(value, list | tuple) else [value]:
-                yield from (text, *(map(_word, each) if option.nargs > 1 else [_argument(each, folder)]))
+                yield from (text, *(map(_word, cast(Sequence[object], each)) if option.nargs > 1 else [_argument(each, folder)]))
 
 
 def _argument(value: Any, folder: Path) -> str:
@@ -158,9 +156,9 @@ def _word(value: Any) -> str:
     return os.fspath(value) if isinstance(value, str | os.PathLike) else repr(value.item() if isinstance(value, np.number) else value)
 
 
-def _rows(X: Any, y: Any, options: dict[str, Any]) -> Any:
+def _rows(X: Any, y: Any, options: dict[str, object]) -> object:
     """Rows and what is known of them as one input; takes `feature_names`, `row_split`, `row_weight` and `image_shape` from the options."""
-    known = {field: options.pop(name, None) for name, field in KNOWN.items()}
+    known: dict[str, Any] = {field: options.pop(name, None) for name, field in KNOWN.items()}
     if y is None and not any(item is not None for item in known.values()):
         return X
     if not isinstance(X, np.ndarray) and not hasattr(X, "indptr"):

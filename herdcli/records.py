@@ -6,7 +6,7 @@ A command makes some forty classes while it is imported, and half of what that t
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 LONG = 12  # entries of a list, tens of characters of a text
 
@@ -31,7 +31,18 @@ def _values(record: object) -> tuple[object, ...]:
 
 
 def _equal(self: object, other: object) -> bool:
-    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+    return all(map(_same, _values(self), _values(other))) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    """Are two values equal, arrays and sparse matrices in every entry?"""
+    shape = getattr(ours, "shape", None)
+    if ours is theirs or shape != getattr(theirs, "shape", None):
+        return ours is theirs
+    if not shape:
+        return bool(ours == theirs)
+    unlike = ours != theirs
+    return not (unlike.nnz if hasattr(unlike, "nnz") else unlike.any())
 
 
 def _hash(self: object) -> int:

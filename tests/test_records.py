@@ -86,3 +86,23 @@ def test_no_module_makes_its_classes_with_pythons_own() -> None:
     assert [str(path.relative_to(root)) for path in sorted(root.rglob("*.py")) if own.search(path.read_text(encoding="utf-8"))] == [
         "records.py"
     ]
+
+
+def test_arrays_are_compared_entry_by_entry_and_printed_by_what_they_are() -> None:
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    @records.dataclass(frozen=True)
+    class Held:
+        rows: Any
+        more: list[int] = dataclasses.field(default_factory=list)
+
+    a, b = np.eye(2), np.zeros((2, 2))
+    for rows in (a, csr_array(a)):
+        assert Held(rows) == Held(rows.copy())
+        assert Held(rows) != Held(type(rows)(b) if rows is not a else b)
+        assert Held(rows) != Held(np.eye(3))
+        assert Held(rows) != Held(None)
+    assert Held(None) != Held(a)
+    assert Held(a, [1]) != Held(a, [2])
+    assert repr(Held(a, list(range(99)))).endswith("Held(rows=<2×2 float64>, more=<list of 99>)")

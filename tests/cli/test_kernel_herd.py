@@ -266,3 +266,20 @@ def test_equal_rows_can_be_herded_with_a_bandwidth(herd, tmp_path):
     assert herd("kernel-herd", "same.csv", "-m", 5, "--bandwidth", 1, "-o", "out.csv").code == 0
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
     assert [row["row"] for row in rows] == ["0"] * 5
+
+
+def test_a_sealed_set_is_grouped_by_the_column_that_is_named(herd, tmp_path):
+    random = np.random.default_rng(0)
+    table = np.column_stack([random.normal(size=(60, 2)), np.repeat([0, 1, 2], 20), np.tile([0, 1], 30)])
+    np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,site,y", comments="", fmt="%g")
+    assert herd("convert", "rows.csv", "-o", "rows.h5").code == 0
+    for by, groups, columns in (("site", 3, ["a", "b"]), ("y", 2, ["a", "b", "site"])):
+        assert herd("kernel-herd", "rows.h5", "-m", "2", "--by", by, "-o", "out.h5").code == 0
+        value = artifacts.load(str(tmp_path / "out.h5")).value
+        assert (len(value.x), value.feature_names) == (2 * groups, columns)
+    ended = herd("kernel-herd", "rows.h5", "-m", "2", "--by", "nosuch", "-o", "none.h5")
+    assert (ended.code, ended.err.splitlines()[-2:]) == (
+        2,
+        ["herd kernel-herd: rows.h5: --by nosuch: there is no such column", "hint: columns: a, b, site"],
+    )
+    assert not (tmp_path / "none.h5").exists()

@@ -261,10 +261,7 @@ def _input_rows(session: Session, request: Request) -> _Input:
     elif request.row_weight and weights is None:
         raise DataError("has no weights", where=artifact.name)
     if request.by:
-        group = getattr(artifact.value, "y", None)
-        known = getattr(artifact.value, "class_names", None)
-        if group is None:
-            X, names, group = without(X, names, request.by, "--by", artifact.name)
+        X, names, group, known = _grouped(artifact, X, names, request.by)
         group, group_names = grouping.labels(group, known)
     if request.label:
         X, names = labels.last(artifact, X, names, request.label_column)
@@ -277,6 +274,20 @@ def _input_rows(session: Session, request: Request) -> _Input:
     except DataError as error:
         error.where = artifact.name
         raise
+
+
+def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> tuple[Array, list[str] | None, Array, list[str] | None]:
+    """The matrix (n, d), the groups (n,) that the rows are in, and their names if they are classes."""
+    value = artifact.value
+    y, further = getattr(value, "y", None), getattr(value, "columns", None) or {}
+    # A text's column of that name was read as its labels; files that are sealed, or stay on disk, have theirs already.
+    own = by == "y" or not (artifact.sealed or by in (names or ()))
+    if y is not None and own:
+        return X, names, y, getattr(value, "class_names", None)
+    if by in further:
+        return X, names, further[by], None
+    X, names, group = without(X, names, by, "--by", artifact.name)
+    return X, names, group, None
 
 
 def _loaded(session: Session, request: Request) -> Artifact:

@@ -44,3 +44,23 @@ def test_what_cannot_be_removed_does_not_undo_a_finished_run(
     assert done.code == 0
     assert (told in done.err) == (name == "run.state")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "out.h5", "small.h5"])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_stream_that_was_read_and_cannot_be_closed_was_read(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int
+) -> None:
+    """Two passes go on from a generator that the first has left, whose end nobody hears of."""
+    from herdcli.cli.frame import examples
+
+    class Failing(io.FileIO):
+        def close(self) -> None:
+            if not self.closed:
+                super().close()
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "rows.svm").write_text("1 1:.5\n-1 2:1\n" * 20)
+    monkeypatch.setattr(examples, "open", lambda path, *_, **__: Failing(path), raising=False)
+    done = run("nherd-train", "rows.svm", "--passes", passes, "--C", 1, "-o", "out.h5", "-q")
+    assert (done.code, done.err) == (0, "")

@@ -88,6 +88,16 @@ def _loaded(session: Session, path: str, name: str, role: str, input_format: str
 
 
 @contextlib.contextmanager
+def _closing(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream that is read, closed behind: what was read was read, whatever its closing says, and no one may be there to be told."""
+    try:
+        yield stream
+    finally:
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+@contextlib.contextmanager
 def _text(session: Session, source: Source, form: str, role: str, passes: int) -> Iterator[Examples]:
     """Text by pieces.  Until it has been read to its end it is known by the digest of its beginning."""
 
@@ -99,7 +109,7 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     def read() -> Iterator[memoryview]:
         nonlocal whole, size
         whole, size = hashlib.sha256(), 0
-        with open(path, "rb") if path else source.reader() as stream:
+        with _closing(open(path, "rb") if path else source.reader()) as stream:
             for fresh, lines in _in_lines(stream, limit, source.name):
                 whole.update(fresh)
                 size += len(fresh)

@@ -52,7 +52,6 @@ def test_a_stream_that_was_read_and_cannot_be_closed_was_read(
     run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int
 ) -> None:
     """Two passes go on from a generator that the first has left, whose end nobody hears of."""
-    from herdcli.cli.frame import examples
 
     class Failing(io.FileIO):
         def close(self) -> None:
@@ -61,6 +60,15 @@ def test_a_stream_that_was_read_and_cannot_be_closed_was_read(
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     (tmp_path / "rows.svm").write_text("1 1:.5\n-1 2:1\n" * 20)
-    monkeypatch.setattr(examples, "open", lambda path, *_, **__: Failing(path), raising=False)
+    begun = []
+
+    def opened(path: str | int, *how: object, **more: object) -> object:
+        if not isinstance(path, int):
+            return open(path, *how, **more)  # type: ignore[call-overload]
+        begun.append(path)
+        return Failing(path)
+
+    monkeypatch.setattr(inputs, "open", opened, raising=False)
     done = run("nherd-train", "rows.svm", "--passes", passes, "--C", 1, "-o", "out.h5", "-q")
     assert (done.code, done.err) == (0, "")
+    assert len(begun) == passes

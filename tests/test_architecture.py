@@ -45,13 +45,19 @@ MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|root|home|Users|mnt)/\w")
 
 def imports(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of each thing imported anywhere in a module, relative imports resolved."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(module.split(".")[: -node.level]) if node.level else ""
             source = ".".join(filter(None, (base, node.module)))
             yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+
+
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """All nodes, found once for all rules."""
+    return list(ast.walk(tree))
 
 
 def within(name: str, package: str) -> bool:
@@ -91,7 +97,7 @@ def banned_imports(module: str, tree: ast.AST) -> list[str]:
 def unsafe_calls(module: str, tree: ast.AST) -> list[str]:
     """eval, exec, allow_pickle=…, shell=…."""
     found = []
-    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for node in (node for node in walked(tree) if isinstance(node, ast.Call)):
         if isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec", "compile", "__import__"}:
             found.append(f"line {node.lineno} calls {node.func.id}")
         for keyword in node.keywords:
@@ -105,13 +111,13 @@ def input_and_output(module: str, tree: ast.AST) -> list[str]:
     """print and open inside the algorithms."""
     if part_of(module) not in PURE | {"evaluation"}:
         return []
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    calls = (node for node in walked(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
     return [f"line {node.lineno} calls {node.func.id}" for node in calls if node.func.id in {"print", "open", "input"}]
 
 
 def long_functions(module: str, tree: ast.AST) -> list[str]:
     """Functions whose body has more than 80 lines."""
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in walked(tree) if isinstance(node, ast.FunctionDef))
     sized = ((node, (node.end_lineno or 0) - node.body[0].lineno + 1) for node in functions)
     return [f"line {node.lineno}: {node.name} has {size} lines" for node, size in sized if size > 80]
 
@@ -123,7 +129,7 @@ def mathematics_in_commands(module: str, tree: ast.AST) -> list[str]:
     names = list(imports(tree, module))
     found = [f"line {line} imports {name}" for line, name in names if name.split(".")[0] in {"scipy", "h5py", "pyarrow"}]
     found += [f"line {line} imports {name}" for line, name in names if within(name, "numpy.linalg")]
-    uses = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "linalg")
+    uses = (node for node in walked(tree) if isinstance(node, ast.Attribute) and node.attr == "linalg")
     return found + [f"line {node.lineno} uses linalg" for node in uses]
 
 
@@ -153,7 +159,7 @@ def arithmetic_of_libraries(module: str, tree: ast.AST) -> list[str]:
     if not (module in ALSO_EXACT or any(within(module, part) for part in EXACT)) or any(within(module, part) for part in INEXACT):
         return []
     found = []
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
             found.append((node.lineno, "@"))
         if isinstance(node, ast.Call) and ROUNDED_SOMEHOW.match(ast.unparse(node.func)):
@@ -170,7 +176,7 @@ def arithmetic_of_libraries(module: str, tree: ast.AST) -> list[str]:
 def endless_decompositions(module: str, tree: ast.AST) -> list[str]:
     """Singular values by LAPACK, which does not return from a row of infinities, but for numerics.linear, which asks first."""
     named = {"svd", "pinv", "lstsq"}
-    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in named]
+    uses = [node for node in walked(tree) if isinstance(node, ast.Attribute) and node.attr in named]
     found = [f"line {node.lineno} uses {node.attr}" for node in uses if ast.unparse(node.value) == "np.linalg"]
     return [] if module == "herdcli.numerics.linear" else found
 
@@ -434,10 +440,10 @@ def is_interface(node: ast.AST) -> bool:
 @pytest.mark.parametrize("part", sorted(TOPICS | {"numerics"}))
 def test_public_names_of_topics_say_what_they_are(part):
     """A method may be described by the interface that it belongs to."""
-    files = {path: ast.parse(path.read_text()) for path in (PACKAGE / part).rglob("*.py")}
+    files = {path: parsed(path) for path in (PACKAGE / part).rglob("*.py")}
     described = {
         method.name
-        for tree in [*files.values(), ast.parse((PACKAGE / "algorithm.py").read_text())]
+        for tree in [*files.values(), parsed(PACKAGE / "algorithm.py")]
         for node in tree.body
         if is_interface(node)
         for method in node.body

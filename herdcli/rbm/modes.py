@@ -59,16 +59,15 @@ class Base:
 
         A component's share of the start is then near its region's share of the model, and weights are near to equal.
         """
-        # log q_m(v) = a_m·v − Σ A(a_m), the base of v left out, which all components share.
-        terms = real.product(v, self.biases.T) - self.log_partitions
+        terms = self.densities(v)
         parts = real.exp(terms - real.log_sum_exp(terms, axis=1, keepdims=True))
         weights = real.exp(log_weights - real.log_sum_exp(log_weights))
         shares = (1.0 - FLOOR) * real.product(weights, parts) + FLOOR / len(self.biases)
         return replace(self, log_shares=real.log(shares))
 
-    def log_density(self, v: Array, weight: float) -> Array:
-        """log of each component's share times its density to the power `weight`, (n, M), for rows v (n, D) float64."""
-        terms: Array = weight * (real.product(v, self.biases.T) - self.log_partitions) + self.log_shares
+    def densities(self, v: Array) -> Array:
+        """log q_m(v) = a_m·v − Σ A(a_m), (n, M), the base of v left out, which all components share; of rows v (n, D) float64."""
+        terms: Array = real.product(v, self.biases.T) - self.log_partitions
         return terms
 
 

@@ -30,6 +30,7 @@ class Walk:
     c: Array
     biases: Array
     x: Array
+    _seen: tuple[Array, Array] | None = None  # log q_m(v) (n, M) and b·v (n,), until v moves
 
     @classmethod
     def of(cls, h: Harmonium, base: Base, v: Array, labels: Array) -> Walk:
@@ -39,21 +40,28 @@ class Walk:
 
     def gains(self, before: float, beta: float) -> Array:
         """log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
-        v = self.v.astype(np.float64)
-        mixture = [real.log_sum_exp(self.base.log_density(v, 1.0 - at), axis=1) for at in (before, beta)]
+        terms, own = self._of_rows()
+        mixture = [real.log_sum_exp((1.0 - at) * terms + self.base.log_shares, axis=1) for at in (before, beta)]
         # log f at `beta` less log f at `before`, term by term of f as `populations` has it: mixture, visible biases, hidden log-partitions.
-        linear = (beta - before) * real.product(v, self.h.b)
+        linear = (beta - before) * own
         result: Array = linear + gain(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
         return result
 
+    def _of_rows(self) -> tuple[Array, Array]:
+        if self._seen is None:
+            v = self.v.astype(np.float64)
+            self._seen = self.base.densities(v), real.product(v, self.h.b)
+        return self._seen
+
     def select(self, places: Array) -> None:
         """Rows drawn anew: row i becomes what row places[i] is, places (n,)."""
+        self._seen = None if self._seen is None else (self._seen[0][places], self._seen[1][places])
         self.v[...], self.labels[...], self.x[...] = self.v[places], self.labels[places], self.x[places]
 
     def sweep(self, beta: float, draws: np.random.Generator) -> None:
         """Component, hidden units and visible units given each other under β."""
         if beta < 1.0 and len(self.biases) > 1:
-            terms = self.base.log_density(self.v.astype(np.float64), 1.0 - beta)
+            terms = (1.0 - beta) * self._of_rows()[0] + self.base.log_shares
             share = np.cumsum(real.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
             self.labels[...] = (share < share[:, -1:] * draws.random((len(share), 1))).sum(axis=1)
         hidden, natural = np.empty_like(self.x), np.empty_like(self.v)
@@ -63,6 +71,7 @@ class Walk:
         natural += np.float32((1.0 - beta) / beta) * self.biases[self.labels]
         layer(self.h.visible).sample(natural, self.h.b.astype(np.float32), self.v, draws, beta=beta)
         real.product(self.v, self.W, out=self.x)
+        self._seen = None
 
 
 def effective(log_weights: Array) -> float:

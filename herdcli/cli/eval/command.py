@@ -66,7 +66,7 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd fit-rbm | herd eval
-      herd data digits | herd fit-rbm --per-class | herd eval --require 'error<0.10' --format json
+      herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval --require 'error<0.10' --format json
       herd data digits | herd fit-rbm --hidden 16 | herd eval --plot filters filters.png
 
     Every row has a cheap baseline and a verdict: ok, or what is wrong with the model in a few words.

@@ -99,7 +99,7 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd fit-rbm --hidden 100 -o digits.rbm.h5
-      herd data digits | herd fit-rbm --per-class | herd eval
+      herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval
       herd data digits | herd fit-rbm --layers 64,64 --epochs 10 -o deep.h5
       herd data digits | herd convert --split 9,0,3 -o few.h5
       herd fit-rbm --pairs few.h5 --hidden 20 --epochs 5 | herd eval --gallery few.h5

@@ -20,7 +20,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Blocks, Map, Moments, Sums, Table, total
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
-from herdcli.schema import Array, array
+from herdcli.schema import Array, array, require_offsets
 
 FAMILIES = {"gaussian": "mean", "gmm": "mean", "categorical": "table", "poisson": "rate", "bernoulli": "probability"}
 TOGETHER = {"mean": ("mixing", "mean", "covariance"), "table": ("table", "symbols")}  # what there must be with it
@@ -65,6 +65,12 @@ class Held:
     y: Array | None = array("h", "labels, −1 where unknown", kind="i", optional=True)
     names: list[str] | None = None
     later: bool = False  # pieces that do not begin where their sequences do
+
+    def validate(self) -> None:
+        """Raise DataError unless the offsets are those of the rows."""
+        require_offsets("held/offsets", self.offsets, len(self.X), "held/X")
+        if (np.diff(self.offsets.astype(np.int64)) < 1).any():
+            raise DataError("/held/offsets has a sequence without rows")
 
     @property
     def sequences(self) -> Sequences:

@@ -127,3 +127,10 @@ def test_numbers_of_states_are_tried_and_judged() -> None:
 def test_wants_that_there_are_not() -> None:
     with pytest.raises(BadUsage, match="unknown want 'scores'"):
         fitted().told(fitted().held.sequences, "scores")
+
+
+@pytest.mark.parametrize("offsets", [[0, 1000], [1, 6], [0, 4, 2, 6], [0, 3, 3, 6], []])
+def test_held_out_sequences_that_are_not_those_of_the_rows_are_refused(offsets):
+    kinds.Held(X=np.zeros((6, 1)), offsets=np.array([0, 4, 6])).validate()
+    with pytest.raises(DataError, match="held/offsets"):
+        kinds.Held(X=np.zeros((6, 1)), offsets=np.array(offsets, dtype=np.int64)).validate()

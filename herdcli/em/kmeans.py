@@ -149,6 +149,7 @@ def closest(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
 
     |z − c|² = |z|² − 2 z·c + |c|² from one product; where its rounding could decide, from differences.
     """
+    centre = np.asarray(centre, dtype=np.float64)
     nearest, upper, lower = np.empty(len(Z), dtype=np.int64), np.empty(len(Z)), np.empty(len(Z))
     squares, doubled = np.square(centre).sum(axis=1), -2.0 * centre
     size = min(SLAB, max(1, len(Z)))

@@ -130,8 +130,11 @@ class MarkovChain:
                 raise DataError(f"/{name} are not probabilities")
         if not all(np.isfinite(item).all() for item in self.emissions.parameters.values()):
             raise DataError("/emissions has values that are not finite")
-        if self.emissions.covariance is not None and self.family not in COVARIANCES:
+        S = self.emissions.covariance
+        if S is not None and self.family not in COVARIANCES:
             raise DataError(f"family is '{self.family}', expected one of {', '.join(COVARIANCES)}")
+        if S is not None and (S.shape[-1] != S.shape[-2] or np.linalg.eigvalsh(S).min(initial=1.0) <= 0):
+            raise DataError("/emissions/covariance is not positive definite")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
             raise DataError("/emissions have a different number of states")
 

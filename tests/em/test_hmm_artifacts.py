@@ -72,6 +72,10 @@ def test_values_that_make_no_chain_are_refused() -> None:
         (replace(value, emission="poisson"), "/emissions has 'mixing', which --emission poisson does not have"),
         (replace(value, family="round"), "family is 'round'"),
         (
+            replace(value, emissions=replace(value.emissions, covariance=0.0 * value.emissions.covariance)),
+            "/emissions/covariance is not positive definite",
+        ),
+        (
             replace(value, emissions=replace(value.emissions, mean=value.emissions.mean * np.nan)),
             "/emissions has values that are not finite",
         ),

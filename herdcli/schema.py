@@ -41,6 +41,7 @@ class ArraySpec:
     finite: bool = False
     low: float | None = None
     high: float | None = None
+    dtype: str = ""
 
 
 def array(
@@ -53,15 +54,25 @@ def array(
     finite: bool = False,
     low: float | None = None,
     high: float | None = None,
+    dtype: str = "",
 ) -> Any:
     """A dataclass field holding an array.
 
     dims    names separated by blanks, "C D K"; a digit is a fixed length, "2".
     kind    NumPy dtype kinds allowed.  sparse  a scipy CSR matrix is accepted in its place.
     finite  no NaN, no infinity.        low, high  least and largest value allowed, which NaN is neither.
+    dtype   what the program reckons in, to which a file's numbers of another size are converted.
     """
-    metadata = {"array": ArraySpec(tuple(dims.split()), kind, doc, sparse, finite, low, high)}
+    metadata = {"array": ArraySpec(tuple(dims.split()), kind, doc, sparse, finite, low, high, dtype)}
     return field(default=None, metadata=metadata) if optional else field(metadata=metadata)
+
+
+def as_reckoned(declared: Field[Any], item: Any) -> Any:
+    """What a file holds for a field, in the type that the program reckons in."""
+    spec = spec_of(declared)
+    if spec is None or not spec.dtype or not isinstance(item, np.ndarray) or item.dtype.kind not in spec.kinds:
+        return item
+    return item.astype(spec.dtype, copy=False)
 
 
 def spec_of(declared: Field[Any]) -> ArraySpec | None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from herdcli.artifacts.libhdf5 import h5py
 from herdcli.errors import DataError
-from herdcli.schema import Array
+from herdcli.schema import Array, as_reckoned
 
 SCALARS = (bool, int, float, str)
 _TEXT = h5py.string_dtype("utf-8")
@@ -50,7 +50,7 @@ def read(group: Any, cls: type[Any], *, where: str) -> Any:
         if item is None and required and not optional:
             raise DataError(f"{_place(group, declared.name)} is missing", where=where)
         if item is not None or required or optional:
-            values[declared.name] = item
+            values[declared.name] = as_reckoned(declared, item)
     return cls(**values)
 
 

@@ -23,7 +23,7 @@ from herdcli.artifacts.codec import csr
 from herdcli.artifacts.columns import lists_to_matrix
 from herdcli.artifacts.dataset import Dataset
 from herdcli.errors import BadUsage, DataError
-from herdcli.schema import spec_of
+from herdcli.schema import as_reckoned, spec_of
 
 MOST_COLUMNS = 10_000  # features that are columns each; rows of more are lists
 
@@ -121,7 +121,7 @@ def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str
         for declared in fields(cls):
             item = _item(table, beside, declared.name, where)
             if item is not None:
-                values[declared.name] = item
+                values[declared.name] = as_reckoned(declared, item)
         return cls(**values)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise DataError(f"the table is not a {cls.__name__} ({error})", where=where) from error

@@ -32,13 +32,13 @@ SURE = 1e-9  # of probabilities that sum to 1
 class Emissions:
     """Parameters of what states emit; those of the model's family are there."""
 
-    mixing: Array | None = array("K M", "shares of a state's Gaussians", kind="f", optional=True)
-    mean: Array | None = array("K M D", "means of a state's Gaussians", kind="f", optional=True)
-    covariance: Array | None = array("K M D D", "their covariances", kind="f", optional=True)
-    table: Array | None = array("K D V", "probability of each symbol in each column", kind="f", optional=True)
-    symbols: Array | None = array("V", "the symbols, whole numbers", kind="i", optional=True)
-    rate: Array | None = array("K D", "mean counts", kind="f", optional=True)
-    probability: Array | None = array("K D", "probabilities of a 1", kind="f", optional=True)
+    mixing: Array | None = array("K M", "shares of a state's Gaussians", kind="f", dtype="f8", optional=True)
+    mean: Array | None = array("K M D", "means of a state's Gaussians", kind="f", dtype="f8", optional=True)
+    covariance: Array | None = array("K M D D", "their covariances", kind="f", dtype="f8", optional=True)
+    table: Array | None = array("K D V", "probability of each symbol in each column", kind="f", dtype="f8", optional=True)
+    symbols: Array | None = array("V", "the symbols, whole numbers", kind="i", dtype="i8", optional=True)
+    rate: Array | None = array("K D", "mean counts", kind="f", dtype="f8", optional=True)
+    probability: Array | None = array("K D", "probabilities of a 1", kind="f", dtype="f8", optional=True)
 
     def require(self, emission: str, where: str) -> None:
         """Raise DataError unless the parameters of a family are there, and those of no other."""
@@ -60,9 +60,9 @@ class Emissions:
 class Held:
     """Sequences of split 2: rows one after another."""
 
-    X: Array = array("h D", "rows, NaN where a value is missing", kind="f")
-    offsets: Array = array("s", "where each sequence begins, and the number of rows", kind="i")
-    y: Array | None = array("h", "labels, −1 where unknown", kind="i", optional=True)
+    X: Array = array("h D", "rows, NaN where a value is missing", kind="f", dtype="f8")
+    offsets: Array = array("s", "where each sequence begins, and the number of rows", kind="i", dtype="i8")
+    y: Array | None = array("h", "labels, −1 where unknown", kind="i", dtype="i8", optional=True)
     names: list[str] | None = None
     later: bool = False  # pieces that do not begin where their sequences do
 
@@ -87,15 +87,15 @@ class KnownChain:
 
     rows: int  # of split 0
     sequences: int
-    occupancy: Array = array("K", "mean probabilities of the states over the training rows", kind="f")
+    occupancy: Array = array("K", "mean probabilities of the states over the training rows", kind="f", dtype="f8")
     base: Emissions
     valid: float | None = None  # log-likelihood of split 1
     missing: int = 0  # values
     feature_names: list[str] | None = None
     class_names: list[str] | None = None  # of the labels
     supervised: bool = False  # a state for each class, in the order of the labels
-    sizes: Array | None = array("S", "numbers of states that were tried", kind="i", optional=True)
-    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
+    sizes: Array | None = array("S", "numbers of states that were tried", kind="i", dtype="i8", optional=True)
+    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", dtype="f8", optional=True)
     criterion: str | None = None
 
 
@@ -105,8 +105,8 @@ class MarkovChain:
 
     emission: str  # gaussian, categorical, poisson, bernoulli or gmm
     family: str | None = None  # of the covariances: full, tied, diagonal or spherical
-    initial: Array = array("K", "probabilities of the first states", kind="f")
-    transition: Array = array("K K", "p(next | now), a row for each state now", kind="f")
+    initial: Array = array("K", "probabilities of the first states", kind="f", dtype="f8")
+    transition: Array = array("K K", "p(next | now), a row for each state now", kind="f", dtype="f8")
     allowed: Array = array("K K", "transitions that were let be", kind="b")
     first: Array = array("K", "first states that were let be", kind="b")
     emissions: Emissions
@@ -137,6 +137,8 @@ class MarkovChain:
             raise DataError("/emissions/covariance is not positive definite")
         if len(self.initial) != len(next(iter(self.emissions.parameters.values()))):
             raise DataError("/emissions have a different number of states")
+        if self.held is not None and self.held.X.shape[1] != self.columns:
+            raise DataError(f"/held/X has {self.held.X.shape[1]} columns, the emissions {self.columns}")
 
     def _shares(self) -> list[tuple[str, Array]]:
         return [(f"emissions/{name}", p) for name in ("mixing", "table") if (p := getattr(self.emissions, name)) is not None]

@@ -28,18 +28,18 @@ class KnownDynamics:
 
     rows: int  # of split 0
     sequences: int  # of split 0
-    base_mean: Array = array("D", "mean of the training rows", kind="f")
-    base_variance: Array = array("D", "their variances", kind="f")
+    base_mean: Array = array("D", "mean of the training rows", kind="f", dtype="f8")
+    base_variance: Array = array("D", "their variances", kind="f", dtype="f8")
     valid: float | None = None  # log-likelihood of split 1
     missing: int = 0  # values
     feature_names: list[str] | None = None
     control_names: list[str] | None = None
-    control_mean: Array | None = array("m", "mean of each control", kind="f", optional=True)
-    holdout_controls: Array | None = array("h m", "controls of the held-out rows", kind="f", optional=True)
-    holdout_start_mean: Array | None = array("s K", "what was known of each first state", kind="f", optional=True)
-    holdout_start_covariance: Array | None = array("s K K", "its covariance", kind="f", optional=True)
-    sizes: Array | None = array("S", "numbers of states that were tried", kind="i", optional=True)
-    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
+    control_mean: Array | None = array("m", "mean of each control", kind="f", dtype="f8", optional=True)
+    holdout_controls: Array | None = array("h m", "controls of the held-out rows", kind="f", dtype="f8", optional=True)
+    holdout_start_mean: Array | None = array("s K", "what was known of each first state", kind="f", dtype="f8", optional=True)
+    holdout_start_covariance: Array | None = array("s K K", "its covariance", kind="f", dtype="f8", optional=True)
+    sizes: Array | None = array("S", "numbers of states that were tried", kind="i", dtype="i8", optional=True)
+    scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", dtype="f8", optional=True)
     criterion: str | None = None
 
 
@@ -48,23 +48,27 @@ class LinearDynamics:
     """x' = transition x + control u + drift + N(0, process), y = loading x + mean + N(0, noise); rows are times, states are columns on disk
     of what `herd apply` makes, and matrices multiply columns: transition[i, j] is what state j adds to the next state i."""
 
-    transition: Array = array("K K", "A", kind="f")
-    drift: Array = array("K", "a", kind="f")
-    process: Array = array("K K", "Q, covariance of the noise of the states", kind="f")
-    loading: Array = array("D K", "C", kind="f")
-    mean: Array = array("D", "c", kind="f")
-    noise: Array = array("D D", "R, covariance of the noise of the rows", kind="f")
-    start_mean: Array = array("K", "mean of the first state", kind="f")
-    start_covariance: Array = array("K K", "its covariance; next to nothing where there was one sequence", kind="f")
+    transition: Array = array("K K", "A", kind="f", dtype="f8")
+    drift: Array = array("K", "a", kind="f", dtype="f8")
+    process: Array = array("K K", "Q, covariance of the noise of the states", kind="f", dtype="f8")
+    loading: Array = array("D K", "C", kind="f", dtype="f8")
+    mean: Array = array("D", "c", kind="f", dtype="f8")
+    noise: Array = array("D D", "R, covariance of the noise of the rows", kind="f", dtype="f8")
+    start_mean: Array = array("K", "mean of the first state", kind="f", dtype="f8")
+    start_covariance: Array = array("K K", "its covariance; next to nothing where there was one sequence", kind="f", dtype="f8")
     diagonal: bool  # noise
     floor: float  # least noise, of a column's variance unless --floor was given
     ledger: Ledger
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
     seed: int
-    control: Array | None = array("K m", "B", kind="f", optional=True)
-    holdout: Array | None = array("h D", "rows of split 2, sequence by sequence, NaN where a value is missing", kind="f", optional=True)
-    holdout_offsets: Array | None = array("o", "where each held-out sequence begins, and the number of rows", kind="i", optional=True)
+    control: Array | None = array("K m", "B", kind="f", dtype="f8", optional=True)
+    holdout: Array | None = array(
+        "h D", "rows of split 2, sequence by sequence, NaN where a value is missing", kind="f", dtype="f8", optional=True
+    )
+    holdout_offsets: Array | None = array(
+        "o", "where each held-out sequence begins, and the number of rows", kind="i", dtype="i8", optional=True
+    )
     known: KnownDynamics | None = None
 
     def validate(self) -> None:

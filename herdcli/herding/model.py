@@ -101,6 +101,8 @@ class Herding:
         D, K = self.b.shape[1], 0 if self.z is None else self.z.shape[1]
         if self.features not in FEATURES or not self.b.size:
             raise DataError(f"features are '{self.features}' of {D} units, expected one of {', '.join(FEATURES)}")
+        if self.M is not None and self.b.dtype.kind != "i":
+            raise DataError(f"/b has type {self.b.dtype}, expected whole numbers")
         if self.iterations < 1 or self.burn_in < 0:
             raise DataError(f"iterations are {self.iterations}, {self.burn_in} of them before states are kept")
         if (self.features == "xz") != all(part is not None for part in (self.M, self.c, self.z)):

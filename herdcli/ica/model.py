@@ -66,6 +66,8 @@ class Filters:
             raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
         if self.J.shape[1] != len(self.whitening.forward):
             raise DataError(f"/J has {self.J.shape[1]} columns, the whitening keeps {len(self.whitening.forward)} components")
+        if self.mixing is not None and not self.mixing.size:
+            raise DataError("/mixing is of no sources")
         if self.mixing is not None and len(self.mixing) != self.whitening.mean.size:
             raise DataError(f"/mixing has {len(self.mixing)} rows, the whitening was fitted to {self.whitening.mean.size} columns")
 

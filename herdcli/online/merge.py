@@ -118,13 +118,22 @@ def _diagonal(means: list[Array], variances: list[Array], rule: str) -> tuple[Ar
     return np.where(known, weighted / np.where(known, total, 1.0), plain), 1.0 / (1.0 + total)
 
 
+def _precision(covariance: Array) -> Array:
+    """Its inverse.  Raises DataError where it has none: it says that nothing is left to learn in some direction."""
+    try:
+        found: Array = np.linalg.inv(covariance)
+    except np.linalg.LinAlgError:
+        raise DataError("/covariance of a model has no inverse, so that it cannot be merged") from None
+    return found
+
+
 def _full(means: list[Array], covariances: list[Array], rule: str) -> tuple[Array, Array]:
     if rule == "mean":
         return np.mean(means, axis=0), np.mean(covariances, axis=0)
     groups, width = covariances[0].shape[:2]
     shape = means[0].shape
     eye = np.eye(width)
-    precisions = [np.linalg.inv(part) for part in covariances]
+    precisions = [_precision(part) for part in covariances]
     total = np.sum([p - eye for p in precisions], axis=0)
     flat = [mu.reshape(groups, width) for mu in means]
     if rule == "precision":

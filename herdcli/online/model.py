@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.records import dataclass
-from herdcli.schema import Array, array
+from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online")
 
@@ -220,7 +220,7 @@ def _settings(settings: Settings) -> None:
     for name, values in known.items():
         if getattr(settings, name) not in values:
             raise DataError(f"settings/{name} is '{getattr(settings, name)}', expected {', '.join(values)}")
-    if not 0 <= settings.C < np.inf or not 0.5 < settings.confidence < 1 or not 0 < settings.width < np.inf:
+    if not 0 <= settings.C < np.inf or not 0.5 < settings.confidence < 1 or not 1.0 / LARGEST < settings.width < LARGEST:
         raise DataError("settings: C, confidence or width is out of its range")
     if settings.passes < 1 or settings.degree < 1 or settings.budget < 0 or not 0 <= settings.label_noise <= 1:
         raise DataError("settings: passes, degree, budget or label_noise is out of its range")

@@ -192,3 +192,17 @@ def test_what_is_absent_is_the_default_also_where_a_factory_makes_it():
     with h5py.File(io.BytesIO(), "w") as file:
         found = codec.read(file, WithDefaults, where="x")
     assert (found.count, found.part.name, found.parts) == (3, "made", [])
+
+
+def test_numbers_of_another_size_are_read_as_what_the_program_reckons_in(tmp_path):
+    from dataclasses import replace
+
+    from herdcli.artifacts import load, save
+    from herdcli.markov.model.network import build
+
+    network = build([2, 2], [((0, 1), np.array([[1.0, 2.0], [3.0, 4.0]]))])
+    small = replace(network, table=network.table.astype(np.float32), cardinality=network.cardinality.astype(np.uint8))
+    save(str(tmp_path / "n.h5"), small, [])
+    found = load(str(tmp_path / "n.h5")).value
+    assert (found.table.dtype, found.cardinality.dtype) == (np.float64, np.int64)
+    np.testing.assert_array_equal(found.table, network.table)

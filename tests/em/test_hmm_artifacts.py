@@ -71,6 +71,7 @@ def test_values_that_make_no_chain_are_refused() -> None:
         (replace(value, emission="laplace"), "emission is 'laplace'"),
         (replace(value, emission="poisson"), "/emissions has 'mixing', which --emission poisson does not have"),
         (replace(value, family="round"), "family is 'round'"),
+        (replace(value, held=replace(value.held, X=value.held.X[:, :1])), "/held/X has 1 columns, the emissions 2"),
         (
             replace(value, emissions=replace(value.emissions, covariance=0.0 * value.emissions.covariance)),
             "/emissions/covariance is not positive definite",

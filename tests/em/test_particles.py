@@ -20,6 +20,8 @@ def script():
     spec = importlib.util.spec_from_file_location("bench_lds", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules["bench_lds"] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for what the script imports from beside it
     spec.loader.exec_module(module)
     return module
 

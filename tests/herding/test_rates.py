@@ -300,3 +300,10 @@ def test_a_checkpoint_that_counts_more_than_there_was_is_refused():
     state.runs[0].counts[-1] = 2**62
     with pytest.raises(DataError, match="counts more than 9 pseudo-samples"):
         schema.check(state)
+
+
+def test_weights_that_are_no_whole_numbers_are_refused():
+    _, value = learned(4)
+    value.validate()
+    with pytest.raises(DataError, match="/b has type float32, expected whole numbers"):
+        replace(value, b=value.b.astype(np.float32)).validate()

@@ -83,6 +83,7 @@ def test_what_is_at_its_limits_is_a_classifier(value):
         (made(settings=Settings(confidence=1.0)), "settings: C, confidence or width is out of its range"),
         (made(settings=Settings(width=0.0)), "settings: C, confidence or width is out of its range"),
         (made(settings=Settings(width=np.inf)), "settings: C, confidence or width is out of its range"),
+        (made(settings=Settings(width=1e300)), "settings: C, confidence or width is out of its range"),
         (made(settings=Settings(passes=0)), "settings: passes, degree, budget or label_noise is out of its range"),
         (made(settings=Settings(degree=0)), "settings: passes, degree, budget or label_noise is out of its range"),
         (made(settings=Settings(budget=-1)), "settings: passes, degree, budget or label_noise is out of its range"),

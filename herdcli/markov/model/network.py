@@ -28,14 +28,14 @@ class Network:
                                  after the other.  directed  factor a is P(last of its scope | the others).
     """
 
-    cardinality: Array = array("N", "number of states of each variable", kind="iu")
-    scope: Array = array("S", "variables of all factors, factor by factor", kind="iu")
-    scope_offset: Array = array("A", "where each factor's scope begins, and the end", kind="iu")
-    table: Array = array("T", "values of all factors, last variable of a scope fastest", kind="f")
-    table_offset: Array = array("A", "where each factor's table begins, and the end", kind="iu")
-    observed: Array | None = array("V", "variables with a given marginal", kind="iu", optional=True)
-    observed_marginal: Array | None = array("O", "those marginals, one after the other", kind="f", optional=True)
-    shape: Array | None = array("2", "rows and columns of a lattice", kind="iu", optional=True)
+    cardinality: Array = array("N", "number of states of each variable", kind="iu", dtype="i8")
+    scope: Array = array("S", "variables of all factors, factor by factor", kind="iu", dtype="i8")
+    scope_offset: Array = array("A", "where each factor's scope begins, and the end", kind="iu", dtype="i8")
+    table: Array = array("T", "values of all factors, last variable of a scope fastest", kind="f", dtype="f8")
+    table_offset: Array = array("A", "where each factor's table begins, and the end", kind="iu", dtype="i8")
+    observed: Array | None = array("V", "variables with a given marginal", kind="iu", dtype="i8", optional=True)
+    observed_marginal: Array | None = array("O", "those marginals, one after the other", kind="f", dtype="f8", optional=True)
+    shape: Array | None = array("2", "rows and columns of a lattice", kind="iu", dtype="i8", optional=True)
     names: list[str] | None = None
     states: list[str] | None = None  # names of all states, variable by variable
     directed: bool = False

@@ -542,6 +542,7 @@ def test_filters_belong_to_their_whitening_their_mixing_and_their_experts():
         ({"algorithm": "pca"}, "algorithm is 'pca', expected one of infomax, ml"),
         ({"J": np.ones((3, 2))}, "/J has 2 columns, the whitening keeps 3 components"),
         ({"mixing": np.ones((4, 3))}, "/mixing has 4 rows, the whitening was fitted to 3 columns"),
+        ({"mixing": np.ones((3, 0))}, "/mixing is of no sources"),
         ({"experts": ["logistic"] * 2}, "there are 2 experts of 3 filters"),
         ({"experts": ["logistic", "cosh", "cosh"]}, "expert is 'cosh', expected one of"),
         ({"experts": ["logistic", "infomax", "logistic"]}, "the expert infomax applies to all outputs or to none"),

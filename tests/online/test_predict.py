@@ -205,6 +205,13 @@ def test_full_covariances_of_streams_of_different_width_are_merged(groups):
         np.testing.assert_allclose(found.covariance[0], expected, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("rule", ["precision", "evidence"])
+def test_covariances_without_an_inverse_are_not_merged(rule):
+    parts = [model(np.ones((1, 2)), None, covariance, text="svmlight") for covariance in (np.eye(2)[None], np.zeros((1, 2, 2)))]
+    with pytest.raises(DataError, match="/covariance of a model has no inverse"):
+        merge(parts, rule)
+
+
 def test_kernel_models_are_not_merged():
     machine = Machine(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 2)))
     part = replace(shards(False)[0], mean=None, variance=None, machines=[machine])

@@ -17,7 +17,15 @@ from herdcli.errors import BadUsage
 if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_chain import chain_backward, chain_forward, chain_paths, chain_viterbi
     from herdcli.fast.numpy_clusters import nearest_two, pair_products
-    from herdcli.fast.numpy_embedding import exp2_each, gaussian_finish, gaussian_tile, gaussian_values, kernel_tile, kernel_values
+    from herdcli.fast.numpy_embedding import (
+        exp2_each,
+        gaussian_finish,
+        gaussian_tile,
+        gaussian_values,
+        kernel_tile,
+        kernel_values,
+        stein_values,
+    )
     from herdcli.fast.numpy_exact import exact_exp, exact_expm1, exact_log, exact_log1p, exact_product
     from herdcli.fast.numpy_gibbs import add_sparse_product, logistic, momentum_step, sparse_scratch, two_state_means, two_state_sample
     from herdcli.fast.numpy_herding import ascend, herding_scratch, herding_update, hidden_pass
@@ -32,7 +40,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
 TWINS = {  # what the twin names in `__all__`
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",
-    "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values",
+    "embedding": "exp2_each gaussian_finish gaussian_tile gaussian_values kernel_tile kernel_values stein_values",
     "exact": "exact_exp exact_expm1 exact_log exact_log1p exact_product",
     "gibbs": "add_sparse_product logistic momentum_step sparse_scratch two_state_means two_state_sample",
     "herding": "ascend herding_scratch herding_update hidden_pass",
@@ -92,6 +100,7 @@ __all__ = [
     "settle_and_scale",
     "solve_step",
     "sparse_scratch",
+    "stein_values",
     "two_state_means",
     "two_state_sample",
     "update_messages",

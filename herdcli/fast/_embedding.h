@@ -37,11 +37,12 @@ typedef struct {
     void (*finish_float)(const float *, const float *, ptrdiff_t, const float *, ptrdiff_t, double *, float *);
     void (*values_double)(int, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *);
     void (*values_float)(int, const float *, const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t, float *);
+    void (*stein)(int, int, const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *);
 } herd_loops;
 
 #define HERD_LOOPS(NAME, FUSED, SET)                                                                                                       \
     {NAME, FUSED, herd_exp2_each_double_##SET, herd_exp2_each_float_##SET, herd_tile_double_##SET, herd_tile_float_##SET,                  \
-     herd_finish_double_##SET, herd_finish_float_##SET, herd_values_double_##SET, herd_values_float_##SET}
+     herd_finish_double_##SET, herd_finish_float_##SET, herd_values_double_##SET, herd_values_float_##SET, herd_stein_double_##SET}
 
 #define HERD_PLAIN(a, b, c) ((a) * (b) + (c))
 

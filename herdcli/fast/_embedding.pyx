@@ -28,6 +28,10 @@ cdef extern from "_embedding.h" nogil:
         ) noexcept nogil
         void (*values_double)(int kind, const double *a, const double *b, Py_ssize_t ldb, Py_ssize_t nb, Py_ssize_t d, double *out) noexcept nogil
         void (*values_float)(int kind, const float *a, const float *b, Py_ssize_t ldb, Py_ssize_t nb, Py_ssize_t d, float *out) noexcept nogil
+        void (*stein)(
+            int gaussian, int metric, const double *a, const double *own, const double *b, Py_ssize_t ldb, Py_ssize_t nb, Py_ssize_t d,
+            double *out,
+        ) noexcept nogil
     const herd_loops *herd_set
     int herd_runs(int number)
     const char *herd_name(int number)
@@ -138,6 +142,20 @@ def kernel_values(int kind, const real[::1] a, const real[:, :] b, real[::1] out
 def gaussian_values(const real[::1] a, const real[:, :] b, real[::1] out):
     """2^(−|a − b_j|²/2) for every column j of b."""
     kernel_values(HERD_GAUSSIAN, a, b, out)
+
+
+def stein_values(bint gaussian, bint metric, const double[:, ::1] a, const double[::1] own, const double[:, :] b, double[::1] out):
+    """Stein's kernel of one row against the columns of b."""
+    cdef Py_ssize_t d = a.shape[1], nb = b.shape[1], ldb = b.strides[0] // <Py_ssize_t>sizeof(double)
+    _lanes(nb)
+    _check(a.shape[0], 5)
+    _check(own.shape[0], 4)
+    _check(b.shape[0], 2 * d + (3 if metric else 2))
+    _check(b.strides[1], sizeof(double))
+    _check(out.shape[0], nb)
+    with nogil:
+        if nb and d:
+            herd_set.stein(gaussian, metric, &a[0, 0], &own[0], &b[0, 0], ldb, nb, d, &out[0])
 
 
 cdef int _kind(int kind, bint single) except -1:

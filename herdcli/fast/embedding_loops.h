@@ -222,6 +222,68 @@ TARGET static void HERD_2(values)(int kind, const REAL *a, const REAL *b, ptrdif
     }
 }
 
+#ifdef EVERY_KIND
+/* Stein's kernel of one row against nb others: see stein_values in numpy_embedding.py.  b holds d rows of points, d of scores, then what
+ * each has of itself. */
+INLINE void HERD_2(stein_columns)(const int gaussian, const int metric, const double *a, const double *own, const double *b, ptrdiff_t ldb,
+                                  ptrdiff_t nb, ptrdiff_t d, double *out)
+{
+    const int rows = 1;
+    const double *points = a, *down = a + d, *scores = a + 2 * d, *up = a + 3 * d, *twice = a + 4 * d;
+    for (ptrdiff_t j = 0; j < nb; j += V) {
+        HERD_2(vector) q[PARTS], c[PARTS], s[PARTS], v[PARTS];
+        EACH q[r_] = c[r_] = s[r_] = v[r_] = SPLAT(0.0);
+        for (ptrdiff_t k = 0; k < d; k++)
+            EACH
+            {
+                const HERD_2(vector) x = LOAD(b + k * ldb + j + r_ * W);
+                q[r_] = MULADD(x, SPLAT(points[k]), q[r_]);
+                c[r_] = MULADD(x, SPLAT(down[k]), c[r_]);
+                if (metric)
+                    v[r_] = MULADD(x, SPLAT(twice[k]), v[r_]);
+            }
+        for (ptrdiff_t k = 0; k < d; k++)
+            EACH
+            {
+                const HERD_2(vector) x = LOAD(b + (d + k) * ldb + j + r_ * W);
+                s[r_] = MULADD(x, SPLAT(scores[k]), s[r_]);
+                c[r_] = MULADD(x, SPLAT(up[k]), c[r_]);
+            }
+        const double *theirs = b + 2 * d * ldb + j;
+        EACH
+        {
+            q[r_] = (LOAD(theirs + r_ * W) + own[0]) - 2.0 * q[r_];
+            q[r_] = (HERD_2(vector))((HERD_2(mask))(q[r_] > 0.0) & (HERD_2(mask))q[r_]);
+            c[r_] = (LOAD(theirs + ldb + r_ * W) + own[1]) - c[r_];
+            if (metric) {
+                v[r_] = (LOAD(theirs + 2 * ldb + r_ * W) + own[2]) - 2.0 * v[r_];
+                v[r_] = (HERD_2(vector))((HERD_2(mask))(v[r_] > 0.0) & (HERD_2(mask))v[r_]);
+            } else
+                v[r_] = q[r_] * own[2];
+        }
+        if (gaussian) {
+            EACH q[r_] *= -0.7213475204444817; /* log2(e) / 2 */
+            HERD_2(exponential)(q, 1, 1);
+            EACH STORE(out + j + r_ * W, q[r_] * (((c[r_] + own[3]) - v[r_]) + s[r_]));
+        } else
+            EACH
+            {
+                const HERD_2(vector) h = 1.0 / ROOT((q[r_] + 1.0)), square = h * h;
+                STORE(out + j + r_ * W, h * (s[r_] + square * ((c[r_] + own[3]) - 3.0 * v[r_] * square)));
+            }
+    }
+}
+
+TARGET static void HERD_2(stein)(int gaussian, int metric, const double *a, const double *own, const double *b, ptrdiff_t ldb, ptrdiff_t nb,
+                                   ptrdiff_t d, double *out)
+{
+    if (gaussian)
+        metric ? HERD_2(stein_columns)(1, 1, a, own, b, ldb, nb, d, out) : HERD_2(stein_columns)(1, 0, a, own, b, ldb, nb, d, out);
+    else
+        metric ? HERD_2(stein_columns)(0, 1, a, own, b, ldb, nb, d, out) : HERD_2(stein_columns)(0, 0, a, own, b, ldb, nb, d, out);
+}
+#endif
+
 /* x (count) <- 2^x; count is a multiple of V. */
 TARGET static void HERD_2(exp2_each)(REAL *x, ptrdiff_t count)
 {

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["exp2_each", "gaussian_finish", "gaussian_tile", "gaussian_values", "kernel_tile", "kernel_values"]
+__all__ = ["exp2_each", "gaussian_finish", "gaussian_tile", "gaussian_values", "kernel_tile", "kernel_values", "stein_values"]
 
 COLUMNS = 512  # of a tile at once, so that its values stay in the cache
 
@@ -89,6 +89,45 @@ def gaussian_values(a: Array, b: Array, out: Array) -> None:
 def kernel_values(kind: int, a: Array, b: Array, out: Array) -> None:
     """out_j = k(a, b_j).  kind a number of KINDS above 0, a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
     out[:] = _values(KINDS[kind], a[:, None], b)[0]
+
+
+def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, out: Array) -> None:
+    """out_j = k_p(x, x_j), Stein's kernel of one row against n others: `quadrature/stein.py` has the formulas.
+
+    a (5, d)   of the one row, all C-contiguous: u, R's, s, v, R'v, where u = R'x and v = R u.
+    own (4,)   of the one row: |u|², s·v, then |v|² or without `metric` what |u − u'|² is multiplied by for |v − v'|², then tr Λ.
+    b (2d + 2 or 3, n)   of the others, as columns: their u, their s, |u|², s·v and with `metric` |v|²; n a multiple of 16.
+    """
+    d = a.shape[1]
+    for start in range(0, b.shape[1], COLUMNS):
+        part = b[:, start : start + COLUMNS]
+        points, scores, theirs = part[:d], part[d : 2 * d], part[2 * d :]
+        q = _positive(theirs[0] + own[0] - 2.0 * _in_order((a[0],), (points,)))
+        c = theirs[1] + own[1] - _in_order((a[1], a[3]), (points, scores))
+        s = _in_order((a[2],), (scores,))
+        v = _positive(theirs[2] + own[2] - 2.0 * _in_order((a[4],), (points,))) if metric else q * own[2]
+        if gaussian:
+            u = q * -0.7213475204444817  # log2(e)/2
+            _exponential(u, clip=True)
+            found = u * (c + own[3] - v + s)
+        else:  # (1 + q)^(−5/2) and the rest by one root h = (1 + q)^(−½): −3v h⁵ + (τ + c) h³ + (s·s') h
+            h = 1.0 / np.sqrt(q + 1.0)
+            square = h * h
+            found = h * (s + square * (c + own[3] - 3.0 * v * square))
+        out[start : start + COLUMNS] = found
+
+
+def _in_order(rows: tuple[Array, ...], columns: tuple[Array, ...]) -> Array:
+    """(n,) Σ rows·columns, added one after the other."""
+    total = np.zeros(columns[0].shape[1])
+    for row, block in zip(rows, columns, strict=True):
+        for x, y in zip(row, block, strict=True):
+            total += y * x
+    return total
+
+
+def _positive(x: Array) -> Array:
+    return np.where(x > 0.0, x, 0.0)
 
 
 def _exponential(u: Array, *, clip: bool) -> None:

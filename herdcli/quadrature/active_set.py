@@ -56,7 +56,7 @@ class Problem:
 def init(problem: Problem) -> State:
     """One atom: the candidate nearest to μ."""
     space, count = problem.space, problem.count
-    first = space.lowest_best(space.embedding - 0.5 * space.diagonal)
+    first = space.lowest_best(space.alone)
     state = State(
         step=0,
         size=1,

@@ -51,7 +51,7 @@ class Problem:
 def init(problem: Problem) -> State:
     """One atom: the candidate nearest to μ."""
     space = problem.space
-    first = space.lowest_best(space.embedding - 0.5 * space.diagonal)
+    first = space.lowest_best(space.alone)
     hull = simplex.empty(problem.count, space.scale)
     simplex.enter(hull, first, np.zeros(0), float(space.diagonal[first]), float(space.embedding[first]))
     state = State(

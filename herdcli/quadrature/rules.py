@@ -247,12 +247,12 @@ def _look_ahead(problem: Problem, state: State) -> None:
     if settings.rule == "greedy":
         # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, but for what x does not change, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x)
         # (Riabiz et al. 2022, alg. 1, where μ = 0); of no atoms it is what `nearest` takes.
-        score += space.embedding - 0.5 * space.diagonal
+        score += space.alone
     # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is least where μ(x) − ½k(x, x) is
     # most.  With w_0 = μ the herd has one μ more than atoms: (t + 1) μ − Σ k.
     begun = "" if settings.rule == "greedy" else first_weights(settings, problem.target)
     if begun == "nearest" and t == 0:
-        score = space.embedding - 0.5 * space.diagonal
+        score = space.alone.copy()
     if begun == "mean" and (settings.rule == "herding" or t == 0):
         score += space.embedding
     if settings.unique:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,12 @@ class Space:
     points: Evaluator
     mean: Callable[[Array], Array]
 
-    @property
+    @cached_property
+    def alone(self) -> Array:
+        """(N,) μ(x) − ½k(x, x): what one point of weight 1 is worth, ½‖μ‖² − ½‖Φ(x) − μ‖²."""
+        return np.asarray(self.embedding - 0.5 * self.diagonal)
+
+    @cached_property
     def scale(self) -> float:
         """The largest k(x, x), or 1 where all are 0."""
         return float(np.abs(self.diagonal).max(initial=0.0)) or 1.0

@@ -17,18 +17,19 @@ Source: Oates, Girolami & Chopin (2017); Gorham & Mackey (2017); Riabiz et al. (
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.errors import BadUsage, DataError
 from herdcli.quadrature.kernels import Kernel, length, shortest, squares
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BASES = ("imq", "gaussian")
-BLOCK = 4096  # rows whose values are computed at one time
+BLOCK = 4096  # rows that are prepared at one time
+LANES = 16  # a multiple of which the columns are
 SINGULAR = 1e-12  # of the largest eigenvalue of a covariance: a direction below it is not there
 Metric = tuple[tuple[float, ...], ...]
 
@@ -71,7 +72,7 @@ class Stein:
     def diagonal(self, X: Array) -> Array:
         """(n,) k_p(x, x) = τ + |s(x)|² of rows X (n, 2d)."""
         d = X.shape[1] // 2
-        return np.asarray(np.square(self.root(d)).sum() + np.square(X[:, d:]).sum(axis=1))
+        return np.asarray(np.square(self.root(d)).sum() + np.einsum("ni,ni->n", X[:, d:], X[:, d:]))
 
     def check(self, X: Array) -> None:
         """Raise DataError unless rows X have an even number of columns."""
@@ -145,46 +146,36 @@ def points_of(kernel: Kernel, rows: Array) -> Array:
 
 
 class SteinPoints:
-    """k_p against fixed rows, blocks of which stay in the processor's cache.
-
-    What depends on one row is computed once; a column then takes one product of (4, 2d) and (2d, n), or of three rows where the metric is
-    that of a length, under which v = q/ℓ².
-    """
+    """k_p against fixed rows: what depends on one row alone is computed once, and a column reads them all once."""
 
     def __init__(self, kernel: Stein, points: Array) -> None:
-        d = points.shape[1] // 2
-        self.kernel, self.root = kernel, kernel.root(d)
+        n, d = len(points), points.shape[1] // 2
+        self.kernel, self.root, self.count = kernel, kernel.root(d), n
         self.centre = points[:, :d].mean(axis=0)
-        self.packed = np.empty((2 * d, len(points)))
-        self.packed[:d], self.packed[d:] = ((points[:, :d] - self.centre) @ self.root).T, points[:, d:].T
-        u, s = self.packed[:d], self.packed[d:]
-        v = self.root @ u
-        self.own = tuple(np.einsum("in,in->n", a, b) for a, b in ((u, u), (v, v), (s, v)))
-
-    @cached_property
-    def _trace(self) -> float:
-        return float(np.square(self.root).sum())
+        self.columns = np.zeros((2 * d + (3 if kernel.smpcov else 2), -(-n // LANES) * LANES))
+        for start in range(0, n, BLOCK):
+            rows, place = points[start : start + BLOCK], self.columns[:, start : min(n, start + BLOCK)]
+            place[:d], place[d : 2 * d] = ((rows[:, :d] - self.centre) @ self.root).T, rows[:, d:].T
+            u, s, v = place[:d], place[d : 2 * d], self.root @ place[:d]
+            for own, (x, y) in zip(place[2 * d :], ((u, u), (s, v), (v, v)), strict=False):
+                np.einsum("in,in->n", x, y, out=own)
 
     def values(self, row: Array) -> Array:
         """(n,) k_p(row, x_i) of a row (2d,)."""
         d, R = len(self.root), self.root
         u, s = (row[:d] - self.centre) @ R, row[d:]
-        v, zero = R @ u, np.zeros(d)
+        v, trace = R @ u, float(np.square(R).sum())
         # Products of this row with all others as functions of (u_i, s_i), where v_i = R u_i:  u·u_i,  s·v_i + s_i·v = (R's)·u_i + v·s_i,
-        # s·s_i,  and  v·v_i = (R'v)·u_i.
-        rows = np.array([[*u, *zero], [*(R.T @ s), *v], [*zero, *s], [*(R.T @ v), *zero]])[: 4 if self.kernel.smpcov else 3]
-        found = np.empty(self.packed.shape[1])
-        for begin in range(0, len(found), BLOCK):
-            part = slice(begin, begin + BLOCK)
-            products = rows @ self.packed[:, part]
-            q = np.maximum(self.own[0][part] + u @ u - 2.0 * products[0], 0.0)
-            w = np.maximum(self.own[1][part] + v @ v - 2.0 * products[3], 0.0) if self.kernel.smpcov else q * (self._trace / d)
-            found[part] = self.kernel._values(q, w, self.own[2][part] + s @ v - products[1], products[2], self._trace)
-        return found
+        # s·s_i,  and  v·v_i = (R'v)·u_i.  Where the metric is that of a length, Λ = 1/ℓ², |v|² is |u|²/ℓ².
+        metric = self.kernel.smpcov
+        own = np.array([u @ u, s @ v, v @ v if metric else trace / d, trace])
+        out = np.empty(self.columns.shape[1])
+        fast.stein_values(self.kernel.base == "gaussian", metric, np.array([u, R.T @ s, s, v, R.T @ v]), own, self.columns, out)
+        return out[: self.count]
 
     def combine(self, rows: Array, weights: Array) -> Array:
         """(n,) Σ_u w_u k_p(row_u, x_i)."""
-        found = np.zeros(self.packed.shape[1])
+        found = np.zeros(self.count)
         for row, weight in zip(rows, weights, strict=True):
             found += weight * self.values(row)
         return found

@@ -113,6 +113,24 @@ def test_every_instruction_set_gives_the_bits_of_the_twin(compiled, kind, dtype)
             np.testing.assert_array_equal(found, expected, err_msg=name)
 
 
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("metric", [False, True])
+def test_steins_columns_are_the_same_bits_on_every_instruction_set(compiled, gaussian, metric):
+    a, own, b = points(3, 5, np.float64, 1).T.copy(), np.array([0.3, -0.2, 0.9, 1.4]), points(6 + 2 + metric, 1040, np.float64, 2)
+    expected, found = np.empty(1040), np.empty(1040)
+    numpy_embedding.stein_values(gaussian, metric, a, own, b, expected)
+    assert np.isfinite(expected).all()
+    for name in compiled.instruction_sets():
+        compiled.use_instruction_set(name)
+        compiled.stein_values(gaussian, metric, a, own, b, found)
+        if name == "avx2+fma":
+            np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+        else:
+            np.testing.assert_array_equal(found, expected, err_msg=name)
+    with pytest.raises(ValueError, match="expected"):
+        compiled.stein_values(gaussian, metric, a, own, b[1:], found)
+
+
 def test_what_rounds_differently_is_never_taken_unasked(compiled):
     assert "+" not in compiled.instruction_sets()[0]
     with pytest.raises(ValueError, match=r"this machine runs .*, not mmx"):

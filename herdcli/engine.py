@@ -28,23 +28,36 @@ import click
 import numpy as np
 
 from herdcli import LEARNING, artifacts
+from herdcli.artifacts import provenance
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
-HISTORY = [{"command": "python", "options": {}, "inputs": []}]
+PYTHON = provenance.record("python", {}, {})  # the history of what nobody knows the making of
+MADE = "_made"  # attribute of a value that a function returned: its history, and what it learned of text and gaps in its columns
 
 
 def load(path: str | os.PathLike[str], **how: Any) -> Any:
     """What a file holds: the frozen dataclass of an artifact, or a data set of any format.  `how` is that of herdcli.artifacts.load."""
-    return artifacts.load(os.fspath(path), **how).value
+    return _known(artifacts.load(os.fspath(path), **how))
 
 
 def save(path: str | os.PathLike[str], value: Any) -> None:
-    """Write an artifact, its history saying `python`; the suffix says the format."""
-    artifacts.save(os.fspath(path), value, HISTORY)
+    """Write an artifact with the history of what was made here or read, else saying `python`; the suffix says the format."""
+    _saved(os.fspath(path), value)
+
+
+def _known(artifact: artifacts.Artifact) -> Any:
+    """The value, remembering where it comes from until it is changed: `dataclasses.replace` forgets."""
+    object.__setattr__(artifact.value, MADE, (artifact.history, artifact.recoding))
+    return artifact.value
+
+
+def _saved(path: str, value: Any, format: str | None = None) -> None:
+    history, recoding = vars(value).get(MADE, ([], None))
+    artifacts.save(path, value, history or [PYTHON], format=format, recoding=recoding)
 
 
 def check(*paths: str | os.PathLike[str]) -> None:
@@ -88,7 +101,7 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 def _made(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> Any:
     with _folder() as folder:
         _run(name, command, folder, inputs, options, ["--output", str(folder / "made")])
-        return artifacts.load(str(folder / "made")).value
+        return _known(artifacts.load(str(folder / "made")))
 
 
 def _evaluated(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -208,9 +221,9 @@ def _file(value: Any, folder: Path) -> str:
 
         pq.write_table(table, path)
     elif isinstance(value, np.ndarray) or hasattr(value, "indptr"):
-        artifacts.save(str(path), Dataset(value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)), HISTORY, format="hdf5")
+        artifacts.save(str(path), Dataset(value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)), [PYTHON], format="hdf5")
     elif is_dataclass(value):
-        artifacts.save(str(path), value, HISTORY, format="hdf5")
+        _saved(str(path), value, "hdf5")
     else:
         raise TypeError(f"{type(value).__name__} is neither a path, an array, a table nor what herd makes")
     return str(path)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import herdcli
@@ -82,7 +86,7 @@ def test_what_is_made_goes_into_the_next_function(herd, small, rows, model, tmp_
 def test_tables_and_sparse_rows(rows):
     from scipy.sparse import csc_array
 
-    pa, y = pytest.importorskip("pyarrow"), rows["X"] @ np.arange(6.0) + 0.5
+    y = rows["X"] @ np.arange(6.0) + 0.5
     table = pa.table({name: rows["X"][:, column].astype(float) for column, name in enumerate("abcdef")} | {"y": y})
     fit = herdcli.regress(table, l2=0.1)
     assert (fit.family, fit.feature_names) == ("gaussian", list("abcdef"))
@@ -148,3 +152,32 @@ def test_nothing_is_imported_before_it_is_asked_for():
     script = "import sys, herdcli; assert 'numpy' not in sys.modules and 'click' not in sys.modules; print(herdcli.__version__)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd="/")
     assert done.stdout.strip() == herdcli.__version__
+
+
+def test_what_a_model_learned_of_its_columns_goes_with_it(herd, tmp_path):
+    """Offsets are named by the history of a regression, levels of text by what it learned of them: both are needed for new rows."""
+    rng = np.random.default_rng(3)
+    x, exposure, colour = rng.normal(size=80), rng.uniform(1, 5, 80), rng.choice(["red", "blue"], 80)
+    y = rng.poisson(exposure * np.exp(0.3 * x + (colour == "red"))).astype(float)
+    table = pa.table({"x": x, "log_e": np.log(exposure), "colour": colour, "y": y})
+    pq.write_table(table, tmp_path / "t.parquet")
+    options = ("--family", "poisson", "--offset", "log_e")
+    assert herd("regress", "t.parquet", *options, "-o", "fit.h5", "-q").code == 0
+    assert herd("apply", "fit.h5", "t.parquet", "-o", "means.h5", "-q").code == 0
+    fit = herdcli.regress(table, family="poisson", offset="log_e")
+    assert same(herdcli.apply(fit, table), tmp_path / "means.h5")
+    herdcli.save(tmp_path / "again.h5", fit)
+    assert [stage["command"] for stage in load(str(tmp_path / "again.h5")).history] == ["regress"]
+    assert same(herdcli.apply(tmp_path / "again.h5", table), tmp_path / "means.h5")
+    assert same(herdcli.apply(copy.deepcopy(fit), table), tmp_path / "means.h5")
+
+
+def test_a_history_begins_with_python_and_holds_digests_of_arrays(rows, tmp_path):
+    histories = []
+    for name in ("once.h5", "again.h5"):
+        herdcli.save(tmp_path / name, herdcli.fit_rbm(rows["X"].copy(), hidden=2, epochs=1))
+        histories.append(load(str(tmp_path / name)).history)
+    assert histories[0] == histories[1]
+    assert [stage["command"] for stage in histories[0]] == ["python", "fit-rbm"]
+    herdcli.save(tmp_path / "edited.h5", dataclasses.replace(herdcli.load(tmp_path / "once.h5"), seed=5))
+    assert [stage["command"] for stage in load(str(tmp_path / "edited.h5")).history] == ["python"]

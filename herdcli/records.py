@@ -6,6 +6,7 @@ A command makes some forty classes while it is imported, and half of what that t
 from __future__ import annotations
 
 import dataclasses
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 LONG = 12  # entries of a list, tens of characters of a text
@@ -18,7 +19,7 @@ else:
         """A class with the fields it declares, equal, hashed (if frozen) and printed by their values."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, kw_only=kw_only)
-        shared = {"__eq__": _equal, "__hash__": _hash if frozen else None, "__repr__": _text}
+        shared = {"__eq__": _equal, "__hash__": _hash if frozen else None, "__repr__": _text, "_repr_html_": _html}
         missing = shared.keys() - vars(cls).keys()
         made = dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, eq=False, repr=False)
         for name in missing:
@@ -50,11 +51,17 @@ def _hash(self: object) -> int:
 
 
 def _text(self: object) -> str:
-    told = (f"{field.name}={_short(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
+    told = (f"{field.name}={short(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)  # type: ignore[arg-type]
     return f"{type(self).__qualname__}({', '.join(told)})"
 
 
-def _short(value: object) -> str:
+def _html(self: object) -> str:
+    """What a notebook shows."""
+    text: str = import_module("herdcli.notebook").html(self)  # by its name: nothing here imports what stands above
+    return text
+
+
+def short(value: object) -> str:
     """A value as Python prints it; arrays and long texts and lists by what they are."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape and dtype is not None:
@@ -65,4 +72,4 @@ def _short(value: object) -> str:
     return text if len(text) <= 10 * LONG else f"{text[: 10 * LONG]}…"
 
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "short"]

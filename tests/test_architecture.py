@@ -34,6 +34,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "artifacts": GROUND | {"kinds"},
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "data": frozenset(),
+    "notebook": frozenset({"errors", "records", "schema", "kinds", "evaluation"}),
     **dict.fromkeys(TOPICS, GROUND | {"iterate", "algorithm", "numerics"}),
 }
 PURE = TOPICS | {"numerics", "algorithm", "iterate", "records", "rng", "schema", "shards", "splits", "errors", "fast"}

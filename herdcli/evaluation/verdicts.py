@@ -382,16 +382,21 @@ def remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[...
 
     told  warnings that the command has given already, one of which may say the same.
     """
-    page = KINDS[kind]
-    if page.baseline is None or page.metrics is None:
-        return None
-    from herdcli.evaluation.settings import EvaluationSettings
-
-    row = named(page.quick)(value, map=map) if page.quick else named(page.metrics)(value, EvaluationSettings(), map=map)
-    wrong = verdict(kind, row, value)
+    wrong, row = quickly(kind, value, map=map)
     if wrong in (None, OK, NO_ROWS) or any(TOLD.get(str(wrong), str(wrong)) in text for text in told):
         return None
     return said(str(wrong), row, kind)
+
+
+def quickly(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
+    """The verdict, and the figures it needs, as the end of training finds them; None for kinds that nothing is held against."""
+    page = KINDS[kind]
+    if page.baseline is None or page.metrics is None:
+        return None, {}
+    from herdcli.evaluation.settings import EvaluationSettings
+
+    row = named(page.quick)(value, map=map) if page.quick else named(page.metrics)(value, EvaluationSettings(), map=map)
+    return verdict(kind, row, value), row
 
 
 def said(wrong: str, row: Row, kind: str = "") -> str:

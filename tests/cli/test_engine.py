@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -95,6 +97,24 @@ def test_tables_and_sparse_rows(rows):
     assert largest_difference(sparse.W, herdcli.fit_rbm(rows["X"].astype(float), hidden=2, epochs=1).W)[0] < 1e-6
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_pandas_and_polars(rows, library):
+    """Columns of numbers, of text with gaps, of categories: all as the Parquet file of the same table."""
+    frames = pytest.importorskip(library)
+    colour = np.where(rows["X"][:, 0] > 0, "red", "blue")
+    columns = {name: rows["X"][:, column].astype(float) for column, name in enumerate("abcdef")}
+    plain = pa.table(columns | {"colour": colour, "y": rows["y"]})
+    kind = "category" if library == "pandas" else frames.Categorical
+    for as_text in (True, False):
+        frame = frames.DataFrame(columns | {"colour": colour, "y": rows["y"]})
+        if not as_text:
+            frame = frame.astype({"colour": kind}) if library == "pandas" else frame.with_columns(frames.col("colour").cast(kind))
+        made = herdcli.nherd_train(frame, C=1.0)
+        assert made.feature_names == [*"abcdef", "colour=blue", "colour=red"]
+        assert largest_difference(made, herdcli.nherd_train(plain, C=1.0))[0] == 0.0
+        assert largest_difference(herdcli.apply(made, frame), herdcli.apply(made, plain))[0] == 0.0
+
+
 def test_labels_of_text_are_the_names_of_classes(rows):
     names = np.array(["cat", "dog"])[rows["y"]]
     assert herdcli.nherd_train(rows["X"], names, C=1.0).classes == ["cat", "dog"]
@@ -146,6 +166,28 @@ def test_arrays_are_printed_by_what_they_are(model):
     text = repr(herdcli.load(model))
     assert "W=<1×6×4 float32>" in text
     assert len(text) < 2000
+
+
+ARCHIVE = sorted(path for path in (Path(__file__).parent.parent / "data").glob("*-[0-9].h5") if "shard" not in path.name)
+
+
+@pytest.mark.parametrize("path", ARCHIVE, ids=lambda path: path.stem)
+def test_a_notebook_shows_shapes_and_settings_and_no_numbers(path):
+    html = herdcli.load(path)._repr_html_()
+    root = ElementTree.fromstring(html)  # every element is closed, every text escaped
+    assert root.tag == "table"
+    cells = [[("".join(cell.itertext())) for cell in row] for row in root.iter("tr")]
+    assert cells
+    assert all(len(row) == 3 and all(len(cell) < 400 for cell in row) for row in cells)
+    assert ("verdict" in dict(row[:2] for row in cells)) == (path.stem[:-2] not in ("dataset", "report")), cells[0]
+
+
+def test_a_notebook_shows_names_of_data_and_does_not_obey_them(rows):
+    value = Dataset(**rows, source="<script>alert(1)</script>\x1b[2J")
+    assert "<script" not in value._repr_html_()
+    assert "\x1b" not in value._repr_html_()
+    assert "&lt;script&gt;" in value._repr_html_()
+    assert "<td>ok</td>" in herdcli.kernel_herd(rows["X"], count=5)._repr_html_()
 
 
 def test_nothing_is_imported_before_it_is_asked_for():

@@ -91,7 +91,7 @@ KINDS: dict[str, Kind] = {
             metrics="herdcli.evaluation.samples.metrics",
             judge="herdcli.cli.eval.samples.judged",
             judged_by=TARGETS,
-            plain="a table has plots of its own elsewhere",
+            plots=_plots("samples_plots", "atoms"),
         ),
         Kind(
             name="rbm",
@@ -139,7 +139,7 @@ KINDS: dict[str, Kind] = {
             versions=("herdcli.herding.model.Herding",),
             metrics="herdcli.evaluation.herding.metrics",
             baseline="moment_gap_random",
-            plain="its weights never settle, and its moments are figures",
+            plots=_plots("herding_plots", "rates", "gap", "samples"),
         ),
         Kind(
             name="classifier",
@@ -148,7 +148,8 @@ KINDS: dict[str, Kind] = {
             baseline="error_majority",
             judge="herdcli.cli.eval.classifiers.judged",
             judged_by=("data",),
-            plain="--confusion is its picture",
+            plots=_plots("classifier_plots", "confusion", "calibration", "weights")
+            | {"precision-recall": "herdcli.evaluation.classifier_plots.precision_recall"},
             apply="herdcli.cli.apply.classifiers.applied",
         ),
         Kind(
@@ -158,7 +159,7 @@ KINDS: dict[str, Kind] = {
             baseline="mmd_random",
             judge="herdcli.cli.eval.samples.judged",
             judged_by=TARGETS,
-            plain="--trace is its picture",
+            plots=_plots("samples_plots", "atoms", "mmd"),
         ),
         Kind(
             name="network",
@@ -168,7 +169,7 @@ KINDS: dict[str, Kind] = {
             quick="herdcli.evaluation.network.quick",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference",),
-            plain="tables of factors have no picture of one size",
+            plots=_plots("network_plots", "graph", "given", "reference") | {"trace": "herdcli.evaluation.network_plots.learning"},
         ),
         Kind(
             name="beliefs",
@@ -177,7 +178,7 @@ KINDS: dict[str, Kind] = {
             baseline="log_z_mean_field",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference",),
-            plain="marginals are numbers to be read",
+            plots=_plots("network_plots", "marginals", "trace", "reference"),
         ),
         Kind(
             name="ica",

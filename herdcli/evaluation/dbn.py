@@ -93,4 +93,4 @@ def trace(value: DBN, settings: EvaluationSettings, *, map: Map = map) -> Figure
     if not errors:
         raise DataError("there is no trace: it was not learned by herd fit-rbm")
     lines = {name: (np.arange(1, len(error) + 1), error) for name, error in errors.items()}
-    return plots.curves(lines, x="epoch", y="mean squared reconstruction error")
+    return plots.curves(lines, x="epoch", y="mean squared reconstruction error", title="reconstruction error of each layer")

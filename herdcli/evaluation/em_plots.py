@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.em.artifacts import Clusters, FactorModel, Mixture
 from herdcli.em.fitting import Made
 from herdcli.errors import DataError
-from herdcli.evaluation import plots
+from herdcli.evaluation import plots, style
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.schema import Array
 
@@ -34,10 +34,10 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     cluster = value.clusters(X) if isinstance(value, Clusters) else value.responsibilities(X)[0].argmax(axis=1)
     flat = (np.where(np.isnan(X), centre, X) - centre) @ axes
     for k in range(len(mean)):
-        own, colour = flat[cluster == k], f"C{k % 10}"
-        panel.plot(own[:, 0], own[:, 1], ".", ms=3, alpha=0.5, color=colour)
+        own, colour = flat[cluster == k], style.colour(k)
+        plots.points(panel, own[:, 0], own[:, 1], k)
         at = (mean[k] - centre) @ axes
-        panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color="black")
+        panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color=style.INK)
         if covariance is not None:
             values, vectors = np.linalg.eigh(axes.T @ covariance[k] @ axes)
             ring = at + DEVIATIONS * (np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1) * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -46,7 +46,7 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     panel.set_ylabel("second principal axis")
     panel.set_aspect("equal", adjustable="datalim")
     ends = "; ellipses at two standard deviations" if covariance is not None else ""
-    panel.set_title(f"{len(X)} held-out rows, {len(mean)} cluster{'s' if len(mean) > 1 else ''}{ends}", fontsize=9)
+    panel.set_title(f"{len(X)} held-out rows, {len(mean)} cluster{'s' if len(mean) > 1 else ''}{ends}")
     return figure
 
 
@@ -86,21 +86,22 @@ def loadings(value: FactorModel, settings: EvaluationSettings, *, map: Callable[
         figure = plots.begin(3.2)
         panel = figure.add_subplot()
         for k in range(min(CURVES, C.shape[1])):
-            panel.plot(C[:, k], lw=1, color=f"C{k % 10}", label=str(k + 1))
-        panel.legend(fontsize=7, ncols=2, title="factor", title_fontsize=7)
+            plots.curve(panel, k, np.arange(len(C)), C[:, k], label=str(k + 1), lw=1)
+        panel.legend(ncols=2, title="factor")
         panel.set_xlabel("column")
         panel.set_ylabel("loading")
+        panel.set_title(f"loadings of {value.model}: what each factor adds to {len(C)} columns")
         return figure
     figure = plots.begin(1.0 + 0.22 * len(C))
     panel = figure.add_subplot()
     most = float(np.abs(C).max()) or 1.0
-    image = panel.imshow(C, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+    image = panel.imshow(C, cmap=style.DIVERGING, vmin=-most, vmax=most, aspect="auto")
     names = value.known.feature_names if value.known is not None else None
-    panel.set_yticks(range(len(C)), names or [f"x{index}" for index in range(len(C))], fontsize=7)
-    panel.set_xticks(range(C.shape[1]), [str(k + 1) for k in range(C.shape[1])], fontsize=7)
+    panel.set_yticks(range(len(C)), names or [f"x{index}" for index in range(len(C))])
+    panel.set_xticks(range(C.shape[1]), [str(k + 1) for k in range(C.shape[1])])
     panel.set_xlabel("factor")
-    panel.set_title(f"loadings of {value.model}", fontsize=9)
-    figure.colorbar(image)
+    panel.set_title(f"loadings of {value.model}: what each factor adds to a column")
+    figure.colorbar(image, label="loading")
     return figure
 
 
@@ -111,12 +112,14 @@ def ledger(value: Made, settings: EvaluationSettings, *, map: Callable[..., Any]
     figure = plots.begin(4.2)
     upper, lower = figure.subplots(2, 1, sharex=True)
     upper.plot(steps, book.free_energy, "-", lw=1.2, label="free energy")
-    upper.plot(steps, book.free_energy - book.kl, "--", lw=1, label="free energy − KL")
+    upper.plot(steps, book.free_energy - book.kl, "--", lw=1, color=style.COLOURS[1], label="free energy − KL")
     upper.set_ylabel("nats a row")
-    upper.legend(fontsize=7)
+    upper.set_title("the free energy never rises; what it is above minus the log-likelihood the next E step closes")
+    upper.legend()
     shown = np.where(book.kl > 0, book.kl, np.nan)
     lower.plot(steps, shown, ".", ms=3)
     lower.set_yscale("log" if np.isfinite(shown).any() else "linear")
     lower.set_ylabel("KL after an M step")
     lower.set_xlabel("iteration")
+    plots.whole_ticks(lower)
     return figure

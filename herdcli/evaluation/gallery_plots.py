@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage
-from herdcli.evaluation import plots
+from herdcli.evaluation import plots, style
 from herdcli.evaluation.gallery import Recognition, own_similarity, rows
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.faces.ranks import RANKS, nearest
@@ -17,6 +17,7 @@ from herdcli.schema import Array
 
 SHOWN = 60  # hidden units
 PROBES, NEAREST = 8, 8
+HATCHES = ("", "//", "..", "xx", "--")
 LABELS = {"rbm-pairs": "RBMrate", "dppca": "δppca"}
 Map = Callable[..., Any]
 
@@ -28,7 +29,7 @@ def filters(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: 
     order = np.argsort(-size, kind="stable")[:SHOWN]
     pairs = np.stack([model.W1.T[order], model.W2.T[order]], axis=1)
     title = f"weights of {len(order)} hidden units to the first and the second image"
-    return plots.tiles(_side_by_side(pairs, model.image_shape), signed=True, columns=10, title=title)
+    return plots.tiles(_side_by_side(pairs, model.image_shape), signed=True, columns=10, title=title, scale="weight")
 
 
 def _side_by_side(pairs: Array, image_shape: Array | None) -> Array:
@@ -45,8 +46,9 @@ def trace(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Ma
     """Reconstruction error of every epoch."""
     model = value.model if isinstance(value, Recognition) else value
     return plots.curves(
-        {"pairs": (np.arange(1, len(model.trace) + 1), model.trace)}, x="epoch", y="mean squared reconstruction error", logarithmic=True
-    )
+        {"pairs": (np.arange(1, len(model.trace) + 1), model.trace)}, x="epoch", y="mean squared reconstruction error", logarithmic=True,
+        title=f"reconstruction error of pairs over {len(model.trace)} epochs",
+    )  # fmt: skip
 
 
 def errors(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -57,19 +59,26 @@ def errors(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: M
 def bars(table: list[dict[str, Any]]) -> plots.Figure:
     """Groups of bars, one for each method, of the rank-1, 2, 4, 8 and 16 error rates; a panel for each test set."""
     sets, methods = (list(dict.fromkeys(row[name] for row in table)) for name in ("set", "method"))
-    figure = plots.begin(2.8 * -(-len(sets) // 2) if len(sets) > 1 else 3.2)
+    figure = plots.begin(0.2 + (2.8 * -(-len(sets) // 2) if len(sets) > 1 else 3.2))
     for index, name in enumerate(sets):
         axes = figure.add_subplot(-(-len(sets) // 2) if len(sets) > 1 else 1, min(2, len(sets)), index + 1)
         chosen = {row["method"]: row for row in table if row["set"] == name}
         for place, rank in enumerate(RANKS):
             heights = [100 * float(chosen[method][f"rank_{rank}"]) for method in methods]
-            axes.bar(np.arange(len(methods)) + (place - 2) * 0.16, heights, 0.15, color=str(0.15 * place), label=f"rank {rank}")
-        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods], fontsize=6)
-        axes.tick_params(axis="y", labelsize=7)
-        axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes", fontsize=9)
-        axes.set_ylabel("error rate (%)", fontsize=7)
+            axes.bar(
+                np.arange(len(methods)) + (place - 2) * 0.16,
+                heights,
+                0.15,
+                color=style.colour(place),
+                hatch=HATCHES[place],
+                label=f"rank {rank}",
+            )
+        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods])
+        axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes")
+        axes.set_ylabel("error rate (%)")
         if index == 0:
-            axes.legend(fontsize=6)
+            axes.legend()
+    figure.suptitle("probes whose person is not among the most similar 1, 2, 4, 8, 16 gallery images")
     return figure
 
 

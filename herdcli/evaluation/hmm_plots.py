@@ -9,13 +9,12 @@ import numpy as np
 
 from herdcli.em.hmm_artifacts import MarkovChain
 from herdcli.em.sequences import chosen
-from herdcli.evaluation import em_plots, plots
+from herdcli.evaluation import em_plots, plots, style
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.schema import Array
 
 STEPS = 400  # of a sequence that are shown
 COLUMNS = 4  # of a row that are shown
-COLOURS = 10  # of the cycle; more states take shades of a map
 CELLS = 8  # states up to which probabilities are written into the matrix
 LEGIBLE = 0.005  # a probability below it is not written
 
@@ -36,7 +35,8 @@ def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callab
     steps = np.arange(len(p))
     states.stackplot(steps, p.T, colors=[_colour(k, value) for k in range(value.states)], linewidth=0)
     states.set_ylim(0, 1)
-    states.set_ylabel("p(state | all)", fontsize=8)
+    plots.whole_ticks(states)
+    states.set_ylabel("p(state | all)")
     states.set_xlabel(f"step of sequence {name}" if name else "step")
     states.set_xlim(0, max(1, len(p) - 1))
     return figure
@@ -44,30 +44,30 @@ def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callab
 
 def _colour(k: int, value: MarkovChain) -> Any:
     """Of a state."""
-    if value.states <= COLOURS:
-        return f"C{k}"
+    if value.states <= len(style.COLOURS):
+        return style.colour(k)
     from matplotlib import colormaps
 
-    return colormaps["turbo"]((k + 0.5) / value.states)
+    return colormaps[style.SHADES]((k + 0.5) / value.states)
 
 
 def _matrix(figure: plots.Figure, panel: Any, value: MarkovChain) -> None:
     image = panel.imshow(value.transition, cmap="Greys", vmin=0.0, vmax=1.0)
     names = _names(value)
-    panel.set_xticks(range(value.states), names, fontsize=7)
-    panel.set_yticks(range(value.states), names, fontsize=7)
+    panel.set_xticks(range(value.states), names)
+    panel.set_yticks(range(value.states), names)
     for k, tick in enumerate(panel.get_yticklabels()):
         tick.set_color(_colour(k, value))
-    panel.set_xlabel("next state", fontsize=8)
-    panel.set_ylabel("state now", fontsize=8)
-    panel.set_title(f"transitions of {value.states} states, {value.emission}", fontsize=9)
+    panel.set_xlabel("next state")
+    panel.set_ylabel("state now")
+    panel.set_title(f"how {value.states} states follow one another, {value.emission} rows")
     if value.states <= CELLS:
         for i, row in enumerate(value.transition):
             for j, p in enumerate(row):
                 if p >= LEGIBLE:
-                    panel.text(j, i, f"{p:.2f}", ha="center", va="center", fontsize=7, color="white" if p > 0.5 else "black")
+                    panel.text(j, i, f"{p:.2f}", ha="center", va="center", color=style.ON_DARK if p > 0.5 else style.ON_LIGHT)
         return
-    figure.colorbar(image, ax=panel)
+    figure.colorbar(image, ax=panel, label="probability")
 
 
 def _names(value: MarkovChain) -> list[str]:
@@ -100,11 +100,11 @@ def _rows(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
     spread = np.nanstd(X, axis=0)
     order = np.argsort(-spread, kind="stable")[:COLUMNS]
     for number, j in enumerate(np.sort(order)):
-        style = {"drawstyle": "steps-mid"} if whole else {}
-        panel.plot(steps, X[:, j], lw=0.9, color=str(0.15 + 0.18 * number), label=names[j] if names else f"x{j}", **style)
+        steps_or_not = {"drawstyle": "steps-mid"} if whole else {}
+        panel.plot(steps, X[:, j], lw=0.9, ls=style.line(number), color=style.INK, label=names[j] if names else f"x{j}", **steps_or_not)
     if X.shape[1] > 1:
-        panel.legend(fontsize=6, ncols=COLUMNS, loc="upper right")
-    panel.set_ylabel("rows, likeliest states", fontsize=8)
+        panel.legend(ncols=COLUMNS, loc="upper right")
+    panel.set_ylabel("rows, likeliest states")
     panel.tick_params(labelbottom=False)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import gabor, plots
+from herdcli.evaluation import gabor, plots, style
 from herdcli.evaluation.ica import GOOD_FIT, picture_shape
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.ica import spectra as signals
@@ -31,10 +31,14 @@ def filters(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
     rows = _own_scale(value.whitening.rotated(value.J))
     shape = picture_shape(value)
     if shape is not None:
-        return plots.tiles(rows.reshape(-1, *shape), columns=_columns(value), signed=True, title="filters in the whitened domain")
+        return plots.tiles(
+            rows.reshape(-1, *shape), columns=_columns(value), signed=True, title="filters in the whitened domain, each on its own scale"
+        )
     if rows.shape[1] < FEW_COLUMNS:
-        return plots.tiles(_own_scale(value.unmixing)[None], signed=True, title="unmixing matrix, a line for each output")
-    return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample")
+        return plots.tiles(
+            _own_scale(value.unmixing)[None], signed=True, title="unmixing matrix, a line for each output", scale="share of the largest"
+        )
+    return small_curves(rows[:CURVES], np.arange(rows.shape[1]), "sample", f"the {min(CURVES, len(rows))} filters of largest power")
 
 
 def _columns(value: ICA) -> int | None:
@@ -51,7 +55,7 @@ def spectra(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any]
         shown = power / power.max(axis=(1, 2), keepdims=True)
         return plots.tiles(shown, columns=_columns(value), title="amplitude spectra of the filters")
     power = signals.power_spectra(rows[:CURVES])
-    return small_curves(_own_scale(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample")
+    return small_curves(_own_scale(power), np.arange(power.shape[1]) / rows.shape[1], "cycles per sample", "power spectra of the filters")
 
 
 def gabors(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plots.Figure:
@@ -79,23 +83,24 @@ def tiling(value: ICA, settings: EvaluationSettings, *, map: Callable[..., Any] 
     space, frequency = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
     _bars(space, found, good, rows.shape[1:])
     _crosses(frequency, found, good)
-    figure.suptitle(f"{int(good.sum())} of {len(good)} filters, with r² ≥ {GOOD_FIT:g}", fontsize=9)
+    figure.suptitle(f"{int(good.sum())} of {len(good)} filters, with r² ≥ {GOOD_FIT:g}")
     return figure
 
 
-def small_curves(rows: Array, across: Array, x: str) -> plots.Figure:
+def small_curves(rows: Array, across: Array, x: str, title: str = "") -> plots.Figure:
     """Each row as a curve of its own, five side by side."""
     lines = -(-len(rows) // 5)
     figure = plots.begin(0.4 + 0.9 * lines)
+    if title:
+        figure.suptitle(title)
     for index, row in enumerate(rows):
         axes = figure.add_subplot(lines, 5, index + 1)
-        axes.plot(across, row, linewidth=0.8, color="black")
+        axes.plot(across, row, linewidth=0.8)
         axes.set_yticks([])
-        axes.tick_params(labelsize=6)
         if index < len(rows) - 5:
             axes.set_xticklabels([])
         elif index == len(rows) - 1:
-            axes.set_xlabel(x, fontsize=7)
+            axes.set_xlabel(x)
     return figure
 
 
@@ -121,10 +126,9 @@ def _bars(axes: Any, found: gabor.Gabors, good: Array, shape: tuple[int, int]) -
     along = np.stack([-np.sin(theta), np.cos(theta)], axis=1) * tau[:, np.newaxis]
     centre = np.stack([x, y], axis=1)
     bars = list(np.stack([centre - along, centre + along], axis=1))
-    axes.add_collection(LineCollection(bars, linewidths=np.minimum(found.sigma[good], WIDEST), colors="0.45"))
+    axes.add_collection(LineCollection(bars, linewidths=np.minimum(found.sigma[good], WIDEST), colors=style.GREY))
     axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5), aspect="equal")
-    axes.set_title("place, length and width", fontsize=8)
-    axes.tick_params(labelsize=6)
+    axes.set_title("place, length and width")
 
 
 def _crosses(axes: Any, found: gabor.Gabors, good: Array) -> None:
@@ -140,20 +144,19 @@ def _crosses(axes: Any, found: gabor.Gabors, good: Array) -> None:
         # A Gaussian of deviation σ in space has one of 1/(2πσ) in frequency, and a full width at half height of 2√(2 log 2) of these.
         half = direction * (0.5 * CROSS * HALF / (2 * np.pi * size))[:, np.newaxis]
         arms += list(np.stack([centre - half, centre + half], axis=1))
-    axes.add_collection(LineCollection(arms, linewidths=0.6, colors="k"))
+    axes.add_collection(LineCollection(arms, linewidths=0.6, colors=style.INK))
     angle = np.linspace(0, np.pi, 100)
     for radius in (0.125, 0.25, 0.375, 0.5):
-        axes.plot(radius * np.cos(angle), radius * np.sin(angle), color="0.7", linewidth=0.4)
+        axes.plot(radius * np.cos(angle), radius * np.sin(angle), color=style.GREY, linewidth=0.4)
     axes.set(xlim=(-0.6, 0.6), ylim=(-0.02, 0.72), aspect="equal")
-    axes.set_title("cycles per pixel across the bars", fontsize=8)
-    axes.tick_params(labelsize=6)
+    axes.set_title("cycles per pixel across the bars")
 
 
 def _time_frequency(rows: Array) -> plots.Figure:
     plane = signals.time_frequency(rows)
     figure = plots.begin(4.0)
     axes = figure.add_subplot()
-    shown = axes.imshow(plane, origin="lower", aspect="auto", cmap="gray", extent=(0, rows.shape[1], 0, 0.5), interpolation="nearest")
+    shown = axes.imshow(plane, origin="lower", aspect="auto", cmap="gray", extent=(0, rows.shape[1], 0, 0.5), interpolation="none")
     axes.set(xlabel="sample", ylabel="cycles per sample", title="power of the filters over time and frequency")
-    figure.colorbar(shown)
+    figure.colorbar(shown, label="power")
     return figure

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.em.kalman import kalman, smooth
 from herdcli.em.lds_artifacts import LinearDynamics, ahead, deviations
 from herdcli.errors import DataError
-from herdcli.evaluation import plots
+from herdcli.evaluation import plots, style
 from herdcli.evaluation.settings import EvaluationSettings
 
 MOST_STEPS = 200
@@ -37,22 +37,26 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Callable
     spread = deviations(p["loading"] @ found.predicted_covariance @ p["loading"].T + p["noise"])
     for d in range(outputs):
         panel = panels[d]
-        panel.fill_between(t, expected[:, d] - BAND * spread[:, d], expected[:, d] + BAND * spread[:, d], color="C7", alpha=0.25, lw=0)
-        panel.plot(t, expected[:, d], "-", lw=1, color="C7", label="one step ahead")
-        panel.plot(t, Y[:, d], ".", ms=3, color="black", label="seen")
-        panel.set_ylabel(names[d] if names else f"x{d}", fontsize=8)
-    kinds = (("filtered", "C1", found.mean, found.covariance), ("smoothed", "C0", after.mean, after.covariance))
+        panel.fill_between(
+            t, expected[:, d] - BAND * spread[:, d], expected[:, d] + BAND * spread[:, d], color=style.GREY, alpha=0.25, lw=0
+        )
+        panel.plot(t, expected[:, d], "-", lw=1, color=style.GREY, label="one step ahead")
+        panel.plot(t, Y[:, d], ".", ms=3, color=style.INK, label="seen")
+        panel.set_ylabel(names[d] if names else f"x{d}")
+    kinds = (
+        ("filtered", style.COLOURS[1], "--", found.mean, found.covariance),
+        ("smoothed", style.COLOURS[0], "-", after.mean, after.covariance),
+    )
     for k in range(count):
         panel = panels[outputs + k]
-        for name, colour, mean, covariance in kinds:
+        for name, colour, line, mean, covariance in kinds:
             deviation = BAND * deviations(covariance)[:, k]
             panel.fill_between(t, mean[:, k] - deviation, mean[:, k] + deviation, color=colour, alpha=0.2, lw=0)
-            panel.plot(t, mean[:, k], "-", lw=1.1, color=colour, label=name)
-        panel.set_ylabel(f"state {k + 1}", fontsize=8)
+            panel.plot(t, mean[:, k], line, lw=1.1, color=colour, label=name)
+        panel.set_ylabel(f"state {k + 1}")
     for panel in (panels[0], panels[outputs]):
-        panel.legend(fontsize=7, ncols=2, loc="upper right")
-    for panel in panels:
-        panel.tick_params(labelsize=7)
+        panel.legend(ncols=2, loc="upper right")
     panels[-1].set_xlabel("step")
-    panels[0].set_title(f"{value.states} state{'s' * (value.states != 1)}; bands of two standard deviations", fontsize=9)
+    plots.whole_ticks(panels[-1])
+    panels[0].set_title(f"a held-out sequence and {value.states} hidden state{'s' * (value.states != 1)}; bands of two standard deviations")
     return figure

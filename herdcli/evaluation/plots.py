@@ -1,19 +1,22 @@
 """The pictures of `herd eval --plot`: which ones a kind has, and the two forms they take, tiles of images and curves.
 
-A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  matplotlib (the extra
-`plot`) is imported when a figure is begun, without its global state; equal figures are written as equal bytes.
+A plot is a function `(value, settings, *, map) -> Figure`; a new one is one line of its kind in `herdcli.kinds`.  How they look is in
+`evaluation.style` alone.  matplotlib (the extra `plot`) is imported when a figure is begun, without its global state; equal figures are
+written as equal bytes.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from herdcli.errors import BadUsage
+from herdcli.evaluation import style
 from herdcli.kinds import KINDS, able, named
 from herdcli.schema import Array
 
@@ -21,9 +24,9 @@ Figure = Any  # matplotlib.figure.Figure
 Plot = Callable[..., Figure]
 
 SUFFIXES = (".png", ".pdf", ".svg")
-INCHES = 6.4  # width of every figure
-DPI = 150
 MOST_TILES = 400
+ALL = "all"  # the name that stands for every plot of a kind
+COUNTED = ("epoch", "iteration", "step", "atoms")  # axes whose ticks are whole
 
 
 def names(kind: str) -> list[str]:
@@ -37,8 +40,16 @@ def plot_of(kind: str, name: str) -> Plot:
         known = names(kind)
         hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(able('plots'))}"
         raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
-    found: Plot = named(KINDS[kind].plots[name])
-    return found
+    return partial(_drawn, named(KINDS[kind].plots[name]))
+
+
+def _drawn(plot: Plot, *arguments: Any, **options: Any) -> Figure:
+    """A plot under the rules of `style`, which artists take when they are made."""
+    require_matplotlib()
+    import matplotlib as mpl
+
+    with mpl.rc_context(style.rules()):
+        return plot(*arguments, **options)
 
 
 def require_matplotlib() -> None:
@@ -49,21 +60,24 @@ def require_matplotlib() -> None:
         raise BadUsage("pictures need matplotlib, which is not installed", hint="pip install 'herdcli[plot]'") from error
 
 
-def begin(height: float, width: float = INCHES) -> Figure:
+def begin(height: float, width: float = style.INCHES) -> Figure:
     """An empty figure of so many inches."""
     require_matplotlib()
     from matplotlib.figure import Figure as Drawn
 
-    return Drawn(figsize=(width, height), dpi=DPI, layout="constrained")
+    return Drawn(figsize=(width, height), dpi=style.DPI, layout="constrained")
 
 
-def write(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str) -> None:
-    """Write a figure to a file or stream as .png, .pdf or .svg, without dates and versions."""
+def write(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str, *, page: bool = False) -> None:
+    """Write a figure to a file or stream as .png, .pdf or .svg, without dates and versions.
+
+    page  for a page of HTML: SVG whose words are words, on a ground that lets the page through.
+    """
     import matplotlib as mpl
 
     undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}
-    with mpl.rc_context({"svg.hashsalt": "herd"}):
-        figure.savefig(path, format=suffix[1:], metadata=undated[suffix])
+    with mpl.rc_context(style.rules() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}):
+        figure.savefig(path, format=suffix[1:], metadata=undated[suffix], transparent=page)
 
 
 def images(rows: Array, image_shape: Array | None) -> Array:
@@ -88,11 +102,18 @@ def mosaic(pictures: Array, columns: int | None = None) -> Array:
 
 
 def tiles(
-    pictures: Array, *, columns: int | None = None, signed: bool = False, limits: tuple[float, float] | None = None, title: str = ""
+    pictures: Array,
+    *,
+    columns: int | None = None,
+    signed: bool = False,
+    limits: tuple[float, float] | None = None,
+    title: str = "",
+    scale: str | None = None,
 ) -> Figure:
     """Pictures (n, h, w) in rows, grey on one scale, NaN blank; at most 400 of them, and the title says so.
 
     signed  zero is mid-grey and the largest size black or white.  limits  what is black and what is white.
+    scale   what the greys are the numbers of, written beside a bar of them; None: no bar.
     """
     count = len(pictures)
     if count == 0:
@@ -104,28 +125,109 @@ def tiles(
         limits = (-largest, largest) if signed else (float(np.nanmin(whole)), float(np.nanmax(whole)))
     if count > MOST_TILES:
         title = f"{title} (the first {MOST_TILES} of {count})".strip()
-    figure = begin(min(9.0, max(0.6, INCHES * whole.shape[0] / whole.shape[1])) + (0.25 if title else 0.0))
+    figure = begin(
+        min(
+            9.0,
+            max(0.6 if scale is None else 1.4, (style.INCHES if scale is None else 0.86 * style.INCHES) * whole.shape[0] / whole.shape[1]),
+        )
+        + (0.25 if title else 0.0)
+    )
     axes = figure.add_subplot()
     aspect = "equal" if 0.02 < whole.shape[0] / whole.shape[1] < 50 else "auto"
-    axes.imshow(whole, cmap="gray", vmin=limits[0], vmax=limits[1], interpolation="nearest", aspect=aspect)
+    shown = axes.imshow(whole, cmap="gray", vmin=limits[0], vmax=limits[1], interpolation="none", aspect=aspect)
     axes.set_axis_off()
     if title:
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title, loc="left")
+    if scale is not None:
+        figure.colorbar(shown, ax=axes, label=scale, shrink=0.7, aspect=25)
     return figure
 
 
-def curves(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, logarithmic: bool = False) -> Figure:
-    """Curves (x, y) by their names, the axes labelled; a legend if there are 2 to 12."""
+def curves(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str = "", logarithmic: bool = False) -> Figure:
+    """Curves (x, y) by their names, each with a colour, a line and a mark of its own; a legend if there are 2 to 12.
+
+    Axes that count (epochs, iterations, steps, atoms) have whole ticks.
+    """
     if not lines:
         raise BadUsage("there is nothing to draw")
-    figure = begin(4.0)
+    figure = begin(3.6)
     axes = figure.add_subplot()
-    for name, (across, up) in lines.items():
-        axes.plot(across, up, label=name, linewidth=1.2)
+    for index, (name, (across, up)) in enumerate(lines.items()):
+        curve(axes, index, across, up, label=name)
     axes.set(xlabel=x, ylabel=y)
     if logarithmic:
         axes.set_yscale("log")
+    if x.split()[0] in COUNTED:
+        whole_ticks(axes)
+    if title:
+        axes.set_title(title)
     if 1 < len(lines) <= 12:
-        axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
+        axes.legend()
+    axes.grid()
     return figure
+
+
+def curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> None:
+    """One curve in the colour, line and marks of its number; about a dozen marks along it, each curve's at places of its own."""
+    apart = max(1, len(across) // 12)
+    look = {"color": style.colour(index), "linestyle": style.line(index), "marker": style.mark(index)}
+    axes.plot(across, up, markevery=(index % apart, apart), **(look | more))
+
+
+def whole_ticks(axes: Any) -> None:
+    """Ticks of the axis across at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def points(axes: Any, x: Array, y: Array, index: int = 0, **more: Any) -> None:
+    """Marks without a line in the colour of a number; of many an image inside a vector picture, which would be large otherwise."""
+    look = {"color": style.colour(index), "marker": style.mark(index), "linestyle": "none", "markersize": 3, "alpha": 0.6}
+    axes.plot(x, y, rasterized=len(x) > style.MANY, markeredgewidth=0, **(look | more))
+
+
+def diagonal(axes: Any, *values: Array, label: str) -> None:
+    """The line on which both axes say the same, as far as the values go."""
+    known = np.concatenate([np.ravel(each) for each in values])
+    ends = [float(np.nanmin(known)), float(np.nanmax(known))]
+    axes.plot(ends, ends, color=style.GREY, lw=1, zorder=0, label=label)
+
+
+def scatter(parts: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: str, same: str) -> Figure:
+    """Points of two numbers that ought to be the same, by the names of what they are, about the line on which they are."""
+    if not any(len(across) for across, _ in parts.values()):
+        raise BadUsage("there is nothing to draw")
+    figure = begin(4.4, 5.2)
+    axes = figure.add_subplot()
+    diagonal(axes, *(each for pair in parts.values() for each in pair), label=same)
+    for index, (name, (across, up)) in enumerate(parts.items()):
+        points(axes, across, up, index, label=name)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_title(title)
+    axes.legend(markerscale=1.6)
+    axes.grid()
+    return figure
+
+
+def principal_axes(X: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:
+    """(D, 2) the two axes along which rows (n, D) vary most, signs fixed by their largest entry; their mean (D,); shares (2,) of variance.
+
+    From the smaller of the two Gram matrices: rows beyond their number of columns, or columns beyond that of rows, cost nothing more.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    share = np.full(len(X), 1.0 / len(X)) if weight is None else weight
+    mean = share @ X
+    Z = (X - mean) * np.sqrt(np.abs(share))[:, None]
+    if len(Z) < Z.shape[1]:
+        values, left = np.linalg.eigh(Z @ Z.T)
+        vectors = Z.T @ left
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-300)
+    else:
+        values, vectors = np.linalg.eigh(Z.T @ Z)
+    axes, size = vectors[:, ::-1][:, :2], np.maximum(values[::-1], 0.0)
+    if axes.shape[1] < 2:
+        axes, size = np.concatenate([axes, np.zeros((len(axes), 1))], axis=1), np.append(size, 0.0)
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
+    return axes * np.where(signs == 0, 1.0, signs), mean, size[:2] / max(float(size.sum()), 1e-300)

@@ -24,7 +24,9 @@ SAMPLES, BURN_IN = 100, 1000
 def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
     weights = np.concatenate([W.T for W in value.W])
-    return plots.tiles(plots.images(weights, value.image_shape), signed=True, title="weights of the hidden units")
+    return plots.tiles(
+        plots.images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
+    )
 
 
 def reconstructions(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -74,7 +76,10 @@ def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.
     epochs = np.arange(1, len(errors) + 1)
     labels = value.classes or [str(m) for m in range(value.count)]
     lines = {name: (epochs, errors[:, m]) for m, name in enumerate(labels)}
-    return plots.curves(lines, x="epoch", y="mean squared reconstruction error")
+    title = f"reconstruction error over {len(errors)} epochs" + (
+        "" if value.count == 1 else f", one curve for each of {value.count} classes"
+    )
+    return plots.curves(lines, x="epoch", y="mean squared reconstruction error", title=title)
 
 
 def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -86,4 +91,4 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
         lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
-    return plots.curves(lines, x="epoch", y="nats a validation row")
+    return plots.curves(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots
+from herdcli.evaluation import plots, style
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm.recurrent.artifacts import RecurrentRBM
 from herdcli.rbm.recurrent.exact import Map
@@ -17,7 +17,9 @@ MOST_STEPS, MOST_COLUMNS = 200, 4
 
 def filters(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The weights of every hidden unit as a picture."""
-    return plots.tiles(plots.images(value.parameters.W.T, value.image_shape), signed=True, title="weights of the hidden units")
+    return plots.tiles(
+        plots.images(value.parameters.W.T, value.image_shape), signed=True, title="weights of the hidden units", scale="weight"
+    )
 
 
 def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -27,8 +29,18 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
         raise DataError("there is no trace: it was not learned by herd fit-rbm")
     if found.validated is None or found.valid is None:
         epochs = np.arange(1, len(found.reconstruction) + 1)
-        return plots.curves({"": (epochs, found.reconstruction)}, x="epoch", y="mean squared reconstruction error")
-    return plots.curves({"held out": (found.validated, found.valid)}, x="epoch", y="figure of split 1, the higher the better")
+        return plots.curves(
+            {"": (epochs, found.reconstruction)},
+            x="epoch",
+            y="mean squared reconstruction error",
+            title="reconstruction error over the epochs",
+        )
+    return plots.curves(
+        {"held out": (found.validated, found.valid)},
+        x="epoch",
+        y="figure of split 1, the higher the better",
+        title="held-out sequences as learning goes on",
+    )
 
 
 def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
@@ -50,12 +62,12 @@ def _maps(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarra
     figure = plots.begin(6.0)
     panels = figure.subplots(3, 1, sharex=True)
     for panel, (name, rows) in zip(panels, shown.items(), strict=True):
-        panel.imshow(np.asarray(rows, dtype=np.float64).T, aspect="auto", cmap="gray_r", interpolation="nearest")
-        panel.set_title(name, fontsize=9)
-        panel.set_ylabel("unit" if rows is r else "column", fontsize=8)
+        panel.imshow(np.asarray(rows, dtype=np.float64).T, aspect="auto", cmap="gray_r", interpolation="none")
+        panel.set_title(name)
+        panel.set_ylabel("unit" if rows is r else "column")
         panel.locator_params(integer=True)
-        panel.tick_params(labelsize=7)
     panels[-1].set_xlabel("step")
+    plots.whole_ticks(panels[-1])
     return figure
 
 
@@ -67,14 +79,14 @@ def _lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarr
     panels = figure.subplots(columns + 1, 1, sharex=True, squeeze=False)[:, 0]
     seen, ahead, t = value.restored(v), value.restored(expected), np.arange(len(v))
     for d, panel in zip(chosen, panels[:-1], strict=True):
-        panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color="black", label="seen")
-        panel.plot(t, ahead[:, d], "-", lw=1.2, color="C1", label="expected one step ahead")
-        panel.set_ylabel(value.feature_names[d] if value.feature_names else f"x{d}", fontsize=8)
-    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="nearest")
-    panels[-1].set_ylabel("hidden unit", fontsize=8)
+        panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color=style.INK, label="seen")
+        panel.plot(t, ahead[:, d], "-", lw=1.2, color=style.COLOURS[1], label="expected one step ahead")
+        panel.set_ylabel(value.feature_names[d] if value.feature_names else f"x{d}")
+    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="none")
+    panels[-1].set_ylabel("hidden unit")
     panels[-1].locator_params(integer=True)
-    panels[0].legend(fontsize=7, ncols=2, loc="upper right")
-    for panel in panels:
-        panel.tick_params(labelsize=7)
+    panels[0].legend(ncols=2, loc="upper right")
+    panels[0].set_title("a held-out sequence, what was expected of it, and the hidden means")
     panels[-1].set_xlabel("step")
+    plots.whole_ticks(panels[-1])
     return figure

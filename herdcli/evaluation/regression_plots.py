@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from herdcli.errors import DataError
-from herdcli.evaluation import plots
+from herdcli.evaluation import plots, style
 from herdcli.regression.model import GeneralisedLinear, HeldOut
 from herdcli.schema import Array
 
@@ -28,13 +28,13 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     places = np.arange(len(chosen))
     estimate = np.array([row["estimate"] for row in chosen])
     if known:
-        axes.hlines(places, [row["low"] for row in chosen], [row["high"] for row in chosen], color="0.6", lw=2)
-    axes.plot(estimate, places, "o", ms=4, color="C0")
-    axes.axvline(0, color="black", lw=0.8)
-    axes.set_yticks(places, [f"{row['term']} ({row['class']})" if "class" in row else row["term"] for row in chosen], fontsize=8)
+        axes.hlines(places, [row["low"] for row in chosen], [row["high"] for row in chosen], color=style.GREY, lw=2)
+    axes.plot(estimate, places, "o", ms=4, color=style.COLOURS[0])
+    axes.axvline(0, color=style.INK, lw=0.8)
+    axes.set_yticks(places, [f"{row['term']} ({row['class']})" if "class" in row else row["term"] for row in chosen])
     axes.set_xlabel("change of the linear predictor a unit of the column")
     left = f" of {len(rows)}" if len(rows) > len(chosen) else ""
-    axes.set_title(f"the {len(chosen)} strongest{left} coefficients" + (", 95 % intervals" if known else ""), fontsize=9)
+    axes.set_title(f"the {len(chosen)} strongest{left} coefficients" + (", 95 % intervals" if known else ""))
     return figure
 
 
@@ -49,11 +49,11 @@ def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., A
     figure = plots.begin(4.2)
     axes = figure.add_subplot()
     ends = [min(across.min(), up.min()), max(across.max(), up.max())]
-    axes.plot(ends, ends, color="0.6", lw=1, label="as predicted")
-    axes.errorbar(across, up, yerr=2 * error, fmt="o", ms=4, color="C0", label="observed, ±2 standard errors")
+    axes.plot(ends, ends, color=style.GREY, lw=1, label="as predicted")
+    axes.errorbar(across, up, yerr=2 * error, fmt="o", ms=4, color=style.COLOURS[0], label="observed, ±2 standard errors")
     axes.set(xlabel="mean predicted", ylabel="mean observed")
-    axes.set_title(f"{len(held.y)} held-out rows in {len(groups)} groups of rising prediction", fontsize=9)
-    axes.legend(fontsize=8)
+    axes.set_title(f"{len(held.y)} held-out rows in {len(groups)} groups of rising prediction")
+    axes.legend()
     return figure
 
 
@@ -94,17 +94,24 @@ def _of_numbers(value: GeneralisedLinear, held: HeldOut) -> plots.Figure:
     rest, predicted = standardised(value, held), value.distribution().mean(held.predictor)[:, 0]
     figure = plots.begin(4.2)
     left, right = figure.subplots(1, 2)
-    left.plot(predicted, rest, ".", ms=3, alpha=0.5, color="C0")
+    plots.points(left, predicted, rest)
     groups = _groups(predicted, BINS)
-    left.plot([predicted[group].mean() for group in groups], [rest[group].mean() for group in groups], "o-", ms=4, color="C1", label="mean")
-    left.axhline(0, color="0.6", lw=1)
+    left.plot(
+        [predicted[group].mean() for group in groups],
+        [rest[group].mean() for group in groups],
+        "s-",
+        ms=4,
+        color=style.COLOURS[1],
+        label="mean",
+    )
+    left.axhline(0, color=style.GREY, lw=1)
     left.set(xlabel="mean predicted", ylabel="residual in standard deviations")
-    left.legend(fontsize=8)
+    left.legend()
     ranks = ndtri((np.arange(len(rest)) + 0.5) / len(rest))
-    right.plot(ranks, np.sort(rest), ".", ms=3, color="C0")
-    right.plot(ranks[[0, -1]], ranks[[0, -1]], color="0.6", lw=1)
+    plots.points(right, ranks, np.sort(rest))
+    right.plot(ranks[[0, -1]], ranks[[0, -1]], color=style.GREY, lw=1)
     right.set(xlabel="normal quantile")
-    figure.suptitle(f"{len(rest)} held-out rows", fontsize=9)
+    figure.suptitle(f"residuals of {len(rest)} held-out rows: over the prediction, and beside normal ones")
     return figure
 
 
@@ -116,12 +123,12 @@ def _of_classes(predicted: Array, observed: Array) -> plots.Figure:
     error = np.array([np.sqrt((predicted[group] * (1 - predicted[group])).mean() / len(group)) for group in groups])
     figure = plots.begin(4.2)
     axes = figure.add_subplot()
-    axes.fill_between(across, -2 * error, 2 * error, color="0.88", label="±2 standard errors")
-    axes.plot(across, rest, "o", ms=4, color="C0", label="observed less predicted")
-    axes.axhline(0, color="0.6", lw=1)
+    axes.fill_between(across, -2 * error, 2 * error, color=style.GREY, alpha=0.25, lw=0, label="±2 standard errors")
+    axes.plot(across, rest, "o", ms=4, color=style.COLOURS[0], label="observed less predicted")
+    axes.axhline(0, color=style.GREY, lw=1)
     axes.set(xlabel="mean probability predicted", ylabel="mean residual")
-    axes.set_title(f"held-out rows in {len(groups)} groups of rising prediction", fontsize=9)
-    axes.legend(fontsize=8)
+    axes.set_title(f"what was observed less what was predicted, held-out rows in {len(groups)} groups")
+    axes.legend()
     return figure
 
 
@@ -129,5 +136,6 @@ def trace(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = 
     """The penalised loss above its last value, step by step."""
     steps = np.arange(len(value.trace))
     return plots.curves(
-        {"loss": (steps[:-1], value.trace[:-1] - value.trace[-1])}, x="step", y="loss above its minimum, nats a row", logarithmic=True
-    )
+        {"loss": (steps[:-1], value.trace[:-1] - value.trace[-1])}, x="step", y="loss above its minimum, nats a row", logarithmic=True,
+        title=f"descent in {len(steps) - 1} steps",
+    )  # fmt: skip

@@ -29,11 +29,12 @@ PER_DECADE = 20
 
 @dataclass(frozen=True)
 class Reference:
-    """A target in the columns of a kernel: μ as a function of points (n, d), ‖μ‖², the first two moments if known."""
+    """A target in the columns of a kernel: μ as a function of points (n, d), ‖μ‖², the first two moments if known, and its rows."""
 
     mean: Callable[[Array], Array]
     norm: float
     moments: tuple[Array, Array | None] | None
+    rows: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,9 @@ def reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any
     if by_moments(kernel):
         first, second = target.moments()
         norm = moment_embedding(kernel, X[:1], first, second)[1]
-        return Reference(lambda x: moment_embedding(kernel, x, first, second)[0], norm, (first, second))
+        return Reference(lambda x: moment_embedding(kernel, x, first, second)[0], norm, (first, second), X)
     sums = sum_over(kernel, X, X, weights, map=map)
-    return Reference(lambda x: sum_over(kernel, x, X, weights, map=map), float(weights @ sums), target.moments())
+    return Reference(lambda x: sum_over(kernel, x, X, weights, map=map), float(weights @ sums), target.moments(), X)
 
 
 def sum_over(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map: Callable[..., Iterable[Any]] = map) -> Array:

@@ -18,6 +18,46 @@ def test_pictures_of_an_rbm(herd: Callable, model: Path) -> None:
         assert (model.parent / name).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
+MADE = {  # kind: what makes it of small.h5, and its plots that it has data for
+    "herding": ("herd small.h5 --hidden 2 --iterations 20", "rates gap samples"),
+    "classifier": ("nherd-train small.h5 --label y", "confusion calibration weights precision-recall"),
+    "samples": ("kernel-herd small.h5 -m 6 --by y", "atoms mmd"),
+    "network": ("fit-mrf small.h5 --smoothing 1", "graph given trace"),
+    "beliefs": ("ups-infer net.uai --algorithm bp", "marginals trace"),
+}
+NETWORK = "MARKOV\n2\n2 2\n1\n2 0 1\n4 1 2 2 1\n"
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_all_pictures_of_a_kind_in_files_of_their_names(herd: Callable, small: Path, kind: str) -> None:
+    pytest.importorskip("matplotlib")
+    (small.parent / "net.uai").write_text(NETWORK)
+    line, names = MADE[kind]
+    assert herd(*line.split(), "-q", "-o", "made.h5").code == 0
+    ended = herd("eval", "made.h5", "--plot", "all", "out.svg")
+    assert ended.code == 0, ended.err
+    drawn = {path.name: path.read_bytes() for path in small.parent.glob("out-*.svg")}
+    assert set(drawn) == {f"out-{name}.svg" for name in names.split()}
+    if kind in ("network", "beliefs"):
+        assert "eval: no picture of reference: --plot reference needs something to compare with (--reference FILE)\n" in ended.err
+    if kind == "classifier":
+        again = herd("eval", "made.h5", "--plot", "weights", "again.svg")
+        assert again.code == 0
+        assert (small.parent / "again.svg").read_bytes() == drawn["out-weights.svg"]
+        refused = herd("eval", "-n", "made.h5", "--plot", "all", "out.svg")
+        assert refused.code == 73
+        assert refused.err.startswith("herd eval: out-confusion.svg: exists already, and --no-clobber is set\nhint: remove it")
+
+
+def test_atoms_are_drawn_on_the_rows_they_stand_for(herd: Callable, small: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert herd("kernel-herd", "small.h5", "-m", "4", "-q", "-o", "made.h5").code == 0
+    for name in ("made.h5", "small.h5"):
+        ended = herd("eval", name, "--data", "small.h5", "--plot", "all", f"{name[:-3]}.svg")
+        assert ended.code == 0, ended.err
+    assert {path.name for path in small.parent.glob("*-*.svg")} == {"made-atoms.svg", "made-mmd.svg", "small-atoms.svg"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

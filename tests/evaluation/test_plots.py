@@ -73,9 +73,13 @@ def test_an_unknown_plot_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadUsage, match="there is no plot 'filter' of kind 'rbm'") as caught:
         plots.plot_of("rbm", "filter")
     assert caught.value.hint == f"plots of rbm: {', '.join(plots.names('rbm'))}"
-    with pytest.raises(BadUsage, match="of kind 'network'") as caught:
-        plots.plot_of("network", "filters")
-    assert caught.value.hint.startswith("kinds with plots: rbm")
+    with pytest.raises(BadUsage, match="of kind 'report'") as caught:
+        plots.plot_of("report", "filters")
+    assert caught.value.hint.startswith("kinds with plots: dataset, rbm")
+
+
+def test_every_kind_that_has_figures_has_plots() -> None:
+    assert [kind for kind, page in KINDS.items() if page.metrics and not page.plots] == []
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

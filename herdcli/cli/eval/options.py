@@ -52,7 +52,7 @@ def plot_option(command: Command) -> Command:
         type=(str, click.Path(dir_okay=False)),
         multiple=True,
         metavar="NAME FILE",
-        help=f"Draw this picture of the artifact into FILE (.png, .pdf, .svg).  {pictures()}",
+        help="Draw this picture of the artifact into FILE (.png, .pdf, .svg); all: every one, name.svg as name-PLOT.svg.  " + pictures(),
     )(command)
 
 

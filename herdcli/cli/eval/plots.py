@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, HerdError
 from herdcli.evaluation import plots as pictures
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def check(session: Session, request: Request) -> None:
     for name, path in request.plots:
         if Path(path).suffix.lower() not in pictures.SUFFIXES:
             raise BadUsage(f"the picture of {name} needs one of the suffixes {' '.join(pictures.SUFFIXES)}", where=path)
-        outputs.check_beside(session, path)
+        outputs.check_beside(session, _named(Path(path), "PLOT") if name == pictures.ALL else path)
     if request.plots:
         pictures.require_matplotlib()
         if request.table:
@@ -32,7 +32,35 @@ def check(session: Session, request: Request) -> None:
 
 
 def draw(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:
-    """Draw and write each picture of an artifact."""
+    """Draw and write each picture of an artifact; of `all` every one that it has data for, in files of their names."""
     for name, path in request.plots:
-        figure = pictures.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map)
-        outputs.beside(session, path, partial(pictures.write, figure, suffix=Path(path).suffix.lower()))
+        if name == pictures.ALL:
+            _draw_all(session, artifact, Path(path), settings)
+        else:
+            _write(session, pictures.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map), path)
+
+
+def _draw_all(session: Session, artifact: Artifact, path: Path, settings: EvaluationSettings) -> None:
+    """name.svg becomes name-PLOT.svg; what there is no data for is noted.  Raises BadUsage where nothing can be drawn."""
+    drawn = 0
+    for name in pictures.names(artifact.kind):
+        target = _named(path, name)
+        outputs.check_beside(session, target)
+        try:
+            figure = pictures.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map)
+        except HerdError as error:
+            session.console.note(f"no picture of {name}: {error}" + (f" ({error.hint})" if error.hint else ""))
+            continue
+        _write(session, figure, target)
+        drawn += 1
+    if not drawn:
+        raise BadUsage(f"nothing of this {artifact.kind} can be drawn", where=artifact.name, hint="herd eval --help lists plots by kind")
+
+
+def _named(path: Path, name: str) -> str:
+    """The file of one of all plots."""
+    return str(path.with_name(f"{path.stem}-{name}{path.suffix}"))
+
+
+def _write(session: Session, figure: pictures.Figure, path: str) -> None:
+    outputs.beside(session, path, partial(pictures.write, figure, suffix=Path(path).suffix.lower()))

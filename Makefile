@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fast/*.h)
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fast/*.pxi herdcli/fast/*.h)
 
 # The papers' data sets: scripts/ read them from here.
 export HERD_DATA ?= $(abspath ../shared/data)

@@ -25,7 +25,7 @@ APART = {"build_lib": "build/sanitize", "build_temp": "build/sanitize/temp", "in
 def headers(source: str, found: frozenset[str] = frozenset()) -> frozenset[str]:
     """The headers beside a source that it includes, and those that they include."""
     with open(source, encoding="utf-8") as file:
-        named = re.findall(r"""(?:from |include )"(\w+\.h)\"""", file.read())
+        named = re.findall(r"""(?:from |include )"(\w+\.(?:h|pxi))\"""", file.read())
     for path in (f"herdcli/fast/{name}" for name in named):
         if path not in found and os.path.exists(path):
             found = headers(path, found | {path})

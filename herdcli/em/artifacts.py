@@ -76,6 +76,13 @@ class Known:
     scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
     criterion: str | None = None
 
+    def require(self, columns: int, holdout: Array | None) -> None:
+        """Raise DataError unless it is of rows of so many columns, and its labels of the rows (h, D) that were held out."""
+        if len(self.base_mean) != columns:
+            raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, the model {columns}")
+        if self.holdout_y is not None and (holdout is None or len(self.holdout_y) != len(holdout)):
+            raise DataError("/known/holdout_y are labels of other rows than /holdout")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
@@ -115,6 +122,8 @@ class Mixture:
             raise DataError("/weight are not probabilities")
         if self.covariance.shape[1] != self.covariance.shape[2] or np.linalg.eigvalsh(self.covariance).min(initial=1.0) <= 0:
             raise DataError("/covariance is not positive definite")
+        if self.known is not None:
+            self.known.require(self.mean.shape[1], self.holdout)
         if self.known is not None and (self.known.per_class < 1 or len(self.weight) % self.known.per_class):
             raise DataError(f"{len(self.weight)} components cannot be {self.known.per_class} of each class")
 
@@ -184,6 +193,8 @@ class Clusters:
         """Raise DataError unless the centres are finite."""
         _finite(self, "centre")
         _heavy(self.mass)
+        if self.known is not None:
+            self.known.require(self.centre.shape[1], self.holdout)
 
     def clusters(self, X: Array) -> Array:
         """(n,) nearest centres of rows (n, D)."""
@@ -222,6 +233,8 @@ class FactorModel:
             raise DataError(f"model is '{self.model}', expected one of {', '.join(MODELS)}")
         if (self.noise < 0).any() or (self.model != "pca") != bool(self.noise.all()):
             raise DataError("/noise must be above 0, and 0 for pca")
+        if self.known is not None:
+            self.known.require(len(self.mean), self.holdout)
 
     @property
     def parameters(self) -> Parameters:

@@ -127,13 +127,14 @@ def _compiled(topic: str) -> Any:
     """The compiled loops of a topic, with the instruction set that HERD_SIMD asks for."""
     module = import_module(f"herdcli.fast._{topic}")
     wanted = os.environ.get("HERD_SIMD")
-    if topic == "exact" and wanted == "avx2+fma":
-        wanted = "avx2"  # what is exact never fuses
-    if wanted and topic in ("embedding", "exact") and wanted != module.instruction_set():
-        try:
-            module.use_instruction_set(wanted)
-        except ValueError as error:
-            raise BadUsage(str(error), where="HERD_SIMD") from None
+    if not wanted or not hasattr(module, "use_instruction_set"):
+        return module
+    if wanted == "avx2+fma" and wanted not in module.instruction_sets():
+        wanted = "avx2"  # loops that never fuse
+    try:
+        module.use_instruction_set(wanted)
+    except ValueError as error:
+        raise BadUsage(str(error), where="HERD_SIMD") from None
     return module
 
 

@@ -50,8 +50,9 @@ HERD_INLINE int herd_weigh(const double *before, const double *b, ptrdiff_t widt
 }
 
 /* Filtered states of one chain of `steps`, its scales, and whether a small number was lost. */
-HERD_CLONES static int herd_chain_forward(const double *restrict b, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict initial,
-                                     const double *restrict transition, double *restrict alpha, double *restrict scale, double *restrict room)
+HERD_LOOP(int, herd_chain_forward,
+          (const double *restrict b, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict initial, const double *restrict transition, double *restrict alpha, double *restrict scale, double *restrict room),
+          (b, steps, states, width, initial, transition, alpha, scale, room))
 {
     int lost = 0;
     for (ptrdiff_t t = 0; t < steps; t++) {
@@ -73,9 +74,9 @@ HERD_CLONES static int herd_chain_forward(const double *restrict b, ptrdiff_t st
 /* Smoothed states in the place of b; pairs += weight times sum_t alpha_{t-1}(i) w_t(j), w_t = b_t beta_t / scale_t.
  *
  * The largest beta is returned.  room  width * (states + 2). */
-HERD_CLONES static double herd_chain_backward(double *restrict b, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards,
-                                      const double *restrict alpha, const double *restrict scale, double weight, double *restrict pairs,
-                                      double *restrict room)
+HERD_LOOP(double, herd_chain_backward,
+          (double *restrict b, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards, const double *restrict alpha, const double *restrict scale, double weight, double *restrict pairs, double *restrict room),
+          (b, steps, states, width, backwards, alpha, scale, weight, pairs, room))
 {
     double *beta = room, *w = room + width, *own = room + 2 * width;
     double high = 1.0;
@@ -114,8 +115,9 @@ HERD_CLONES static double herd_chain_backward(double *restrict b, ptrdiff_t step
 }
 
 /* The likeliest path: out[t]; its log probability.  logs, transition and initial are logarithms.  room  2 width; back  steps * width. */
-HERD_CLONES static double herd_chain_viterbi(const double *restrict logs, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict initial,
-                                        const double *restrict transition, int32_t *restrict back, int64_t *restrict out, double *restrict room)
+HERD_LOOP(double, herd_chain_viterbi,
+          (const double *restrict logs, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict initial, const double *restrict transition, int32_t *restrict back, int64_t *restrict out, double *restrict room),
+          (logs, steps, states, width, initial, transition, back, out, room))
 {
     double *now = room, *next = room + width;
     for (ptrdiff_t j = 0; j < width; j++)
@@ -168,8 +170,9 @@ HERD_INLINE int64_t herd_pick(const double *row, ptrdiff_t states, double u)
 }
 
 /* A path from its posterior, last state first: out[t] by uniform[t].  room  width. */
-HERD_CLONES static void herd_chain_path(const double *restrict alpha, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards,
-                                   const double *restrict uniform, int64_t *restrict out, double *restrict room)
+HERD_LOOP(void, herd_chain_path,
+          (const double *restrict alpha, ptrdiff_t steps, ptrdiff_t states, ptrdiff_t width, const double *restrict backwards, const double *restrict uniform, int64_t *restrict out, double *restrict room),
+          (alpha, steps, states, width, backwards, uniform, out, room))
 {
     for (ptrdiff_t t = steps - 1; t >= 0; t--) {
         const double *row = alpha + t * width;

@@ -3,6 +3,8 @@
 
 import numpy as np
 
+include "simd.pxi"
+
 
 cdef extern from "_chain.h" nogil:
     enum: HERD_STATES

@@ -62,7 +62,7 @@ HERD_INLINE herd_parts herd_reduced(double x)
     return found;
 }
 
-HERD_CLONES static void herd_exp_each(double *restrict x, ptrdiff_t count)
+HERD_LOOP(void, herd_exp_each, (double *restrict x, ptrdiff_t count), (x, count))
 {
     for (ptrdiff_t i = 0; i < count; i++) {
         const herd_parts p = herd_reduced(x[i]);
@@ -72,7 +72,7 @@ HERD_CLONES static void herd_exp_each(double *restrict x, ptrdiff_t count)
     }
 }
 
-HERD_CLONES static void herd_expm1_each(double *restrict x, ptrdiff_t count)
+HERD_LOOP(void, herd_expm1_each, (double *restrict x, ptrdiff_t count), (x, count))
 {
     for (ptrdiff_t i = 0; i < count; i++) {
         const herd_parts p = herd_reduced(x[i]);
@@ -104,13 +104,13 @@ HERD_INLINE double herd_logarithm(double u, double rest)
     return u > 1.7976931348623157e308 || u != u ? u : found;
 }
 
-HERD_CLONES static void herd_log_each(double *restrict x, ptrdiff_t count)
+HERD_LOOP(void, herd_log_each, (double *restrict x, ptrdiff_t count), (x, count))
 {
     for (ptrdiff_t i = 0; i < count; i++)
         x[i] = herd_logarithm(x[i], 0.0);
 }
 
-HERD_CLONES static void herd_log1p_each(double *restrict x, ptrdiff_t count)
+HERD_LOOP(void, herd_log1p_each, (double *restrict x, ptrdiff_t count), (x, count))
 {
     for (ptrdiff_t i = 0; i < count; i++) {
         const double u = x[i] + 1.0, back = u - 1.0;
@@ -197,47 +197,29 @@ typedef void herd_product_float_strip(const herd_shape *, const float *, const f
 HERD_DEFINE_PRODUCT(herd_product_double, double)
 HERD_DEFINE_PRODUCT(herd_product_float, float)
 
-typedef struct {
-    const char *name;
-    herd_product_double_strip *strip_double;
-    herd_product_float_strip *strip_float;
-} herd_width;
-
 HERD_DEFINE_STRIP(herd_double_16, double, 16, 1, )
 HERD_DEFINE_STRIP(herd_float_16, float, 16, 1, )
-#if defined(__x86_64__) && defined(__GNUC__)
-HERD_DEFINE_STRIP(herd_double_32, double, 32, 2, __attribute__((target("avx2"))))
-HERD_DEFINE_STRIP(herd_float_32, float, 32, 2, __attribute__((target("avx2"))))
-HERD_DEFINE_STRIP(herd_double_64, double, 64, 8, __attribute__((target("avx512f"))))
-HERD_DEFINE_STRIP(herd_float_64, float, 64, 8, __attribute__((target("avx512f"))))
+#ifdef HERD_X86
+HERD_DEFINE_STRIP(herd_double_32, double, 32, 2, HERD_AVX2)
+HERD_DEFINE_STRIP(herd_float_32, float, 32, 2, HERD_AVX2)
+HERD_DEFINE_STRIP(herd_double_64, double, 64, 8, HERD_AVX512)
+HERD_DEFINE_STRIP(herd_float_64, float, 64, 8, HERD_AVX512)
 #endif
 
-static const herd_width herd_widths[] = { /* best first */
-#if defined(__x86_64__) && defined(__GNUC__)
-    {"avx512", herd_double_64, herd_float_64},
-    {"avx2", herd_double_32, herd_float_32},
-    {"sse2", herd_double_16, herd_float_16},
+static herd_product_double_strip *const herd_strips_double[] = {
+#ifdef HERD_X86
+    herd_double_16, herd_double_32, herd_double_64
 #else
-    {"base", herd_double_16, herd_float_16},
+    herd_double_16
 #endif
 };
-enum { HERD_WIDTHS = sizeof herd_widths / sizeof herd_widths[0] };
-static const herd_width *herd_used = NULL;
-
-static int herd_has(int number)
-{
-#if defined(__x86_64__) && defined(__GNUC__)
-    __builtin_cpu_init();
-    if (number == 0)
-        return __builtin_cpu_supports("avx512f") != 0;
-    if (number == 1)
-        return __builtin_cpu_supports("avx2") != 0;
+static herd_product_float_strip *const herd_strips_float[] = {
+#ifdef HERD_X86
+    herd_float_16, herd_float_32, herd_float_64
+#else
+    herd_float_16
 #endif
-    return number < HERD_WIDTHS;
-}
-
-static const char *herd_width_name(int number) { return herd_widths[number].name; }
-static void herd_use_width(int number) { herd_used = &herd_widths[number]; }
+};
 
 /* The same with the operands' roles exchanged: out' = b' a', whose entries are the same sums. */
 static herd_shape herd_turned(const herd_shape *s)
@@ -258,16 +240,16 @@ static void herd_multiply_double(const herd_shape *shape, const double *a, const
 {
     const herd_shape turned = herd_turned(shape);
     if (herd_cost(&turned, HERD_STRIP / 8) < herd_cost(shape, HERD_STRIP / 8))
-        herd_product_double(&turned, b, a, out, herd_used->strip_double);
+        herd_product_double(&turned, b, a, out, herd_strips_double[herd_set]);
     else
-        herd_product_double(shape, a, b, out, herd_used->strip_double);
+        herd_product_double(shape, a, b, out, herd_strips_double[herd_set]);
 }
 
 static void herd_multiply_float(const herd_shape *shape, const float *a, const float *b, float *out)
 {
     const herd_shape turned = herd_turned(shape);
     if (herd_cost(&turned, HERD_STRIP / 4) < herd_cost(shape, HERD_STRIP / 4))
-        herd_product_float(&turned, b, a, out, herd_used->strip_float);
+        herd_product_float(&turned, b, a, out, herd_strips_float[herd_set]);
     else
-        herd_product_float(shape, a, b, out, herd_used->strip_float);
+        herd_product_float(shape, a, b, out, herd_strips_float[herd_set]);
 }

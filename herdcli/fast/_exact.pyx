@@ -9,13 +9,6 @@ ctypedef fused real:
 cdef extern from "_exact.h" nogil:
     ctypedef struct herd_shape:
         Py_ssize_t rows, columns, depth, a_down, a_along, b_down, b_along, out_down, out_along
-    ctypedef struct herd_width:
-        const char *name
-    const herd_width *herd_used
-    int HERD_WIDTHS
-    int herd_has(int number)
-    const char *herd_width_name(int number)
-    void herd_use_width(int number)
     void herd_exp_each(double *x, Py_ssize_t count) noexcept
     void herd_expm1_each(double *x, Py_ssize_t count) noexcept
     void herd_log_each(double *x, Py_ssize_t count) noexcept
@@ -24,26 +17,7 @@ cdef extern from "_exact.h" nogil:
     void herd_multiply_float(const herd_shape *shape, const float *a, const float *b, float *out) noexcept
 
 
-def instruction_sets():
-    """Instruction sets that this machine runs, the one taken by itself first."""
-    return [herd_width_name(i).decode() for i in range(HERD_WIDTHS) if herd_has(i)]
-
-
-def instruction_set():
-    """The instruction set in use."""
-    return herd_used.name.decode()
-
-
-def use_instruction_set(str name):
-    """Take an instruction set.  Raises ValueError if the machine does not have it."""
-    for i in range(HERD_WIDTHS):
-        if herd_width_name(i).decode() == name and herd_has(i):
-            herd_use_width(i)
-            return
-    raise ValueError(f"this machine runs {', '.join(instruction_sets())}, not {name}")
-
-
-use_instruction_set(instruction_sets()[0])
+include "simd.pxi"
 
 
 def exact_exp(double[::1] x):

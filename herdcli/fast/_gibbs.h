@@ -8,7 +8,7 @@
 #include <string.h>
 #include "logistic.h"
 
-HERD_CLONES static void herd_logistic_each(float *restrict x, ptrdiff_t count)
+HERD_LOOP(void, herd_logistic_each, (float *restrict x, ptrdiff_t count), (x, count))
 {
     for (ptrdiff_t i = 0; i < count; i++)
         x[i] = herd_clamp(x[i]);
@@ -16,7 +16,9 @@ HERD_CLONES static void herd_logistic_each(float *restrict x, ptrdiff_t count)
         x[i] = herd_logistic(x[i]);
 }
 
-HERD_CLONES static void herd_means_row(float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope)
+HERD_LOOP(void, herd_means_row,
+          (float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope),
+          (natural, bias, units, gain, offset, slope))
 {
     for (ptrdiff_t j = 0; j < units; j++)
         natural[j] = herd_clamp((natural[j] + bias[j]) * gain);
@@ -25,8 +27,9 @@ HERD_CLONES static void herd_means_row(float *restrict natural, const float *res
 }
 
 /* `states` holds the words as float32 in between, so that one vector width serves the second loop. */
-HERD_CLONES static void herd_sample_row(float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope,
-                                        const uint16_t *restrict words, float low, float high, float *restrict states)
+HERD_LOOP(void, herd_sample_row,
+          (float *restrict natural, const float *restrict bias, ptrdiff_t units, float gain, float offset, float slope, const uint16_t *restrict words, float low, float high, float *restrict states),
+          (natural, bias, units, gain, offset, slope, words, low, high, states))
 {
     const float dither = (float)words[units] * 0x1p-16f;
     for (ptrdiff_t j = 0; j < units; j++) {
@@ -41,8 +44,9 @@ HERD_CLONES static void herd_sample_row(float *restrict natural, const float *re
 }
 
 /* The largest |weight| as a bit pattern: ordered like the numbers, inf and NaN above them, and a reduction that vectorises. */
-HERD_CLONES static uint32_t herd_momentum(float *restrict weights, float *restrict velocity, const float *restrict gradient, ptrdiff_t count, float rate,
-                                          float momentum, float decay)
+HERD_LOOP(uint32_t, herd_momentum,
+          (float *restrict weights, float *restrict velocity, const float *restrict gradient, ptrdiff_t count, float rate, float momentum, float decay),
+          (weights, velocity, gradient, count, rate, momentum, decay))
 {
     uint32_t largest = 0;
     for (ptrdiff_t i = 0; i < count; i++) {
@@ -93,15 +97,12 @@ typedef void herd_add_panel(float *restrict, ptrdiff_t, ptrdiff_t, ptrdiff_t, co
                             const float *restrict);
 
 HERD_DEFINE_ADD_PANEL(herd_add_panel_16, 16, )
-#if defined(__x86_64__) && defined(__GNUC__)
-HERD_DEFINE_ADD_PANEL(herd_add_panel_32, 32, __attribute__((target("avx2"))))
-HERD_DEFINE_ADD_PANEL(herd_add_panel_64, 64, __attribute__((target("avx512f"))))
-static herd_add_panel *herd_widest_add_panel(void)
-{
-    return __builtin_cpu_supports("avx512f") ? herd_add_panel_64 : __builtin_cpu_supports("avx2") ? herd_add_panel_32 : herd_add_panel_16;
-}
+#ifdef HERD_X86
+HERD_DEFINE_ADD_PANEL(herd_add_panel_32, 32, HERD_AVX2)
+HERD_DEFINE_ADD_PANEL(herd_add_panel_64, 64, HERD_AVX512)
+static herd_add_panel *const herd_add_panels[] = {herd_add_panel_16, herd_add_panel_32, herd_add_panel_64};
 #else
-static herd_add_panel *herd_widest_add_panel(void) { return herd_add_panel_16; }
+static herd_add_panel *const herd_add_panels[] = {herd_add_panel_16};
 #endif
 
 /* Words of scratch that herd_add_sparse_product needs. */
@@ -111,7 +112,7 @@ static ptrdiff_t herd_sparse_scratch(ptrdiff_t rows, ptrdiff_t inner) { return r
 static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff_t along, const float *dense, float *out, ptrdiff_t rows, ptrdiff_t inner,
                                     ptrdiff_t width, int32_t *scratch)
 {
-    herd_add_panel *const add_panel = herd_widest_add_panel();
+    herd_add_panel *const add_panel = herd_add_panels[herd_set];
     int32_t *starts = scratch, *listed = starts + rows + 1, count = 0;
     float *coefficients = (float *)(listed + rows * inner), *panel = coefficients + rows * inner;
     panel += (16 - ((uintptr_t)panel / sizeof(float)) % 16) % 16; /* 64-byte boundary */

@@ -4,6 +4,8 @@
 from libc.stdint cimport int32_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
+include "simd.pxi"
+
 
 cdef extern from "_gibbs.h" nogil:
     void herd_logistic_each(float *x, Py_ssize_t count) noexcept

@@ -8,25 +8,16 @@
    each 4 visible units, for all 16 values of their bits and LANES hidden units side by side, are
    made once and then looked up for every row: one vector addition for 4 x LANES products.
 
-   target_clones compiles a loop for several instruction sets and picks one when the module is
-   loaded; where the compiler or the C library cannot, the portable loop remains. */
+   simd.h compiles a loop for several instruction sets. */
 
 #ifndef HERD_HERDING_KERNELS_H
 #define HERD_HERDING_KERNELS_H
 
-#include <stdint.h>
-#include <string.h>
+#include "simd.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the packed kernels read words as little-endian bytes; the NumPy loops serve this machine"
 #endif
-
-#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-#define HERD_SUMS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define HERD_SUMS
-#endif
-#define HERD_INLINE static inline __attribute__((always_inline))
 
 #define LANES 32  /* hidden units side by side */
 #define GROUPS 16 /* groups of 4 visible units in a word */
@@ -66,7 +57,7 @@ static int load_block(const int32_t *weights, int visible, int hidden, int first
 }
 
 /* Subset sums of each 4 units: entry n adds the unit of n's lowest bit to entry n & (n - 1). */
-HERD_SUMS static void narrow_table(const int32_t *block, int16_t *table)
+HERD_LOOP(void, narrow_table, (const int32_t *block, int16_t *table), (block, table))
 {
     for (int group = 0; group < GROUPS; group++, table += 16 * LANES) {
         int16_t unit[4][LANES];
@@ -80,7 +71,7 @@ HERD_SUMS static void narrow_table(const int32_t *block, int16_t *table)
     }
 }
 
-HERD_SUMS static void wide_table(const int32_t *block, int32_t *table)
+HERD_LOOP(void, wide_table, (const int32_t *block, int32_t *table), (block, table))
 {
     for (int group = 0; group < GROUPS; group++, table += 16 * LANES) {
         memset(table, 0, LANES * sizeof(int32_t));
@@ -91,7 +82,9 @@ HERD_SUMS static void wide_table(const int32_t *block, int32_t *table)
 }
 
 /* sums[row, :] += table sums of one word of each row; 16-bit sums over 32 units, then 32-bit. */
-HERD_SUMS static void narrow_sums(const uint64_t *bits, int64_t stride, int rows, const int16_t *table, int32_t *sums)
+HERD_LOOP(void, narrow_sums,
+          (const uint64_t *bits, int64_t stride, int rows, const int16_t *table, int32_t *sums),
+          (bits, stride, rows, table, sums))
 {
     for (int row = 0; row < rows; row++) {
         uint64_t word = bits[row * stride];
@@ -119,7 +112,9 @@ HERD_SUMS static void narrow_sums(const uint64_t *bits, int64_t stride, int rows
     }
 }
 
-HERD_SUMS static void wide_sums(const uint64_t *bits, int64_t stride, int rows, const int32_t *table, int32_t *sums)
+HERD_LOOP(void, wide_sums,
+          (const uint64_t *bits, int64_t stride, int rows, const int32_t *table, int32_t *sums),
+          (bits, stride, rows, table, sums))
 {
     for (int row = 0; row < rows; row++) {
         uint64_t word = bits[row * stride];
@@ -143,7 +138,9 @@ HERD_SUMS static void wide_sums(const uint64_t *bits, int64_t stride, int rows, 
 
 /* From subset sums to activations a = scale * sum + offset; the energy falls by |a| (spins) or max(a, 0) (binary).
    Four |a| < 2^28 share a 32-bit lane. */
-HERD_SUMS static void finish_block(const int32_t *sums, int rows, int spin, const int32_t *offset, int64_t *energy)
+HERD_LOOP(void, finish_block,
+          (const int32_t *sums, int rows, int spin, const int32_t *offset, int64_t *energy),
+          (sums, rows, spin, offset, energy))
 {
     const int32_t keep = spin ? -1 : 0;
     for (int row = 0; row < rows; row++) {
@@ -161,7 +158,9 @@ HERD_SUMS static void finish_block(const int32_t *sums, int rows, int spin, cons
     }
 }
 
-HERD_SUMS static void sign_block(const int32_t *sums, int rows, int spin, const int32_t *offset, uint64_t *signs)
+HERD_LOOP(void, sign_block,
+          (const int32_t *sums, int rows, int spin, const int32_t *offset, uint64_t *signs),
+          (sums, rows, spin, offset, signs))
 {
     for (int k = 0; k < LANES; k++)
         signs[k] = 0;
@@ -362,17 +361,16 @@ HERD_INLINE int64_t update_loop(int32_t *weights, int32_t *sample, const uint64_
 #define UPDATE_ARGUMENTS \
     weights, sample, columns, signs, stride, n, words, visible, hidden, spin, step, x, z, hidden_sum, column, row
 
-HERD_SUMS static int64_t update_portable(UPDATE_PARAMETERS) { return update_loop(UPDATE_ARGUMENTS, 0); }
-#if defined(__GNUC__) && defined(__x86_64__)
+HERD_LOOP(int64_t, update_portable, (UPDATE_PARAMETERS), (UPDATE_ARGUMENTS)) { return update_loop(UPDATE_ARGUMENTS, 0); }
+#ifdef HERD_X86
 #define VPOPCNT "avx512f,avx512bw,avx512vl,avx512dq,avx512vpopcntdq"
 __attribute__((target(VPOPCNT))) static int64_t update_vpopcnt(UPDATE_PARAMETERS) { return update_loop(UPDATE_ARGUMENTS, 1); }
 #endif
 
 static int64_t update_pass(UPDATE_PARAMETERS)
 {
-#if defined(__GNUC__) && defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
+#ifdef HERD_X86
+    if (herd_set == HERD_AVX512_SET && __builtin_cpu_supports("avx512vpopcntdq"))
         return update_vpopcnt(UPDATE_ARGUMENTS);
 #endif
     return update_portable(UPDATE_ARGUMENTS);
@@ -382,8 +380,10 @@ static int64_t update_pass(UPDATE_PARAMETERS)
    stays.  With flip, a fixpoint with b.x + c.z < 0 turns over, which gains, and the ascent goes on.  Fields follow
    changed units when these are few: sums of integers come out the same.  Returns the sweeps; limit 0 is none. */
 #define DEFINE_ASCENT(NAME, NUMBER)                                                                                         \
-    HERD_SUMS static int64_t NAME(const NUMBER *weights, const int64_t *b, const int64_t *c, int visible, int hidden,       \
-                                  int8_t *x, int8_t *z, int low, int flip, int64_t limit, NUMBER *scratch)                  \
+    HERD_LOOP(int64_t, NAME,                                                                                                \
+              (const NUMBER *weights, const int64_t *b, const int64_t *c, int visible, int hidden,                          \
+               int8_t *x, int8_t *z, int low, int flip, int64_t limit, NUMBER *scratch),                                    \
+              (weights, b, c, visible, hidden, x, z, low, flip, limit, scratch))                                            \
     {                                                                                                                       \
         NUMBER *above = scratch, *below = above + hidden, *used = below + visible, *negative = used + hidden;               \
         NUMBER *change = negative + hidden;                                                                                 \

@@ -7,6 +7,9 @@ from herdcli.fast import numpy_herding
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 
+include "simd.pxi"
+
+
 cdef extern from "_herding.h" nogil:
     int64_t c_hidden_scratch "hidden_scratch"(int words)
     void c_hidden_pass "hidden_pass"(const uint64_t *bits, int64_t rows, int words, const int32_t *weights, const int64_t *visible_bias,

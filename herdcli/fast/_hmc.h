@@ -36,7 +36,7 @@ HERD_INLINE float herd_energy_student(float u, float gamma) { return herd_log(1.
 HERD_INLINE float herd_energy_logistic(float size, float near, float gamma) { return (size - 2.0f * herd_log(herd_logistic(near))) * gamma; }
 HERD_INLINE float herd_energy_secant(float size, float near, float gamma) { return ((size - herd_log(herd_logistic(near))) - 0.6931472f) * gamma; }
 
-HERD_CLONES static void herd_slope_row(float *restrict u, const float *restrict gamma, ptrdiff_t count, int expert)
+HERD_LOOP(void, herd_slope_row, (float *restrict u, const float *restrict gamma, ptrdiff_t count, int expert), (u, gamma, count, expert))
 {
     if (expert == HERD_STUDENT) {
         for (ptrdiff_t i = 0; i < count; i++)
@@ -50,7 +50,9 @@ HERD_CLONES static void herd_slope_row(float *restrict u, const float *restrict 
 }
 
 /* Terms are summed in HERD_CHAINS places, then these one after the other. */
-HERD_CLONES static double herd_energy_row(const float *restrict u, const float *restrict gamma, ptrdiff_t count, int expert)
+HERD_LOOP(double, herd_energy_row,
+          (const float *restrict u, const float *restrict gamma, ptrdiff_t count, int expert),
+          (u, gamma, count, expert))
 {
     double sums[HERD_CHAINS] = {0}, total = 0;
     float terms[HERD_CHAINS];
@@ -81,8 +83,9 @@ HERD_CLONES static double herd_energy_row(const float *restrict u, const float *
 }
 
 /* `steps` leapfrog steps of HERD_CHAINS chains: u, p, a, b are (filters, HERD_CHAINS), a and b 0 before.  See numpy_hmc.py. */
-HERD_CLONES static void herd_leapfrog_block(float *restrict u, const float *restrict p, float *restrict a, float *restrict b, const float *restrict gram,
-                                            const float *restrict gamma, ptrdiff_t filters, int expert, float epsilon, ptrdiff_t steps)
+HERD_LOOP(void, herd_leapfrog_block,
+          (float *restrict u, const float *restrict p, float *restrict a, float *restrict b, const float *restrict gram, const float *restrict gamma, ptrdiff_t filters, int expert, float epsilon, ptrdiff_t steps),
+          (u, p, a, b, gram, gamma, filters, expert, epsilon, steps))
 {
     const float half = 0.5f * epsilon;
     for (ptrdiff_t t = 0; t <= steps; t++) {

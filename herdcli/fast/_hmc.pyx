@@ -1,6 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Energies of filter outputs and leapfrog steps along them, compiled: the twin of numpy_hmc.py, which documents it."""
 
+include "simd.pxi"
+
 
 cdef extern from "_hmc.h" nogil:
     enum: HERD_CHAINS, HERD_FILTERS

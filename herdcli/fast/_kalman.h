@@ -1,9 +1,7 @@
 /* Kalman filter and smoother: the twin of numpy_kalman.py, which documents it.  Small square matrices, row-major, sums in one order.
    Each loop is a function of the number of states that is inlined for the commonest numbers, so that the compiler unrolls it. */
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "simd.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define EPS 2.220446049250313e-16
@@ -278,14 +276,8 @@ INLINE int k_smooth(ptrdiff_t n, Smoother *f)
 }
 
 /* Wider registers where there are any: the same sums, element by element, so the same bits. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE
-#endif
-
 #define OF(name, type) \
-    WIDE static int name##_of(ptrdiff_t n, type *f) \
+    HERD_LOOP_32(int, name##_of, (ptrdiff_t n, type *f), (n, f)) \
     { \
         switch (n) { \
         case 1: return name(1, f); \

@@ -5,6 +5,8 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
+include "simd.pxi"
+
 
 cdef extern from "_kalman.h" nogil:
     ctypedef struct Filter:

@@ -1,11 +1,5 @@
 /* Ratio messages on a binary lattice: the loop of _lattice.pyx over the cells of one colour in one row. */
-#include <stddef.h>
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define HERD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define HERD_CLONES
-#endif
+#include "simd.h"
 
 #define HERD_LANES 8
 
@@ -43,13 +37,14 @@
         HERD_SEND(to_down[i], ed[i], cd);                                                                     \
     }
 
-#define HERD_ARGUMENTS                                                                                                       \
+#define HERD_PARAMETERS \
     const double *restrict b, const double *restrict el, const double *restrict er, const double *restrict eu,              \
         const double *restrict ed, const double *restrict l, const double *restrict r, const double *restrict u,            \
         const double *restrict d, double *restrict to_left, double *restrict to_right, double *restrict to_up,              \
         double *restrict to_down, ptrdiff_t n
+#define HERD_ARGUMENTS b, el, er, eu, ed, l, r, u, d, to_left, to_right, to_up, to_down, n
 
-HERD_CLONES static void herd_lattice_row(HERD_ARGUMENTS)
+HERD_LOOP(void, herd_lattice_row, (HERD_PARAMETERS), (HERD_ARGUMENTS))
 {
     enum { check = 0 };
     double worst[HERD_LANES];
@@ -57,7 +52,7 @@ HERD_CLONES static void herd_lattice_row(HERD_ARGUMENTS)
     HERD_ROW
 }
 
-HERD_CLONES static double herd_lattice_check(HERD_ARGUMENTS)
+HERD_LOOP(double, herd_lattice_check, (HERD_PARAMETERS), (HERD_ARGUMENTS))
 {
     enum { check = 1 };
     double worst[HERD_LANES] = {0}, largest = 0;

@@ -1,6 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Ratio messages on a binary lattice, compiled: the twin of numpy_lattice.py, which documents it."""
 
+include "simd.pxi"
+
 
 cdef extern from "_lattice.h" nogil:
     void herd_lattice_row(

@@ -4,17 +4,8 @@
  * the bias.  Sums run in an order that the NumPy twin repeats: the results are the same bits.
  */
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "simd.h"
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define ONLINE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#define ONLINE_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define ONLINE_CLONES
-#define ONLINE_WIDE
-#endif
 #if defined(__GNUC__)
 #define ONLINE_FETCH(address, level) __builtin_prefetch(address, 0, level)
 #else
@@ -135,8 +126,9 @@ static double online_aggressiveness(const online_rule *rule, double *running, do
 static int online_is_herd(const online_rule *rule) { return rule->rule == NHERD && rule->form == EXACT; }
 
 /* New variances of gathered ones: contiguous, so that the divisions are done several at a time. */
-ONLINE_CLONES static void online_shrink(double *restrict s, const double *restrict x, ptrdiff_t count, int herd, int drop, double curvature,
-                                        double gamma, double shrink)
+HERD_LOOP(void, online_shrink,
+          (double *restrict s, const double *restrict x, ptrdiff_t count, int herd, int drop, double curvature, double gamma, double shrink),
+          (s, x, count, herd, drop, curvature, gamma, shrink))
 {
     if (drop) {
         for (ptrdiff_t i = 0; i < count; i++) {
@@ -202,8 +194,9 @@ static inline int64_t online_fetch(const online_pair *table, const int32_t *at, 
 }
 
 /* μ·x in sums[0], x'Σx in sums[1] and |x|² in sums[2] of a row. */
-ONLINE_WIDE static int64_t online_sums(const online_pair *table, const int32_t *restrict at, const double *restrict x, int64_t count,
-                                       int64_t fetched, int64_t left, double *sums)
+HERD_LOOP_32(int64_t, online_sums,
+          (const online_pair *table, const int32_t *restrict at, const double *restrict x, int64_t count, int64_t fetched, int64_t left, double *sums),
+          (table, at, x, count, fetched, left, sums))
 {
     online_four even = {0.0}, odd = {0.0}, squares = {0.0};
     online_pair lanes[4], total;
@@ -234,8 +227,9 @@ ONLINE_WIDE static int64_t online_sums(const online_pair *table, const int32_t *
 }
 
 /* Means and variances of a row's weights after an update with `project`. */
-ONLINE_WIDE static int64_t online_project(online_pair *table, const int32_t *restrict at, const double *restrict x, int64_t count,
-                                          double move, double gamma, int64_t fetched, int64_t left)
+HERD_LOOP_32(int64_t, online_project,
+          (online_pair *table, const int32_t *restrict at, const double *restrict x, int64_t count, double move, double gamma, int64_t fetched, int64_t left),
+          (table, at, x, count, move, gamma, fetched, left))
 {
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) {
@@ -292,8 +286,9 @@ static int64_t online_binary(double *table, const int64_t *pointer, const int32_
 }
 
 /* Scores and variances of all classes; returns the sum of squares of the row. */
-ONLINE_CLONES static double online_scores(const double *restrict table, ptrdiff_t classes, const int32_t *restrict index,
-                                          const double *restrict x, ptrdiff_t count, double *restrict score, double *restrict variance)
+HERD_LOOP(double, online_scores,
+          (const double *restrict table, ptrdiff_t classes, const int32_t *restrict index, const double *restrict x, ptrdiff_t count, double *restrict score, double *restrict variance),
+          (table, classes, index, x, count, score, variance))
 {
     double squares = 0.0;
     memset(score, 0, sizeof(double) * (size_t)classes);

@@ -7,6 +7,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from herdcli.fast import numpy_online as _twin
 
+include "simd.pxi"
+
+
 cdef extern from "_online.h" nogil:
     ctypedef struct online_step:
         double alpha, gamma, shrink, curvature

@@ -1,20 +1,7 @@
-/* What the loops over float32 share: versions for several vector widths, and the logistic function of numpy_gibbs.py. */
+/* What the loops over float32 share: the logistic function of numpy_gibbs.py. */
 #ifndef HERD_LOGISTIC_H
 #define HERD_LOGISTIC_H
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define HERD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define HERD_CLONES
-#endif
-#if defined(__GNUC__)
-#define HERD_INLINE static inline __attribute__((always_inline))
-#else
-#define HERD_INLINE static inline
-#endif
+#include "simd.h"
 
 /* x within ±87; NaN stays NaN.  In a loop of its own: together with what follows gcc makes branches of it. */
 HERD_INLINE float herd_clamp(float x)

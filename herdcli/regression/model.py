@@ -89,6 +89,8 @@ class GeneralisedLinear:
             raise DataError(f"/standard_error has {self.standard_error.shape[1]} columns, expected {D + 1}")
         if self.feature_names is not None and len(self.feature_names) != D:
             raise DataError(f"/feature_names has {len(self.feature_names)} names for {D} columns")
+        if self.holdout is not None and self.holdout.predictor.shape[1] != K:
+            raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {K} predictors")
 
     def distribution(self) -> Family:
         """Its family."""

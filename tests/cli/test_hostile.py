@@ -100,6 +100,9 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
         ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, allowed is 0 … 1e+100"),
         ("mixture", "mass", np.float64(-3.0), "/mass is -3, and is the weight of all training rows"),
+        ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y are labels of other rows than /holdout"),
+        ("mixture", "known/base_mean", np.zeros(7), "base_"),
+        ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, the model 1 predictors"),
         ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, allowed is 1 … 2"),
     ],
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,48 @@ def test_only_what_is_used_is_imported(tmp_path):
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
     assert found
     assert all(name.split(".")[-1].lstrip("_").removeprefix("numpy_").startswith("online") for name in found)
+
+
+@pytest.mark.parametrize("name", ["sse2", "avx2"])
+def test_loops_of_every_instruction_set_have_the_twins_bits(name):
+    """The tests of twins once more: what a machine without the wider registers computes."""
+    if name not in pytest.importorskip("herdcli.fast._chain").instruction_sets()[1:]:
+        pytest.skip(f"{name} is not a narrower set of this machine")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "twin or bits or herding",
+        Path(__file__).parent,
+    ]
+    environment = os.environ | {"HERD_SIMD": name, "HERD_KERNELS": "cython"}
+    ended = subprocess.run([*command, f"--ignore={__file__}"], capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 0, ended.stdout[-2000:]
+    assert " passed" in ended.stdout
+
+
+def test_an_instruction_set_is_taken_by_every_loop(monkeypatch):
+    if fast.kernels() != "cython":
+        pytest.skip("the NumPy loops are in use")
+    monkeypatch.setenv("HERD_SIMD", "avx2+fma")  # which few loops have
+    for topic in fast.TWINS:
+        module = import_module(f"herdcli.fast._{topic}")
+        if hasattr(module, "use_instruction_set"):
+            before = module.instruction_set()
+            if "avx2" not in module.instruction_sets():
+                pytest.skip("this machine has no AVX2")
+            try:
+                assert fast._compiled(topic).instruction_set() == ("avx2+fma" if topic == "embedding" else "avx2")
+            finally:
+                module.use_instruction_set(before)
+        else:
+            assert topic in ("clusters", "junction", "markov")
 
 
 def test_unknown_loops_are_refused():

@@ -278,6 +278,13 @@ KINDS: dict[str, Kind] = {
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
+            name="blocks-shard",
+            versions=("herdcli.quadrature.tree.BlocksShard",),
+            plain=SHARD,
+            finish="herdcli.cli.kernel_herd.in_blocks.finish",
+            request="herdcli.cli.kernel_herd.request.Request",
+        ),
+        Kind(
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
             plain=SHARD,

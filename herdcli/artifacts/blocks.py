@@ -65,7 +65,7 @@ def _csv(source: Source, asked: Asked) -> Iterator[Any]:
 def _arrow_stream(source: Source, asked: Asked) -> Iterator[Any]:
     import pyarrow as pa
 
-    with _plainly("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
+    with plainly("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
         yield from reader
         for _ in iter(lambda: stream.read(1 << 20), b""):
             pass
@@ -74,7 +74,7 @@ def _arrow_stream(source: Source, asked: Asked) -> Iterator[Any]:
 def _arrow(source: Source, asked: Asked) -> Iterator[Any]:
     import pyarrow as pa
 
-    with _plainly("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
+    with plainly("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
         source.forget_file()
         reader = pa.ipc.open_file(file)
         for number in range(reader.num_record_batches):
@@ -84,7 +84,7 @@ def _arrow(source: Source, asked: Asked) -> Iterator[Any]:
 def _parquet(source: Source, asked: Asked) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with _plainly("Parquet file", source.name), source.file() as path, pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with plainly("Parquet file", source.name), source.file() as path, pq.ParquetFile(path, page_checksum_verification=True) as file:
         source.forget_file()
         yield from file.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
 
@@ -98,7 +98,7 @@ READERS: dict[str, Callable[[Source, Asked], Iterator[Any]]] = {
 
 
 @contextlib.contextmanager
-def _plainly(what: str, where: str) -> Iterator[None]:
+def plainly(what: str, where: str) -> Iterator[None]:
     """What Arrow says of damaged bytes, in a line."""
     import pyarrow as pa
 

@@ -69,19 +69,25 @@ def _options(head: bytes, where: str, asked: Asked) -> tuple[Any, Any, Any]:
     skipped, first, second = _first_lines(head)
     separator = _separator(first)
     titles = _cells(first, separator)
-    titled = not all(_is_value(cell) for cell in titles)
-    nameless = titled and len(_cells(second, separator)) == len(titles) + 1  # R's write.table: rows have names, their column has none
+    named = not all(_is_value(cell) for cell in titles)
+    nameless = named and len(_cells(second, separator)) == len(titles) + 1  # R's write.table: rows have names, their column has none
     reading = csv.ReadOptions(
         use_threads=False,
         block_size=max(1 << 22, 8 * len(first)),
         skip_rows=skipped + nameless,
-        autogenerate_column_names=not titled,
+        autogenerate_column_names=not named,
         column_names=["", *titles] if nameless else None,
     )
     commas = separator != "," and any(_DECIMAL_COMMA.fullmatch(cell) for cell in _cells(second, separator))
     if commas:
         asked.note(f"{where}: numbers are read with decimal commas")
     return reading, csv.ParseOptions(delimiter=separator), csv.ConvertOptions(decimal_point="," if commas else ".")
+
+
+def titled(head: bytes) -> bool:
+    """Whether the first line that is no comment names the columns."""
+    _, first, _ = _first_lines(head)
+    return not all(_is_value(cell) for cell in _cells(first, _separator(first)))
 
 
 def _first_lines(head: bytes) -> tuple[int, str, str]:

@@ -94,24 +94,40 @@ def digest_of(descriptor: int, place: int) -> str:
     return running.hexdigest()
 
 
+def stated(path: str, *, where: str) -> str | None:
+    """The digest that a sealed Parquet file states, whose rows are not held against it; None if the file is unsealed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        place = _sealed_at(descriptor, where)
+        return None if place is None else os.pread(descriptor, 64, place).decode("ascii", "replace")
+    finally:
+        os.close(descriptor)
+
+
 def verify(path: str, *, where: str) -> str | None:
     """The digest of a sealed Parquet file, verified; None if the file is unsealed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(descriptor).st_size
-        if size < 12 or os.pread(descriptor, 4, size - 4) != b"PAR1":
-            raise DataError("the Parquet file is cut short", where=where, hint=header.DAMAGED_HINT)
-        place = digest_place(descriptor)
+        place = _sealed_at(descriptor, where)
         if place is None:
-            if FORMAT_MARK in _footer(descriptor)[0]:  # an artifact whose digest's own key was hit
-                raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
             return None
-        stated = os.pread(descriptor, 64, place).decode("ascii", "replace")
-        if digest_of(descriptor, place) != stated:
+        digest = os.pread(descriptor, 64, place).decode("ascii", "replace")
+        if digest_of(descriptor, place) != digest:
             raise DataError("the contents do not match the seal (SHA-256 differs)", where=where, hint=header.RESEAL_HINT)
-        return stated
+        return digest
     finally:
         os.close(descriptor)
+
+
+def _sealed_at(descriptor: int, where: str) -> int | None:
+    """Where the digest of an open file stands; None if the file is unsealed."""
+    size = os.fstat(descriptor).st_size
+    if size < 12 or os.pread(descriptor, 4, size - 4) != b"PAR1":
+        raise DataError("the Parquet file is cut short", where=where, hint=header.DAMAGED_HINT)
+    place = digest_place(descriptor)
+    if place is None and FORMAT_MARK in _footer(descriptor)[0]:  # an artifact whose digest's own key was hit
+        raise DataError("the herd metadata has lost its seal", where=where, hint=header.RESEAL_HINT)
+    return place
 
 
 def read(

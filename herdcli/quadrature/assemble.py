@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.numerics import real
 from herdcli.quadrature.kernels import Features
 from herdcli.quadrature.points import evaluator
 from herdcli.quadrature.problems import Problem, Result, State
@@ -44,8 +43,8 @@ def samples(
     scale  (d,) what the columns were divided by.
     names  of groups, if there are several.
     """
-    results = state.done[-1:] if problem.reduce else state.done
-    indices = [_index(result.index, known) for result, known in zip(results, _rows(problem, state, rows), strict=True)]
+    results = state.done
+    indices = [_index(result.index, known) for result, known in zip(results, rows, strict=True)]
     spaces = [_space(problem, result) for result in results]
     found = [_weights(kind, space, result) for space, result in zip(spaces, results, strict=True)]
     several = names is not None
@@ -70,7 +69,7 @@ def samples(
         embedding=_embedding(problem, state),
         group_names=list(names) if names is not None else None,
         feature_names=list(feature_names) if feature_names is not None else None,
-        state=([result.state for result in results if result.state is not None] or None) if keep_state and not problem.reduce else None,
+        state=([result.state for result in results if result.state is not None] or None) if keep_state else None,
     )
 
 
@@ -90,7 +89,7 @@ class SamplesShard(Shard):
 
 
 def one_by_one(problem: Problem, state: State, rows: Sequence[Array | None], names: Sequence[str] | None, **more: Any) -> list[Samples]:
-    """The artifact of each group by itself; without names of groups there is one, as of merge-and-reduce.
+    """The artifact of each group by itself; without names of groups there is one.
 
     rows  as of `samples`, (N,) of each group.  more  see `samples`.
     """
@@ -130,13 +129,6 @@ def _moment(problem: Problem) -> Array | None:
     return np.concatenate([mean, second[np.triu_indices(len(mean), 1)]])
 
 
-def _rows(problem: Problem, state: State, rows: Sequence[Array | None]) -> list[Array | None]:
-    """The input's rows of the candidates of each group that is kept."""
-    if not problem.reduce:
-        return list(rows)
-    return [np.concatenate([_index(result.index, known) for result, known in zip(state.done[:-1], rows, strict=True)])]
-
-
 def _index(index: Array, rows: Array | None) -> Array:
     return np.asarray(np.where(index >= 0, index if rows is None else rows[np.maximum(index, 0)], -1), dtype=np.int64)
 
@@ -156,8 +148,6 @@ def _summary(problem: Problem, state: State, results: list[Result], spaces: list
     reports = [report(space, result.atoms, result.embedding, w) for space, result, w in zip(spaces, results, found, strict=True)]
     targets = [group.target for group in problem.groups]
     counts = [len(target.X) if isinstance(target, Rows) else 0 for target in targets]
-    if problem.reduce:
-        counts = [sum(counts)]
     return Summary(
         mmd=np.array([r.mmd for r in reports]),
         # E ‖(1/n) Σ Φ(X_i) − μ‖² = (E k(X, X) − ‖μ‖²)/n for independent draws X_i: the variance of a mean.
@@ -167,7 +157,6 @@ def _summary(problem: Problem, state: State, results: list[Result], spaces: list
         condition=np.array([r.condition for r in reports]),
         smallest=np.array([r.smallest for r in reports]),
         effective=np.array([r.effective for r in reports]),
-        extra=np.array([_extra(problem, state)]) if problem.reduce else None,
         embedding_error=_embedding_error(results, reports, found),
         norm_error=None if results[0].norm_error is None else np.array([result.norm_error for result in results], dtype=np.float64),
     )
@@ -185,20 +174,6 @@ def _embedding_error(results: list[Result], reports: list[Report], found: list[A
         return None
     pairs = zip(results, reports, found, strict=True)
     return np.array([0.0 if result.added is None else result.added.to_mmd(r.mmd, w) for result, r, w in pairs])
-
-
-def _extra(problem: Problem, state: State) -> float:
-    """Σ_b p_b MMD_b over blocks, p_b their share: a bound of the MMD between the union of their atoms and all rows."""
-    shares = np.array([group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)])
-    errors = np.array([_last_mmd(result) for result in state.done[:-1]])
-    # ‖Σ_b p_b (g_b − μ_b)‖ ≤ Σ_b p_b ‖g_b − μ_b‖, and Σ_b p_b μ_b is the embedding of all rows.
-    return float(real.product(shares, errors) / shares.sum())
-
-
-def _last_mmd(result: Result) -> float:
-    """MMD of a block's atoms, with what an approximate embedding may have added."""
-    found = float(result.mmd[-1] if result.passes is None else result.passes[-1])
-    return found if result.added is None else found + result.added.to_mmd(found, result.weight)
 
 
 def _projected(results: list[Result], spaces: list[Space]) -> Projected:

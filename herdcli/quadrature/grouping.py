@@ -1,4 +1,4 @@
-"""Rows dealt to groups: all of them, those of each label, or blocks one after the other."""
+"""Rows dealt to groups: all of them, or those of each label."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class Weighted:
-    """Rows X (n, d) float64, weights (n,) of sum 1, and where there are groups the number (n,) of each row's and their names."""
+    """Rows X (n, d) float64, weights (n,) of sum 1, and where there are groups the number (n,) of each row's and their names.
+
+    given  (n,) the weights as they came.
+    """
 
     X: Array
     weights: Array
     group: Array | None = None
     group_names: Sequence[str] | None = None
+    given: Array | None = None
 
 
 def weighted(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> Weighted:
@@ -32,7 +36,7 @@ def weighted(X: Array, weights: Array | None, group: Array | None, group_names: 
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     if not np.isfinite(own).all() or (own < 0).any() or not own.any():
         raise DataError("weights of rows must be finite, not negative and not all 0")
-    return Weighted(X, own / own.sum(), group, group_names)
+    return Weighted(X, own / own.sum(), group, group_names, own)
 
 
 def labels(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]]:
@@ -48,20 +52,18 @@ def of_closed_form(target: Target, points: Array | None, scale: Array, count: in
     return Group(target, points, count, preparation.polish_box(target, points) if polish and points is not None else None)
 
 
-def of_rows(
-    rows: Weighted, points: Array | None, scale: Array, count: int, *, block: int | None, polish: bool
-) -> tuple[list[Group], list[Array | None]]:
+def of_rows(rows: Weighted, points: Array | None, scale: Array, count: int, *, polish: bool) -> tuple[list[Group], list[Array | None]]:
     """Groups in scaled columns (scale (d,); `rows.X` is scaled in place), and the rows of their candidates (None: these are `points`).
 
-    points (N, d), None for the rows themselves.  Blocks keep their share of the weight, groups of labels are distributions of their own.
+    points (N, d), None for the rows themselves.  Groups of labels are distributions of their own.
     """
-    parts, groups = _parts(rows, block), []
+    parts, groups = _parts(rows), []
     np.divide(rows.X, scale, out=rows.X)
     for part in parts:
         weights = rows.weights[part]
         contiguous = part[-1] - part[0] + 1 == len(part)  # then rows are shared, not copied
         X = rows.X[part[0] : part[-1] + 1] if contiguous else rows.X[part]
-        own = Rows(X, weights if block else weights / weights.sum())
+        own = Rows(X, weights / weights.sum())
         box = preparation.polish_box(own, own.X if points is None else points) if polish else None
         groups.append(Group(own, points, count, box))
     return groups, [part if points is None else None for part in parts]
@@ -72,12 +74,12 @@ def of_scores(rows: Weighted, scores: Array, scale: Array, count: int) -> tuple[
 
     A column divided by c has its score times c.
     """
-    parts = _parts(rows, None)
+    parts = _parts(rows)
     both = [np.concatenate([rows.X[part] / scale, scores[part] * scale], axis=1) for part in parts]
     return [Group(Scored(points.shape[1]), points, count) for points in both], list(parts)
 
 
-def _parts(rows: Weighted, block: int | None) -> list[Array]:
+def _parts(rows: Weighted) -> list[Array]:
     """Row numbers of each group."""
     n = len(rows.X)
     if rows.group is not None and rows.group_names is not None:
@@ -86,7 +88,4 @@ def _parts(rows: Weighted, block: int | None) -> list[Array]:
         if empty:
             raise DataError(f"the rows of group {empty[0]} have no weight")
         return parts
-    if block is None:
-        return [np.arange(n)]
-    parts = [np.arange(start, min(start + block, n)) for start in range(0, n, block)]
-    return [part for part in parts if rows.weights[part].any()]
+    return [np.arange(n)]

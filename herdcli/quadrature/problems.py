@@ -72,7 +72,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Problem:
-    """Groups under one kernel; with `reduce` atoms wanted, the last group are the atoms of the others (merge-and-reduce).
+    """Groups under one kernel.
 
     numbers  of the groups among all, of which their random numbers are functions; None: these are all.
     """
@@ -80,7 +80,6 @@ class Problem:
     kernel: Kernel
     groups: tuple[Group, ...]
     settings: Settings
-    reduce: int = 0
     numbers: Sequence[int] | None = None
 
     def number(self, g: int) -> int:
@@ -96,7 +95,7 @@ class Problem:
     @property
     def runs(self) -> int:
         """Groups to go through."""
-        return len(self.groups) + (self.reduce > 0)
+        return len(self.groups)
 
 
 @dataclass
@@ -151,14 +150,10 @@ class State:
             raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
 
 
-def group_of(problem: Problem, state: State) -> Group:
-    """The group a state is at; the last one of merge-and-reduce is made of the results before it."""
-    if state.group < len(problem.groups):
-        return problem.groups[state.group]
-    shares = [group.target.weights.sum() for group in problem.groups if isinstance(group.target, Rows)]
-    rows = np.concatenate([result.atoms for result in state.done])
-    weights = np.concatenate([share * result.weight for share, result in zip(shares, state.done, strict=True)])
-    return Group(Rows(rows, weights / weights.sum()), None, problem.reduce)
+def last_mmd(result: Result) -> float:
+    """MMD of a group's atoms, with what an approximate embedding may have added."""
+    found = float(result.mmd[-1] if result.passes is None else result.passes[-1])
+    return found if result.added is None else found + result.added.to_mmd(found, result.weight)
 
 
 def continued(groups: list[Group], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0) -> list[Group]:

@@ -1,7 +1,4 @@
-"""A whole run as one state: the embedding, the rule, swap passes, for one group of rows after the other.
-
-Merge-and-reduce is the same run with a last group: the blocks' weighted atoms are its rows.
-"""
+"""A whole run as one state: the embedding, the rule, swap passes, for one group of rows after the other."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ from herdcli.quadrature.problems import (
     Problem,
     State,
     approximation,
-    group_of,
     is_estimated,
     lengths,
     sum_sizes,
@@ -67,12 +63,8 @@ class Selection:
     @cached_property
     def _phases(self) -> list[tuple[int, int]]:
         """(steps, values of k) of the phases of all groups in their order."""
-        problem, groups = self.problem, list(self.problem.groups)
-        if problem.reduce:
-            atoms = sum(group.count for group in groups)
-            groups.append(Group(Rows(np.zeros((atoms, groups[0].target.dimension)), np.ones(atoms)), None, problem.reduce))
-        phases = []
-        for group in groups:
+        problem, phases = self.problem, []
+        for group in problem.groups:
             sums, rule, swaps = lengths(problem, group)
             pairs, column = sum(work for _, work in sum_sizes(problem, group)), max(1, len(group.points))
             name = problem.settings.rule.rule
@@ -144,7 +136,7 @@ class Selection:
         """The group of the state, with its caches."""
         made = self._made
         if made.group is None or made.at != state.group:
-            made.group, made.at = group_of(self.problem, state), state.group
+            made.group, made.at = self.problem.groups[state.group], state.group
             made.plan = made.sums = made.space = made.rival = None
         return made.group
 

@@ -26,7 +26,10 @@ RUNS = {
     "starts": (STARTS, CLASSES, "h5"),
     "blocks of rows": (EVIDENCE, CLASSES, "h5"),
 }
+HERDED = ["kernel-herd", "rows.h5", "-m", "4", "--block-rows", "15", "--block-atoms", "6"]
 VARIANTS = {
+    "herded blocks": (HERDED, CLASSES, "h5"),
+    "herded blocks as a table": ([*HERDED, "--rule", "line-search", "--weights", "simplex"], CLASSES, "csv"),
     "models of folds": ([*FIT, "--folds", "2"], 3 * CLASSES, "h5"),
     "averaged energies": ([*FIT, "--average-scores", "3"], CLASSES, "h5"),
     "persistent chains, as many as the largest class": ([*FIT, "--algorithm", "fpcd", "--batch-size", "all"], CLASSES, "h5"),
@@ -190,7 +193,10 @@ WRONG = {
         f"{ONE}\nhint: --per-class learns several models, one per label",
     ),
     "one run": (["herd", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --per-class herds one run per label"),
-    "no groups": (["kernel-herd", "rows.h5", "-m", "3", "--shard", "1/2"], f"{ONE}\nhint: --by COLUMN makes groups of rows"),
+    "no groups": (
+        ["kernel-herd", "rows.h5", "-m", "3", "--shard", "1/2"],
+        f"{ONE}\nhint: --by COLUMN makes groups of rows, and --block-rows N blocks of a file's",
+    ),
     "one start": (
         ["ups-infer", "grid.h5", "--shard", "1/2"],
         f"{ONE}\nhint: --restarts makes several starts, --evidence-rows blocks of rows",

@@ -190,20 +190,13 @@ def test_few_rows_or_pairs_are_exact():
     assert run(some).added is not None
 
 
-def test_samples_carry_the_bound_and_blocks_count_it(mmd):
+def test_samples_carry_the_bound(mmd):
     X, weights = data(6)
     problem = problem_of(X, weights, "nystrom:30")
     value = assemble.samples(problem, solve(selection.Selection(problem)), [None], kind="simplex", projected=False, scale=np.ones(3))
     truth = mmd(Gaussian(1.5), X, weights, value.x, value.weight)
     assert abs(truth - value.summary.mmd[0]) <= value.summary.embedding_error[0] == value.state[0].added.distance
     assert value.embedding == "nystrom:30"
-    parts = tuple(problems.Group(Rows(X[part], weights[part]), None, 30) for part in (slice(0, 100), slice(100, ROWS)))
-    blocks = problems.Problem(Gaussian(1.5), parts, problem.settings, 15)
-    value = assemble.samples(
-        blocks, solve(selection.Selection(blocks)), [np.arange(100), np.arange(100, ROWS)], kind="rule", projected=False, scale=np.ones(3)
-    )
-    truth = mmd(Gaussian(1.5), X, weights, value.x, value.weight)
-    assert truth <= value.summary.mmd[0] + value.summary.embedding_error[0] + value.summary.extra[0]
 
 
 @pytest.mark.parametrize("text", ["nystrom", "nystrom:1", "nystrom:x", "fourier:-3", "median", "sample:2.5"])

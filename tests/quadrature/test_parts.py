@@ -37,10 +37,8 @@ def equal(X: np.ndarray) -> Rows:
     return Rows(X, np.full(len(X), 1 / len(X)))
 
 
-def made(
-    *groups: problems.Group, kernel: object = KERNEL, reduce: int = 0, refine: int = 0, norm: int = 0, **rule: object
-) -> problems.Problem:
-    return problems.Problem(kernel, groups, problems.Settings(rules.Settings(**rule), refine, norm=norm), reduce)
+def made(*groups: problems.Group, kernel: object = KERNEL, refine: int = 0, norm: int = 0, **rule: object) -> problems.Problem:
+    return problems.Problem(kernel, groups, problems.Settings(rules.Settings(**rule), refine, norm=norm))
 
 
 def test_weights_of_rows_sum_to_one_and_bad_ones_are_refused() -> None:
@@ -65,7 +63,7 @@ def test_labels_are_numbered_in_order_and_named() -> None:
 def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> None:
     group = np.array([0, 1, 0, 1, 1, 0]) if scattered else np.array([0, 0, 0, 1, 1, 1])
     given = grouping.weighted(X[:6].copy(), np.arange(6.0), group, ["a", "b"])
-    found, rows = grouping.of_rows(given, None, np.array([2.0, 4.0]), 5, block=None, polish=True)
+    found, rows = grouping.of_rows(given, None, np.array([2.0, 4.0]), 5, polish=True)
     for g in range(2):
         own = np.flatnonzero(group == g)
         np.testing.assert_array_equal(rows[g], own)
@@ -78,20 +76,14 @@ def test_groups_of_labels_are_distributions_of_their_own(scattered: bool) -> Non
         np.testing.assert_array_equal(found[g].polish.high, high)
         np.testing.assert_allclose(found[g].polish.spacing, (high - low) / np.sqrt(3))
     with pytest.raises(DataError, match="the rows of group a have no weight"):
-        grouping.of_rows(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, block=None, polish=False)
+        grouping.of_rows(replace(given, weights=(group == 1) / 3.0), None, np.ones(2), 1, polish=False)
 
 
-def test_blocks_keep_their_share_and_those_without_weight_are_left_out() -> None:
-    weight = np.array([1.0, 1, 0, 0, 2, 2, 4])
-    given = grouping.weighted(X[:7].copy(), weight, None, None)
-    found, rows = grouping.of_rows(given, None, np.ones(2), 3, block=2, polish=False)
-    assert [part.tolist() for part in rows] == [[0, 1], [4, 5], [6]]
-    for group, part in zip(found, rows, strict=True):
-        np.testing.assert_allclose(group.target.weights, weight[part] / 10)
-        np.testing.assert_array_equal(group.target.X, X[part])
-        assert group.polish is None
+def test_rows_with_other_candidates_are_one_group() -> None:
+    given = grouping.weighted(X[:7].copy(), np.array([1.0, 1, 0, 0, 2, 2, 4]), None, None)
+    np.testing.assert_array_equal(given.given, [1.0, 1, 0, 0, 2, 2, 4])
     points = np.zeros((4, 2))
-    (whole,), none = grouping.of_rows(given, points, np.ones(2), 3, block=None, polish=True)
+    (whole,), none = grouping.of_rows(given, points, np.ones(2), 3, polish=True)
     assert (none, whole.candidates is points, len(whole.target.X)) == ([None], True, 7)
     np.testing.assert_allclose(whole.polish.spacing, np.ptp(X[:7], axis=0) / 2)
 
@@ -192,18 +184,6 @@ def box() -> Uniform:
     return Uniform(np.zeros(2), np.ones(2))
 
 
-def test_the_last_group_has_the_atoms_of_the_others_by_their_share() -> None:
-    parts = [problems.Group(Rows(X[part], np.full(20, weight)), None, 3) for part, weight in ((slice(0, 20), 0.01), (slice(20, 40), 0.03))]
-    problem = made(*parts, reduce=2, rule="line-search")
-    state = solve(selection.Selection(problem))
-    last = problems.group_of(problem, replace(state, group=2, done=state.done[:2]))
-    np.testing.assert_array_equal(last.target.X, np.concatenate([result.atoms for result in state.done[:2]]))
-    np.testing.assert_allclose(
-        last.target.weights, np.concatenate([share * result.weight for share, result in zip((0.25, 0.75), state.done[:2], strict=True)])
-    )
-    assert (last.count, last.candidates) == (2, None)
-
-
 def test_a_run_goes_on_among_the_candidates_it_chose_from() -> None:
     """Candidate 0, the first atom, is looked at as all others are."""
     problem = made(problems.Group(equal(X), None, 4), init="zero")
@@ -221,7 +201,7 @@ def test_a_run_goes_on_among_the_candidates_it_chose_from() -> None:
 def test_parts_of_groups_and_their_numbers() -> None:
     groups = tuple(problems.Group(equal(X[part]), None, 3) for part in (slice(0, 20), slice(20, 40), slice(40, 60)))
     problem = made(*groups, rule="random")
-    assert (problem.runs, replace(problem, reduce=2).runs) == (3, 4)
+    assert problem.runs == 3
     assert problem.part([0, 1, 2]) is problem
     part = problem.part([2, 0]).part([0])
     assert (part.number(0), part.groups[0].target.X is groups[2].target.X) == (2, True)
@@ -331,19 +311,6 @@ def test_figures_of_every_group_are_its_own(mmd: object) -> None:
     bare = assemble.samples(problem, state, parts, names=["a", "b"], keep_state=False, **(made_with | {"kind": "rule", "projected": False}))
     assert (bare.state, bare.projected) == (None, None)
     np.testing.assert_allclose(bare.weight, np.repeat([1 / 5, 1 / 7], [5, 7]))
-
-
-def test_blocks_put_together_have_their_bound() -> None:
-    parts = [np.arange(0, 20), np.arange(20, 60)]
-    for refine in (0, 2):
-        problem = made(*(problems.Group(Rows(X[part], np.full(len(part), 1 / 60)), None, 4) for part in parts), reduce=3, refine=refine)
-        state = solve(selection.Selection(problem))
-        value = assemble.samples(problem, state, parts, kind="rule", projected=False, scale=np.ones(2))
-        ends = [result.passes[-1] if refine else result.mmd[-1] for result in state.done[:2]]
-        assert value.summary.extra.tolist() == pytest.approx([(ends[0] + 2 * ends[1]) / 3])
-        assert (value.summary.rows.tolist(), value.scale, value.state, value.group) == ([60], None, None, None)
-        np.testing.assert_array_equal(value.x, X[value.index])
-        assert len(value.index) == 3
 
 
 @pytest.mark.parametrize("pairs", [False, True])

@@ -1,10 +1,9 @@
-"""Whole runs: phases, groups, merge-and-reduce, resuming anywhere, going on, memory."""
+"""Whole runs: phases, groups, resuming anywhere, going on, memory."""
 
 from __future__ import annotations
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,16 +15,14 @@ from herdcli.quadrature.kernels import Gaussian
 from herdcli.quadrature.targets import Rows
 
 
-def problem_of(X, counts, *, rule="herding", refine=0, reduce=0, candidates=None, start=None, norm=0, **more):
+def problem_of(X, counts, *, rule="herding", refine=0, candidates=None, start=None, norm=0, **more):
     parts = np.array_split(np.arange(len(X)), len(counts))
     settings = problems.Settings(rules.Settings(rule, **more), refine, norm=norm)
     groups = tuple(
-        problems.Group(
-            Rows(X[part].copy(), np.full(len(part), 1.0 / len(X) if reduce else 1.0 / len(part))), candidates, count, start=start
-        )
+        problems.Group(Rows(X[part].copy(), np.full(len(part), 1.0 / len(part))), candidates, count, start=start)
         for part, count in zip(parts, counts, strict=True)
     )
-    return problems.Problem(Gaussian(1.5), groups, settings, reduce)
+    return problems.Problem(Gaussian(1.5), groups, settings)
 
 
 def run(problem, map=map):
@@ -84,18 +81,6 @@ def test_samples_of_another_run_are_refused(rows):
         problems.continued(list(other.groups), value, "herding", kernel, np.ones(3))
     with pytest.raises(BadUsage, match="chose from 200 candidates, there are 150"):
         problems.continued(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
-
-
-def test_merge_and_reduce_stays_within_its_bound(rows, mmd):
-    problem = problem_of(rows, (25, 25, 25, 25), reduce=20)
-    state = run(problem)
-    parts = np.array_split(np.arange(200), 4)
-    value = assemble.samples(problem, state, parts, kind="rule", projected=False, scale=np.ones(3))
-    np.testing.assert_array_equal(value.x, rows[value.index])
-    truth = mmd(Gaussian(1.5), rows, np.full(200, 1 / 200), value.x, value.weight)
-    assert value.summary.extra[0] > 0
-    assert truth <= value.summary.mmd[0] + value.summary.extra[0] + 1e-12
-    assert value.summary.rows[0] == 200
 
 
 def test_candidates_apart_from_the_rows(rows, mmd):
@@ -200,17 +185,6 @@ def test_progress_of_an_estimated_norm_is_a_bound(rows):
     assert chosen.progress(state).figure == f"MMD {state.done[0].mmd[-1]:.3g}"
 
 
-def test_while_groups_are_reduced_the_distance_is_no_bound(rows):
-    chosen = selection.Selection(problem_of(rows, (6, 6), reduce=4, norm=100))
-    state, figures = chosen.init(), []
-    while not chosen.done(state):
-        figures += [chosen.progress(state).figure] if state.group == 2 else []
-        state = chosen.step(state)
-    assert len(figures) >= 4
-    assert not any("≤" in figure for figure in figures)
-    assert chosen.progress(state).figure == f"MMD {state.done[2].mmd[-1]:.3g}"
-
-
 @pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg", "min-norm-point"])
 def test_the_last_distance_and_gap_of_a_result_are_those_of_its_weights(rows, rule):
     """MMD² = w'Kw − 2w'z + E k, and the gap w'(Kw − z) − min (Kw − z) over all candidates."""
@@ -224,8 +198,7 @@ def test_the_last_distance_and_gap_of_a_result_are_those_of_its_weights(rows, ru
 
 
 def test_estimated_norms_of_groups_are_means_over_pairs_of_their_rows(rows):
-    """Each group's rows have a share of the weights when the atoms are reduced to fewer."""
-    done = run(problem_of(rows, (6, 6), reduce=4, candidates=rows[:40], norm=50)).done
+    done = run(problem_of(rows, (6, 6), candidates=rows[:40], norm=50)).done
     for found, own in zip(done, np.array_split(rows, 2), strict=False):
         K = np.exp(-((own[:, None] - own[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
         assert abs(found.norm - K.mean()) < 5 * found.norm_error + 1e-3
@@ -237,11 +210,3 @@ def test_swaps_are_as_much_work_as_columns_of_the_candidates(rows):
     assert (rule, swaps > 0) == (6, True)
     before = chosen._share(sums)
     np.testing.assert_allclose((chosen._share(sums + 6) - before) / 6, (1 - before) / (6 + swaps), rtol=1e-9)
-
-
-def test_blocks_that_are_reduced_count_by_their_share_of_the_weights():
-    """Σ p_b MMD_b by hand, after swaps where there were some; the weights of all rows need not sum to 1."""
-    groups = [SimpleNamespace(target=Rows(np.zeros((2, 1)), np.array(w))) for w in ([1.0, 2.0], [0.5, 0.5])]
-    first, second = (SimpleNamespace(mmd=m, passes=p, added=None) for m, p in (([0.9, 0.3], None), ([0.8], [0.6, 0.1])))
-    found = assemble._extra(SimpleNamespace(groups=groups), SimpleNamespace(done=[first, second, None]))
-    assert found == pytest.approx((3 * 0.3 + 1 * 0.1) / 4)

@@ -119,7 +119,7 @@ def test_greedy_with_rows_as_target():
     own = weighted(X.copy(), RANDOM.random(60), None, None)
     from herdcli.quadrature.grouping import of_rows
 
-    groups, _ = of_rows(own, None, np.ones(3), 9, block=None, polish=False)
+    groups, _ = of_rows(own, None, np.ones(3), 9, polish=False)
     K = kernel.matrix(X, X)
     assert _chosen(kernel, groups, 9).index.tolist() == _greedy(K, K @ own.weights, 9)
 

@@ -132,12 +132,14 @@ def command(session: Session, request: Request) -> None:
     same whatever --count (not after --refine).  The artifact holds the MMD for each number of atoms; -o FILE.csv and
     FILE.parquet are plain tables of the atoms: row, weight, MMD, columns.
     """
-    from herdcli.cli.kernel_herd import groups, inputs, results, streams
+    from herdcli.cli.kernel_herd import groups, in_blocks, inputs, results, streams
 
-    if not request.by:
-        shards.refuse(session, "--by COLUMN makes groups of rows")
+    if not request.by and (streams.wanted(request) or not in_blocks.wanted(request)):
+        shards.refuse(session, "--by COLUMN makes groups of rows, and --block-rows N blocks of a file's")
     results.check(session)
     if streams.wanted(request):
         streams.run(session, request)
+    elif in_blocks.wanted(request):
+        in_blocks.run(session, request)
     else:
         groups.run(session, inputs.read(session, request), request)

@@ -24,12 +24,19 @@ LANDMARKS, MOST_LANDMARKS = 1000, 4000  # beyond: as many as atoms, within these
 
 def chosen(session: Session, request: Request, kernel: Kernel, groups: list[Group], earlier: Artifact | None) -> Approximation | None:
     """How μ is approximated where that costs less than all pairs; None where all groups are exact."""
-    from herdcli.quadrature import approximation, fourier
-    from herdcli.quadrature.points import by_moments
     from herdcli.quadrature.targets import Rows
 
     if earlier is not None:
         return _gone_on_with(request, earlier.value)
+    sizes = [(len(group.points), len(group.target.X)) for group in groups if isinstance(group.target, Rows)]
+    return of_sizes(session, request, kernel, sizes)
+
+
+def of_sizes(session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int]]) -> Approximation | None:
+    """The same of groups with so many candidates and rows."""
+    from herdcli.quadrature import approximation, fourier
+    from herdcli.quadrature.points import by_moments
+
     typed = request.embedding is not None
     found = approximation.parse(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     if found is None or by_moments(kernel) or (session.exact and not typed):
@@ -39,7 +46,6 @@ def chosen(session: Session, request: Request, kernel: Kernel, groups: list[Grou
     if found.kind != "sample":
         exact.refuse(session, f"--embedding {found.text()}", hint="--embedding sample:N or exact")
     found = found if typed else replace(found, pairs=PAIRS_EXACT)
-    sizes = [(len(group.points), len(group.target.X)) for group in groups if isinstance(group.target, Rows)]
     rows = [size for points, size in sizes if found.suits(points, size)]
     if not rows:
         return None

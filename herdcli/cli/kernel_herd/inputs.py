@@ -67,9 +67,9 @@ def read(session: Session, request: Request) -> Inputs:
     request.refuse()
     request.warn_of_ignored(session)
     parse(request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}")  # before rows are read
-    data = _input_rows(session, request) if request.reads_rows else None
+    data = input_rows(session, request) if request.reads_rows else None
     kernel = parse(_kernel_text(request, data))
-    _refuse_inexact(session, request, kernel)
+    refuse_inexact(session, request, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
         data = _in_order_of(session, data, earlier.value)
@@ -87,7 +87,7 @@ def read(session: Session, request: Request) -> Inputs:
     _tell_repeats(session, request, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return Inputs(
-        problem=problems.Problem(kernel, tuple(groups), chosen, request.count if request.block_rows else 0),
+        problem=problems.Problem(kernel, tuple(groups), chosen),
         rows=rows,
         scale=scale,
         group_names=names,
@@ -105,7 +105,7 @@ def _kernel_text(request: Request, data: _Input | None) -> str:
     return f"{request.kernel}{MARK}{request.label_kernel or default_label(data.rows.X[:, -1])}"
 
 
-def _refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
+def refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
     """Raise BadUsage for what --exact is not for."""
     from herdcli.quadrature.kernel_names import inexact
 
@@ -154,11 +154,15 @@ def _target(session: Session, request: Request, given: Array | None, data: _Inpu
 
 def _scale(session: Session, request: Request, data: _Input | None, target: Target, given: Array | None) -> Array:
     """(d,) what columns are divided by."""
+    return scale_of(session, request, _basis(data, target, given), None if data is None else data.feature_names, rows=data is not None)
+
+
+def scale_of(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
+    """(d,) what columns are divided by, told from points (n, d)."""
     from herdcli.quadrature.preparation import column_scales, dominant
 
-    basis = _basis(data, target, given)
-    if request.scale == "none" and data is not None and (found := dominant(basis)) is not None:
-        name = data.feature_names[found[0]] if data.feature_names else f"x{found[0]}"
+    if request.scale == "none" and rows and (found := dominant(basis)) is not None:
+        name = names[found[0]] if names else f"x{found[0]}"
         session.console.warn(
             f"column '{name}' has {100 * found[1]:.1f} % of the variance and decides alone which rows are alike: --scale std"
         )
@@ -185,7 +189,7 @@ def _groups(
     points = None if given is None else given / scale
     if not isinstance(target, Rows) or data is None:
         return [grouping.of_closed_form(target, points, scale, request.count, polish=request.polish)], [None]
-    return grouping.of_rows(data.rows, points, scale, request.of_each_block, block=request.block_rows, polish=request.polish)
+    return grouping.of_rows(data.rows, points, scale, request.count, polish=request.polish)
 
 
 def _of_scores(kernel: Stein, request: Request, data: _Input | None, scale: Array) -> tuple[Kernel, list[Group], list[Array | None]]:
@@ -247,7 +251,7 @@ def norm_rows(text: str | None, target: Target, given: Array | None) -> int:
     return NORM_SAMPLE if given is not None and isinstance(target, Rows) and len(target.X) > NORM_EXACT else 0
 
 
-def _input_rows(session: Session, request: Request) -> _Input:
+def input_rows(session: Session, request: Request) -> _Input:
     """INPUT, its weights and groups."""
     from herdcli.quadrature import grouping
 
@@ -291,22 +295,9 @@ def _grouped(artifact: Artifact, X: Array, names: list[str] | None, by: str) -> 
 
 
 def _loaded(session: Session, request: Request) -> Artifact:
-    """INPUT in memory, or for --block-rows the rows of a Parquet file on disk."""
+    """INPUT in memory."""
     label = None if request.by in (None, "y") else request.by
-    spilled = _spilled(session, request.source) if request.block_rows else None
-    return spilled or session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label)
-
-
-def _spilled(session: Session, path: str) -> Artifact | None:
-    """Rows of a Parquet file on disk instead of in memory; None for other inputs."""
-    from herdcli.artifacts import spill
-
-    if path == "-":
-        return None
-    artifact = spill.load(path, note=session.console.note)
-    if artifact is not None:
-        session.inputs["data"] = replace(artifact, value=None)
-    return artifact
+    return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label)
 
 
 def without(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:

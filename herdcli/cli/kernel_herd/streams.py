@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.artifacts import Artifact, blocks
 from herdcli.artifacts.wording import grouped, rounded
 from herdcli.cli.frame import exact
-from herdcli.cli.kernel_herd import groups, inputs, results
+from herdcli.cli.kernel_herd import in_blocks, inputs, results
 from herdcli.cli.kernel_herd.embedding import LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import BadUsage, DataError, HerdError
 
@@ -52,7 +52,7 @@ def run(session: Session, request: Request) -> None:
 def _drained(session: Session, request: Request, source: Source) -> None:
     with source.file() as path:
         try:
-            groups.run(session, inputs.read(session, replace(request, source=path)), request)
+            in_blocks.run(session, replace(request, source=path))
         except HerdError as error:
             if error.where and error.where.startswith(path):
                 error.where = source.name + error.where[len(path) :]

@@ -1,0 +1,137 @@
+"""Where the rows of a text begin: one pass counts its lines and takes its digest, and any stretch of rows is then read by itself.
+
+The pass is remembered for large files in $XDG_CACHE_HOME/herd (~/.cache/herd), under the file's name, size and time of change, so that the
+shards of a run make it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from herdcli.artifacts import delimited
+from herdcli.artifacts.asked import Asked
+from herdcli.artifacts.dataset import Dataset
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+EVERY = 4096  # rows between two known places
+CHUNK = 1 << 23
+LEAST = 1 << 26  # bytes of a file whose index is worth keeping
+
+
+@dataclass(frozen=True)
+class Index:
+    """Rows of a text.  begin  bytes of the head, which every stretch is read behind; places  of rows 0, 4096, …, and the end."""
+
+    count: int
+    begin: int
+    places: list[int]
+    sha256: str
+
+
+def index(path: str, head: bytes) -> Index | None:
+    """The index of a text of numbers; None where a line may be no row: quotes, empty lines, `#` below the head, text without lines."""
+    begin = _begin(head)
+    if begin is None:
+        return None
+    own = _cache(path)
+    found = _kept(own)
+    if found is None:
+        found = _counted(path, begin)
+        if found is not None and own is not None:
+            _keep(own, found)
+    return found
+
+
+def _begin(head: bytes) -> int | None:
+    """Bytes of comments and titles; None where they are more than the head."""
+    at = 0
+    while head.startswith(b"#", at):
+        end = head.find(b"\n", at)
+        if end < 0:
+            return None
+        at = end + 1
+    end = head.find(b"\n", at)
+    if end < 0 or head[:end].count(b'"') % 2 or not head[at:end].strip():
+        return None
+    return end + 1 if delimited.titled(head) else at
+
+
+def _counted(path: str, begin: int) -> Index | None:
+    digest, count, size, places, last = hashlib.sha256(), 0, 0, [begin], b"\n"
+    with open(path, "rb") as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+            own = piece[max(0, begin - size) :]
+            if b'"' in own or _empty_line(last, own):
+                return None
+            if own:
+                offset, last = size + len(piece) - len(own), own[-1:]
+                ends = np.flatnonzero(np.frombuffer(own, dtype=np.uint8) == 10)
+                wanted = np.arange((EVERY - 1 - count) % EVERY, len(ends), EVERY)
+                places += (offset + ends[wanted] + 1).tolist()
+                count += len(ends)
+            size += len(piece)
+    count += last != b"\n"
+    if places[-1] != size:
+        places.append(size)
+    return Index(count, begin, places, digest.hexdigest())
+
+
+def _empty_line(last: bytes, own: bytes) -> bool:
+    """Whether some line of a piece is empty or a comment.  last  the byte before it."""
+    joined = last + own[:2]
+    starts = any(joined.startswith(mark) for mark in (b"\n\n", b"\n\r", b"\n#"))
+    return starts or b"\n\n" in own or b"\n\r" in own or b"\n#" in own or (b"\r" in own and b"\r\n" not in own and not own.endswith(b"\r"))
+
+
+def read(path: str, found: Index, start: int, stop: int, *, where: str, asked: Asked) -> Dataset:
+    """Rows [start, stop) as the data set that the lines alone would be."""
+    with open(path, "rb") as file:
+        head = file.read(found.begin)
+        low, high = start // EVERY, min(-(-stop // EVERY), len(found.places) - 1)
+        file.seek(found.places[low])
+        piece = file.read(found.places[high] - found.places[low])
+    ends = np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == 10) + 1
+    edges = np.concatenate([[0], ends, [len(piece)] if not piece.endswith(b"\n") else []]).astype(np.int64)
+    if len(edges) <= stop - low * EVERY:
+        raise DataError("has fewer rows than when they were counted", where=where, hint="it changed meanwhile: start the run again")
+    own = head + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
+    return delimited.read(io.BytesIO(own), own[: 1 << 16], where=where, asked=asked)
+
+
+def _cache(path: str) -> Path | None:
+    """Where the index of a file is kept; None for small ones."""
+    state = os.stat(path)
+    if state.st_size < LEAST:
+        return None
+    key = f"1 {os.path.realpath(path)} {state.st_size} {state.st_mtime_ns} {state.st_ino}"
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "herd" / f"lines-{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def _kept(place: Path | None) -> Index | None:
+    """What an earlier run has counted, if it can be read."""
+    if place is None:
+        return None
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        found = Index(**json.loads(place.read_text()))
+        if len(found.places) == -(-found.count // EVERY) + 1:
+            return found
+    return None
+
+
+def _keep(place: Path, found: Index) -> None:
+    """Remember an index; a folder that cannot be written is no matter."""
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps({"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256}))
+        os.replace(fresh, place)

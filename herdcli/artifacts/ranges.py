@@ -1,0 +1,286 @@
+"""Rows of a file of which any stretch is read by itself: Parquet by row groups, HDF5 by chunks, text by lines, and several files as one.
+
+What is read is what the file read whole would hold in those rows, so that neither storage nor the division of the work changes a number.
+"""
+
+from __future__ import annotations
+
+import bisect
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.artifacts import codec, columns, guard, hdf5, header, lines, memory, sniff, tables
+from herdcli.artifacts.asked import Asked, silent
+from herdcli.artifacts.assemble import split_of
+from herdcli.artifacts.blocks import plainly
+from herdcli.artifacts.dataset import Dataset, check_finite, reckonable
+from herdcli.artifacts.files import Artifact
+from herdcli.artifacts.inputs import Source, open_source
+from herdcli.artifacts.recoding import Recoding
+from herdcli.errors import DataError
+from herdcli.records import dataclass
+
+BATCH_BYTES = 8 << 20
+Note = Callable[[str], None]
+
+
+class Reader(Protocol):
+    """Rows of one file."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        ...
+
+
+@dataclass
+class Ranges:
+    """Rows by their numbers.  artifact  what the record says of them, without a value; its `value` has no rows, but their names."""
+
+    artifact: Artifact
+    count: int
+    parts: list[tuple[int, Reader, str]] = field(default_factory=list)  # first row, reader, name
+    names: list[str] | None = None
+
+    def read(self, start: int, stop: int) -> Dataset:
+        """Rows [start, stop), of one file or of several.  Raises DataError for values that cannot be reckoned with, and other columns."""
+        stop, found = min(stop, self.count), []
+        place = bisect.bisect_right([first for first, _, _ in self.parts], start) - 1
+        while start < stop:
+            first, reader, name = self.parts[place]
+            end = min(stop, first + reader.count)
+            if end > start:
+                found.append(self._checked(reader.read(start - first, end - first, silent), name, start - first))
+            start, place = max(start, end), place + 1
+        return found[0] if len(found) == 1 else _joined(found)
+
+    def _checked(self, data: Dataset, where: str, row: int) -> Dataset:
+        if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
+            raise DataError(f"the columns from row {row} on are not those of the first rows", where=where)
+        try:
+            check_finite("/X", data.X, where)
+        except DataError as error:
+            error.where = where if row == 0 else f"{where}, rows from {row}"
+            raise
+        return reckonable(data, where=where)
+
+
+def _joined(parts: list[Dataset]) -> Dataset:
+    def along(name: str) -> Any:
+        items = [getattr(part, name) for part in parts]
+        return None if any(item is None for item in items) else np.concatenate(items)
+
+    return replace(parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"))
+
+
+@contextmanager
+def opened(path: str, *, input_format: str | None, note: Note, verified: bool, label: str | None = None) -> Iterator[Ranges | None]:
+    """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
+
+    verified  a sealed file is held against its seal; else its own word is taken for what is not read.
+    """
+    with ExitStack() as held:
+        yield _opened(_files(path), path, Asked(note=note, label=label, texts=True), input_format, verified, held)
+
+
+def _files(path: str) -> list[str]:
+    """The files a path names: itself, or those of a pattern, in the order of their names."""
+    if os.path.exists(path) or not any(mark in path for mark in "*?["):
+        return [path]
+    found = sorted(glob.glob(path))
+    return found or [path]
+
+
+def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> Ranges | None:
+    found: list[tuple[Artifact, Reader]] = []
+    for each in paths:
+        one = _one(each, replace(asked, note=silent) if found else asked, input_format, verified, held)
+        if one is None:
+            if len(paths) > 1:
+                hint = "Parquet, dense HDF5, and CSV of numbers can"
+                raise DataError("cannot be read by parts, as several files in one input must be", where=each, hint=hint)
+            return None
+        found.append(one)
+    first = found[0][0]
+    width, names = first.value.X.shape[1], first.value.feature_names
+    starts, parts = 0, []
+    for artifact, reader in found:
+        if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
+            raise DataError(f"has other columns than {first.name}", where=artifact.name)
+        parts.append((starts, reader, artifact.name))
+        starts += reader.count
+    whole = first if len(found) == 1 else _together([artifact for artifact, _ in found], path)
+    return Ranges(whole, starts, parts, names)
+
+
+def _together(found: list[Artifact], path: str) -> Artifact:
+    """Several files as one input."""
+    digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
+    return replace(found[0], sha256=digest, name=path, size=sum(artifact.size for artifact in found), history=[], sealed=False)
+
+
+def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> tuple[Artifact, Reader] | None:
+    """One file, and how its rows are read."""
+    if os.path.isdir(path) or path == "-":
+        return None
+    source = held.enter_context(open_source(path, limit=memory.default_limit()))
+    if not source.regular:
+        return None
+    form = sniff.checked(input_format) if input_format else sniff.tell(source.head, source.name)
+    if form not in READERS:
+        return None
+    made = READERS[form](source, path, asked, verified, held)
+    if made is None:
+        return None
+    reader, digest, history, sealed, recoding = made
+    if not reader.count:
+        raise DataError("has no rows", where=source.name)
+    head = reader.read(0, 1, asked.note)
+    if head.columns or head.is_sparse:  # columns of text, which become numbers by what all rows hold
+        return None
+    value = Dataset(np.empty((0, head.X.shape[1])), feature_names=head.feature_names)
+    return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader
+
+
+Made = tuple[Reader, str, list[dict[str, Any]], bool, Recoding]
+
+
+@dataclass
+class _Parquet:
+    """Rows of row groups, one after the other or from anywhere."""
+
+    file: Any
+    where: str
+    asked: Asked
+    starts: list[int] = field(default_factory=list)
+    count: int = 0
+    _batches: Iterator[Any] | None = None
+    _at: int = -1  # the row the batches are at
+    _left: Any = None
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        import pyarrow as pa
+
+        with plainly("Parquet file", self.where):
+            table = pa.Table.from_batches(list(self._pieces(start, stop)))
+        return columns.from_table(table, {}, where=self.where, asked=replace(self.asked, note=note))
+
+    def _pieces(self, start: int, stop: int) -> Iterator[Any]:
+        """Batches of these rows; what follows them is kept, for whoever goes on there."""
+        if self._batches is None or not (self._group(self._at) == self._group(start) and self._at <= start):
+            self._batches, self._left, self._at = self._from(self._group(start)), None, self.starts[self._group(start)]
+        while self._at < stop:
+            batch = self._left if self._left is not None else next(self._batches)
+            self._left = None
+            low, high = max(start - self._at, 0), min(stop - self._at, batch.num_rows)
+            if high > low:
+                yield batch.slice(low, high - low)
+            if high < batch.num_rows and stop - self._at < batch.num_rows:
+                self._left, self._at = batch.slice(max(high, 0)), self._at + max(high, 0)
+                return
+            self._at += batch.num_rows
+
+    def _group(self, row: int) -> int:
+        return bisect.bisect_right(self.starts, row) - 1
+
+    def _from(self, group: int) -> Iterator[Any]:
+        for number in range(group, len(self.starts)):
+            own = self.file.metadata.row_group(number)
+            size = max(1, BATCH_BYTES // max(1, own.total_byte_size // max(1, own.num_rows)))
+            yield from self.file.iter_batches(batch_size=size, row_groups=[number], use_threads=False)
+
+
+def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made:
+    import pyarrow.parquet as pq
+
+    digest = tables.verify(path, where=source.name) if verified else tables.stated(path, where=source.name)
+    with plainly("Parquet file", source.name):
+        file = held.enter_context(pq.ParquetFile(path, page_checksum_verification=True))
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+    reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1])
+    history, recoding = tables.past(file, source.name)
+    return reader, digest or source.sha256, history, digest is not None, recoding
+
+
+@dataclass
+class _Hdf5:
+    """Rows of a dense matrix."""
+
+    X: Any
+    where: str
+    further: dict[str, Any]
+    count: int
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
+        return Dataset(np.ascontiguousarray(self.X[start:stop]), **parts)
+
+
+def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made | None:
+    where, sealed = source.name, header.parse(source.head, where=source.name)
+    if sealed is None:
+        sniff.refuse_lost_seal(source.head, where)
+    elif sealed.kind != "dataset":
+        return None
+    else:
+        header.verify(sealed, source.size, source.sha256 if verified else sealed.sha256, where=where)
+    file = held.enter_context(guard.opened(path, where=where))
+    X = file.get("X")
+    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
+        return None
+    own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
+    if asked.label is None and "y" in file and file["y"].dtype.kind in "iu":
+        own["y"] = file["y"]
+    for name in ("y", "split", "weight"):
+        if name in own and len(own[name]) != len(X):
+            raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where)
+    further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
+    further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
+    further |= {"split": split_of(own["split"], where, silent)} if "split" in own else {}
+    known = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
+    recoding = Recoding.from_json(str(known["recoding"]), where=where) if "recoding" in known else Recoding()
+    digest = source.sha256 if sealed is None else sealed.sha256
+    return _Hdf5(X, where, further, len(X)), digest, known.get("history", []), sealed is not None, recoding
+
+
+@dataclass
+class _Text:
+    """Lines of numbers."""
+
+    path: str
+    where: str
+    asked: Asked
+    index: lines.Index
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.index.count
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        return lines.read(self.path, self.index, start, stop, where=self.where, asked=replace(self.asked, note=note))
+
+
+def _of_text(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made | None:
+    index = lines.index(path, source.head)
+    if index is None:
+        return None
+    return _Text(path, source.name, asked, index), index.sha256, [], False, Recoding()
+
+
+READERS: dict[str, Callable[..., Made | None]] = {"parquet": _of_parquet, "hdf5": _of_hdf5, "csv": _of_text}

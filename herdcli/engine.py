@@ -55,9 +55,9 @@ def _known(artifact: artifacts.Artifact) -> Any:
     return artifact.value
 
 
-def _saved(path: str, value: Any, format: str | None = None) -> None:
+def _saved(path: str, value: Any, format: str | None = None, *, missing: bool = False) -> None:
     history, recoding = vars(value).get(MADE, ([], None))
-    artifacts.save(path, value, history or [PYTHON], format=format, recoding=recoding)
+    artifacts.save(path, value, history or [PYTHON], format=format, recoding=recoding, missing=missing)
 
 
 def check(*paths: str | os.PathLike[str]) -> None:
@@ -101,14 +101,14 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 def _made(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> Any:
     with _folder() as folder:
         _run(name, command, folder, inputs, options, ["--output", str(folder / "made")])
-        return _known(artifacts.load(str(folder / "made")))
+        return _known(artifacts.load(str(folder / "made"), missing=True))
 
 
 def _evaluated(name: str, command: click.Command, inputs: Sequence[Any], options: Mapping[str, object]) -> list[dict[str, Any]]:
     with _folder() as folder:
         _run(name, command, folder, inputs, options, ["--format", "json", "--output", str(folder / "figures.json")])
         rows: list[dict[str, Any]] = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
-    return rows
+        return [{name: _unplaced(item, folder) if isinstance(item, str) else item for name, item in row.items()} for row in rows]
 
 
 @contextlib.contextmanager
@@ -221,9 +221,9 @@ def _file(value: Any, folder: Path) -> str:
 
         pq.write_table(table, path)
     elif isinstance(value, np.ndarray) or hasattr(value, "indptr"):
-        artifacts.save(str(path), Dataset(value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)), [PYTHON], format="hdf5")
+        _saved(str(path), Dataset(value.tocsr() if hasattr(value, "tocsr") else np.atleast_2d(value)), "hdf5", missing=True)
     elif is_dataclass(value):
-        _saved(str(path), value, "hdf5")
+        _saved(str(path), value, "hdf5", missing=True)
     else:
         raise TypeError(f"{type(value).__name__} is neither a path, an array, a table nor what herd makes")
     return str(path)

@@ -1,4 +1,4 @@
-"""The manual, made of the commands and kinds themselves: docs/commands/*.md, docs/man/*.1 and docs/format.md.
+"""The manual, made of the commands, kinds and docstrings themselves: docs/commands/*.md, docs/man/*.1, docs/format.md and docs/python.md.
 
 python scripts/make_manual.py            # write what has changed
 python scripts/make_manual.py --check    # change nothing; exit 1 and name what is out of date
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
+import python_manual
 
 from herdcli import __version__
 from herdcli.cli.frame.helping import record
@@ -188,6 +189,7 @@ def _plain(hint: Any) -> str:
 def pages() -> dict[Path, str]:
     """Every page of the manual."""
     found = {DOCS / "commands" / "README.md": index_page(), DOCS / "format.md": format_page(), DOCS / "man" / "herd.1": man_page(None)}
+    found[DOCS / "python.md"] = python_manual.page()
     for name in COMMANDS:
         found[DOCS / "commands" / f"{name}.md"] = command_page(name)
         found[DOCS / "man" / f"herd-{name}.1"] = man_page(name)

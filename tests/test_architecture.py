@@ -34,13 +34,17 @@ ALLOWED: dict[str, frozenset[str]] = {
     "artifacts": GROUND | {"kinds"},
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "data": frozenset(),
+    "sklearn": frozenset({"errors", "schema", "artifacts", "engine", "evaluation"}),
     "notebook": frozenset({"errors", "records", "schema", "kinds", "evaluation"}),
     **dict.fromkeys(TOPICS, GROUND | {"iterate", "algorithm", "numerics"}),
 }
 PURE = TOPICS | {"numerics", "algorithm", "iterate", "records", "rng", "schema", "shards", "splits", "errors", "fast"}
 KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "subprocess", "tempfile", "shutil", "argparse", "logging"})
 KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
-OPTIONAL = {"herdcli.ica.libraries": ("sklearn",)}  # rivals of an extra, imported when they are asked for
+OPTIONAL = {  # libraries of an extra, imported when they are asked for
+    "herdcli.ica.libraries": ("sklearn",),
+    "herdcli.sklearn": ("sklearn",),
+}
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|root|home|Users|mnt)/\w")
 
 
@@ -91,7 +95,8 @@ def foreign_imports(module: str, tree: ast.AST) -> list[str]:
 
 def banned_imports(module: str, tree: ast.AST) -> list[str]:
     """Imports that nobody in the package may make: slow ones, unsafe ones, those that are no dependencies."""
-    kept = [name for name in KEPT_FROM_ALL if name not in OPTIONAL.get(module, ())]
+    own = next((names for place, names in OPTIONAL.items() if within(module, place)), ())
+    kept = [name for name in KEPT_FROM_ALL if name not in own]
     return [f"line {line} imports {name}" for line, name in imports(tree, module) if any(within(name, banned) for banned in kept)]
 
 
@@ -258,7 +263,7 @@ def test_only_commands_use_the_artifacts():
         for _, name in imports(parsed(path), module_name(path))
         if within(name, "herdcli.artifacts")
     }
-    assert users == {"artifacts", "cli", "engine"}
+    assert users == {"artifacts", "cli", "engine", "sklearn"}
 
 
 def test_numerics_holds_what_two_topics_share():

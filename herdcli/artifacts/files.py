@@ -299,16 +299,18 @@ def save(
     format: str | None = None,
     clobber: bool = True,
     recoding: Recoding | None = None,
+    missing: bool = False,
 ) -> Written:
     """Write a value as an artifact; "-" is stdout.
 
     format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
-    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
+    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5.
+    missing: a data set may have NaN.  Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)
     form = output_format(path, format, kind.name)
     if isinstance(value, Dataset):
-        validate(value)
+        validate(value, missing=missing)
     packed = sniff.packing(path) if form == "csv" else None
     with publish(path, clobber=clobber, binary=form not in TEXT) as temporary:
         _write(temporary, form, kind, value, history, {"recoding": recoding.to_json()} if recoding else {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,18 @@ def test_frames_of_pandas_and_polars(rows, library):
         assert largest_difference(herdcli.apply(made, frame), herdcli.apply(made, plain))[0] == 0.0
 
 
+def test_gaps_are_nan_as_they_are_empty_cells_of_files(herd, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X[5, 1] = np.nan
+    np.savetxt(tmp_path / "gaps.csv", X, delimiter=",", header="a,b,c", comments="")
+    (tmp_path / "gaps.csv").write_text((tmp_path / "gaps.csv").read_text().replace("nan", ""))
+    assert herd("em", "gaps.csv", "--components", 2, "-o", "out.h5", "-q").code == 0
+    assert same(herdcli.em(Dataset(X, feature_names=list("abc")), components=2), tmp_path / "out.h5")
+    assert herdcli.em(X, components=2).mean.shape == (2, 3)
+    with pytest.raises(DataError, match=r"^python: /X has 1 NaN row \(first: row 5\)$"):
+        herdcli.ica(X)
+
+
 def test_labels_of_text_are_the_names_of_classes(rows):
     names = np.array(["cat", "dog"])[rows["y"]]
     assert herdcli.nherd_train(rows["X"], names, C=1.0).classes == ["cat", "dog"]
@@ -125,7 +138,7 @@ def test_what_is_wrong_is_an_exception_and_names_no_folder(small, rows, tmp_path
         herdcli.fit_rbm(small, hiden=3)
     with pytest.raises(BadUsage, match=r"^Invalid value for '--hidden': -3 is not in the range x>=1\.$"):
         herdcli.fit_rbm(small, hidden=-3)
-    with pytest.raises(DataError, match=r"^/X has 1 NaN row"):
+    with pytest.raises(DataError, match=r"^python: /X has 1 NaN row"):
         herdcli.fit_rbm(np.where(np.arange(6) == 2, np.nan, rows["X"])[:1])
     with pytest.raises(NoInput, match=r"there is no such file$"):
         herdcli.fit_rbm(tmp_path / "none.h5")
@@ -211,6 +224,10 @@ def test_what_a_model_learned_of_its_columns_goes_with_it(herd, tmp_path):
     herdcli.save(tmp_path / "again.h5", fit)
     assert [stage["command"] for stage in load(str(tmp_path / "again.h5")).history] == ["regress"]
     assert same(herdcli.apply(tmp_path / "again.h5", table), tmp_path / "means.h5")
+    assert herd("eval", "fit.h5", "--data", "t.parquet", "--format", "json", "-o", "figures.json", "-q").code == 0
+    told, ours = json.loads((tmp_path / "figures.json").read_text())[0], herdcli.eval(fit, data=table)[0]
+    assert {name: told[name] for name in told if name != "file"} == {name: ours[name] for name in told if name != "file"}
+    assert ours["file"] == "python"
     assert same(herdcli.apply(copy.deepcopy(fit), table), tmp_path / "means.h5")
 
 

@@ -83,6 +83,20 @@ def test_apply_gives_states_probabilities_and_paths(herd, rows, tmp_path):
     assert np.abs((paths.X == 1).mean(axis=1) - smoothed.X[:, 1]).max() < 5 * 0.5 / np.sqrt(300)
 
 
+def test_rows_with_gaps_have_likeliest_states_too(herd, rows, tmp_path):
+    """What is written beside the states are the rows as they came: gaps stay gaps."""
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    name, _, *rest = lines[5].split(",")
+    (tmp_path / "gaps.csv").write_text("\n".join([*lines[:5], ",".join([name, "", *rest]), *lines[6:]]) + "\n")
+    assert herd("em", "rows.csv", "--model", "hmm", "--components", 2, "-q", "-o", "m.h5").code == 0
+    done = herd("apply", "m.h5", "gaps.csv", "-q", "-o", "states.csv")
+    assert (done.code, done.err) == (0, "")
+    assert herd("apply", "m.h5", "rows.csv", "-q", "-o", "whole.csv").code == 0
+    gaps, whole = (list(csv.DictReader((tmp_path / name).open())) for name in ("states.csv", "whole.csv"))
+    assert [row["y"] for row in gaps] == [row["y"] for row in whole]
+    assert [j for j, row in enumerate(gaps) if row["u"] in ("", "nan")] == [4]
+
+
 def test_rows_in_another_order_of_sequences_have_the_same_states(herd, rows, tmp_path):
     assert herd("em", "rows.csv", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
     lines = (tmp_path / "rows.csv").read_text().splitlines()

@@ -104,4 +104,5 @@ def command(session: Session, request: Request) -> None:
     if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
     result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)
-    outputs.artifact(session, result, summary, history=fitted)
+    gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the rows themselves, beside their states
+    outputs.artifact(session, result, summary, history=fitted, missing=gaps)

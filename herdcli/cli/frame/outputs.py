@@ -53,11 +53,13 @@ def check_beside(session: Session, path: str, *, binary: bool = True) -> None:
     streams.check_destination(path, clobber=session.clobber, binary=binary)
 
 
-def artifact(session: Session, value: object, summary: str, *, history: History = None, format: str | None = None) -> None:
-    """Write the one artifact of a run to -o.  history: of the input that this stage follows."""
+def artifact(
+    session: Session, value: object, summary: str, *, history: History = None, format: str | None = None, missing: bool = False
+) -> None:
+    """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps."""
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
     recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
-    written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding)
+    written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing)
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
     session.at_end(partial(_judge, session, written.kind, value))
 

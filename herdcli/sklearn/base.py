@@ -1,0 +1,113 @@
+"""What the estimators share: scikit-learn's checks of rows, seeds, and the functions of `herdcli.engine` under them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from herdcli.artifacts import Dataset
+from herdcli.engine import function
+from herdcli.schema import Array
+
+Options = Mapping[str, Any] | None  # keywords of a function of the engine
+LARGEST_SEED = 2**31 - 1
+
+
+class Estimator(BaseEstimator):
+    """A command of herd as an estimator.
+
+    Parameters are the command's options under their own names; `options` takes the others that `herdcli.engine` knows, as a dictionary.
+    `random_state` is the command's --seed; None draws one from NumPy's global state, which scikit-learn's estimators do too.
+
+    Attributes after `fit`: `artifact_`, the frozen dataclass that the command writes, and `seed_`.
+    """
+
+    options: Options
+    random_state: Any
+    artifact_: Any
+    seed_: int
+
+    def _learned(self, command: str, *rows: Any, **options: Any) -> None:
+        """Run a command on rows and keep what it makes."""
+        self.seed_ = self._seed()
+        self.artifact_ = self._run(command, *rows, seed=self.seed_, **options)
+
+    def _run(self, command: str, *rows: Any, **options: Any) -> Any:
+        return function(command)(*rows, **options, **(self.options or {}))
+
+    def _seed(self) -> int:
+        state = self.random_state
+        return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(LARGEST_SEED))
+
+    def _fitting(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+        """Rows to learn from, as an array or CSR; with y the two of them."""
+        return validate_data(self, X, y, **checks)
+
+    def _new(self, X: Any, **checks: Any) -> Any:
+        """Rows of the same columns as those learned from."""
+        check_is_fitted(self, "artifact_")
+        return validate_data(self, X, reset=False, **checks)
+
+    def _dataset(self, X: Any, **parts: Any) -> Dataset:
+        """Rows that are all to learn from, with the names of their columns where they had any."""
+        names = getattr(self, "feature_names_in_", None)
+        split = parts.pop("split", np.zeros(X.shape[0], dtype=np.uint8))
+        return Dataset(X, split=split, feature_names=None if names is None else [str(name) for name in names], **parts)
+
+    def _applied(self, X: Any, **options: Any) -> Dataset:
+        """`herd apply` of what was learned to new rows."""
+        made: Dataset = function("apply")(self.artifact_, self._dataset(X), **options)
+        return made
+
+
+class Ranged(Estimator):
+    """An estimator of two-state units, to which values from `threshold` of their range upwards are on.
+
+    The range is `value_range`, else that of the training rows; new rows are clipped to it.
+    """
+
+    threshold: float | None
+    value_range: tuple[float, float] | None
+    value_range_: tuple[float, float] | None
+
+    def _two_state(self) -> bool:
+        return True
+
+    def _grey(self, X: Any) -> dict[str, Any]:
+        """The options that make units of training rows: none where rows have two values, or are counts in CSR."""
+        self.value_range_ = None
+        if not self._two_state():
+            return {}
+        if self.value_range is not None:
+            self.value_range_ = self.value_range
+        elif not _two_valued(X):
+            low, high = float(X.min()), float(X.max())
+            self.value_range_ = (low, high if high > low else low + 1.0)
+        given = {"range": self.value_range_, "threshold": self.threshold}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _clipped(self, X: Any) -> Any:
+        if self.value_range_ is None:
+            return X
+        if not hasattr(X, "indptr"):
+            return np.clip(X, *self.value_range_)
+        clipped = X.copy()
+        clipped.data = np.clip(X.data, *self.value_range_)  # whose zeros are in the range
+        return clipped
+
+
+def _two_valued(X: Any) -> bool:
+    """Rows that are two-state units as they stand: 0 and 1, −1 and 1, counts in CSR."""
+    if hasattr(X, "indptr"):
+        return bool((X.data % 1 == 0).all())
+    return any(np.isin(X, pair).all() for pair in ((0, 1), (-1, 1)))
+
+
+def components(array: Array) -> Array:
+    """An array as an attribute of an estimator: one that may be written to."""
+    return np.array(array)

@@ -1,0 +1,174 @@
+"""Classifiers: a Gaussian over weights, learned online, and herding with a run for each class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from herdcli.engine import function
+from herdcli.evaluation.classes import class_probabilities
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.schema import Array
+from herdcli.sklearn.base import Estimator, Options, Ranged
+
+
+def _numbered(y: Any, classes: Any = None) -> tuple[Array, Array]:
+    """The classes, and the number of each label's.  Raises ValueError for what are no labels, for one class, and for unknown labels."""
+    check_classification_targets(y)
+    found = np.unique(y if classes is None else classes)
+    if len(found) < 2:
+        raise ValueError(f"a classifier needs two classes or more, and there is one class: {found.tolist()}")
+    unknown = np.setdiff1d(y, found)
+    if unknown.size:
+        raise ValueError(f"labels {unknown.tolist()} are none of the classes {found.tolist()}")
+    return found, np.searchsorted(found, y)
+
+
+class NHERDClassifier(ClassifierMixin, Estimator):
+    """Normal herding and its family, one Gaussian over the weights learned in passes over the rows, as by `herd nherd-train`.
+
+    algorithm   auto (nherd or arow), nherd, arow, cw, scw1, scw2, pa, pa1, pa2, perceptron, sop.
+    C           weight of an example; "auto": eight values compete on the first rows.
+    covariance  diagonal or full.  normalize: "l2" scales rows to length 1.  kernel: none, linear, polynomial or gaussian.
+
+    Attributes: `classes_`, `artifact_`.
+    """
+
+    def __init__(
+        self,
+        algorithm: str = "auto",
+        *,
+        C: float | str = "auto",
+        covariance: str = "diagonal",
+        passes: int = 1,
+        shuffle: bool = False,
+        normalize: str | None = None,
+        kernel: str = "none",
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.algorithm = algorithm
+        self.C = C
+        self.covariance = covariance
+        self.passes = passes
+        self.shuffle = shuffle
+        self.normalize = normalize
+        self.kernel = kernel
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> NHERDClassifier:
+        """Learn from rows (n, d), in their order, and labels (n,)."""
+        X, y = self._fitting(X, y, accept_sparse="csr")
+        self.classes_, codes = _numbered(y)
+        self._begin(X, codes)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NHERDClassifier:
+        """Go on with more rows.  classes: all labels there will be, needed in the first call."""
+        first = not hasattr(self, "artifact_")
+        X, y = self._fitting(X, y, accept_sparse="csr", reset=first)
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit")
+        if not first and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes {np.unique(classes).tolist()} are not those of the first call, {self.classes_.tolist()}")
+        self.classes_, codes = _numbered(y, classes if first else self.classes_)
+        if first:
+            self._begin(X, codes)
+        else:
+            self.artifact_ = function("nherd_train")(self._dataset(X, y=codes), continue_=self.artifact_)
+        return self
+
+    def _begin(self, X: Any, codes: Array) -> None:
+        asked = {name: getattr(self, name) for name in ("algorithm", "C", "covariance", "passes", "shuffle", "kernel")}
+        names = ",".join(str(code) for code in range(len(self.classes_)))
+        self._learned("nherd_train", self._dataset(X, y=codes), classes=names, normalize=self.normalize, **asked)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (n, classes) of each row's classes, in the order of `classes_`."""
+        made: Array = self._applied(self._new(X, accept_sparse="csr")).X
+        return made
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class (n,) of each row."""
+        check_is_fitted(self, "artifact_")
+        winners = self._applied(self._new(X, accept_sparse="csr")).y
+        found: Array = self.classes_[winners]
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class HerdingClassifier(ClassifierMixin, Ranged):
+    """Herding with a run for each class, whose energies averaged along the run tell the class, as `herd herd --per-class`.
+
+    A run's weights never settle, so that no model is left that new rows could be put to: `predict` herds once more, from the same rows and
+    seed and so through the same weights, with the new rows beside.  It takes as long as `fit`.
+
+    hidden, iterations, burn_in  of each run.  validation: share of the rows of each class that the energies are calibrated on.
+    threshold, value_range       how grey rows become two-valued, see RBM.
+
+    Attributes: `classes_`, `artifact_`, `training_`: the rows, labels and split that runs are made from.
+    Source: Welling (2009), sec. 10.
+    """
+
+    def __init__(
+        self,
+        hidden: int = 100,
+        *,
+        iterations: int = 2000,
+        burn_in: int | None = None,
+        validation: float = 0.25,
+        threshold: float | None = None,
+        value_range: tuple[float, float] | None = None,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.hidden = hidden
+        self.iterations = iterations
+        self.burn_in = burn_in
+        self.validation = validation
+        self.threshold = threshold
+        self.value_range = value_range
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> HerdingClassifier:
+        """Learn from rows (n, d) and labels (n,)."""
+        X, y = self._fitting(X, y)
+        self.classes_, codes = _numbered(y)
+        names = [str(code) for code in range(len(self.classes_))]
+        rows = self._dataset(X, y=codes, class_names=names, split=None)
+        self.grey_ = self._grey(X)
+        self.training_ = function("convert")(rows, split=(1.0 - self.validation, self.validation, 0), seed=self._seed())
+        self._learned("herd", self.training_, **self._asked())
+        return self
+
+    def _asked(self) -> dict[str, Any]:
+        own = {"hidden": self.hidden, "iterations": self.iterations, "burn_in": self.burn_in, "per_class": True}
+        return {name: value for name, value in (own | self.grey_).items() if value is not None}
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (n, classes) of each row's classes, in the order of `classes_`."""
+        X = self._clipped(self._new(X))
+        known = self.training_
+        rows = np.concatenate([known.X, X])
+        y = np.concatenate([known.y, np.zeros(len(X), dtype=known.y.dtype)])
+        split = np.concatenate([known.split, np.full(len(X), 2, dtype=known.split.dtype)])
+        beside = self._dataset(rows, y=y, split=split, class_names=known.class_names)
+        scores = self._run("herd", beside, seed=self.seed_, **self._asked()).scores
+        new = scores.energy[scores.split == 2]
+        return class_probabilities(scores, new, EvaluationSettings(seed=self.seed_))
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class (n,) of each row."""
+        check_is_fitted(self, "artifact_")
+        found: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return found

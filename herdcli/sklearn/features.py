@@ -1,0 +1,218 @@
+"""Feature learning: restricted Boltzmann machines, deep belief networks, independent components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from herdcli.engine import function
+from herdcli.schema import Array
+from herdcli.sklearn.base import Estimator, Options, Ranged, components
+
+TWO_STATE = ("binary", "spin")
+
+
+class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
+    """What RBM and DBN share: features are the means of the highest hidden units given the rows."""
+
+    units: str
+    visible_units: str | None
+
+    def _two_state(self) -> bool:
+        return (self.visible_units or self.units) in TWO_STATE
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from all rows (n, d) of an array, a sparse matrix or a frame; y is not looked at."""
+        X = self._fitting(X, accept_sparse="csr")
+        self._learned("fit_rbm", self._dataset(X), **self._asked(), **self._grey(X))
+        self._n_features_out = int(self._top().W.shape[2])
+        return self
+
+    def _asked(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in SETTINGS if hasattr(self, name)}
+        return {name: value for name, value in own.items() if value is not None}
+
+    def _top(self) -> Any:
+        return self.artifact_
+
+    def transform(self, X: Any) -> Array:
+        """E[h | v] (n, K) of rows (n, d)."""
+        made: Array = self._applied(self._clipped(self._new(X, accept_sparse="csr")), want="features").X
+        return made
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of rows in nats, exact where a layer has at most 25 units, else annealed; of a DBN a lower bound."""
+        rows = self._dataset(self._clipped(self._new(X, accept_sparse="csr")), split=np.full(X.shape[0], 2, dtype=np.uint8))
+        row = function("eval")(self.artifact_, data=rows)[0]
+        return float(row["log_likelihood"] if "log_likelihood" in row else row["log_likelihood_bound"])
+
+    def sample(self, n_samples: int = 1, *, burn_in: int = 1000) -> Array:
+        """Rows (n_samples, d) drawn by Gibbs chains, one for each."""
+        check_is_fitted(self, "artifact_")
+        rows: Array = function("sample")(self.artifact_, count=n_samples, burn_in=burn_in, seed=self.seed_).X
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []  # features are float32
+        return tags
+
+
+class RBM(Harmonium):
+    """A restricted Boltzmann machine, as `herd fit-rbm` learns it.
+
+    hidden         number of hidden units.
+    units          families of both layers (binary, spin, gaussian, rate:N, …); visible_units and hidden_units say one of them.
+    algorithm      cd, pcd, fpcd, exact …; steps: Gibbs sweeps an update.
+    learning_rate  None: chosen by units, batch and updates.
+    standardize    gaussian visible units: columns of mean 0 and variance 1.
+    threshold      grey values from this share of their range upwards are on; None: 0.4 of it.
+    value_range    of grey values; None: that of the training rows.
+
+    Attributes: `components_` (hidden, d), `intercept_visible_` (d), `intercept_hidden_` (hidden), `artifact_`.
+    """
+
+    def __init__(
+        self,
+        hidden: int = 100,
+        *,
+        units: str = "binary",
+        visible_units: str | None = None,
+        hidden_units: str | None = None,
+        algorithm: str = "cd",
+        steps: int = 1,
+        epochs: int = 100,
+        batch_size: int = 20,
+        learning_rate: float | None = None,
+        standardize: bool = False,
+        threshold: float | None = None,
+        value_range: tuple[float, float] | None = None,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.hidden = hidden
+        self.units = units
+        self.visible_units = visible_units
+        self.hidden_units = hidden_units
+        self.algorithm = algorithm
+        self.steps = steps
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.standardize = standardize
+        self.threshold = threshold
+        self.value_range = value_range
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> RBM:
+        """Learn from all rows (n, d) of an array, a sparse matrix or a frame; y is not looked at."""
+        super().fit(X, y)
+        W, b, c = (components(item[0]) for item in (self.artifact_.W, self.artifact_.b, self.artifact_.c))
+        self.components_, self.intercept_visible_, self.intercept_hidden_ = W.T, b, c
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """−F(v) (n,) in nats: the log-probability of each row but for log Z."""
+        found: Array = self._applied(self._clipped(self._new(X, accept_sparse="csr")), want="energies").X
+        return -found[:, 0]
+
+
+class DBN(Harmonium):
+    """A deep belief network learned layer by layer, as by `herd fit-rbm --layers`; parameters are those of RBM.
+
+    layers  hidden units of each layer, the lowest first.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[int] = (100, 100),
+        *,
+        units: str = "binary",
+        visible_units: str | None = None,
+        hidden_units: str | None = None,
+        steps: int = 1,
+        epochs: int = 100,
+        batch_size: int = 20,
+        learning_rate: float | None = None,
+        standardize: bool = False,
+        threshold: float | None = None,
+        value_range: tuple[float, float] | None = None,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.layers = layers
+        self.units = units
+        self.visible_units = visible_units
+        self.hidden_units = hidden_units
+        self.steps = steps
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.standardize = standardize
+        self.threshold = threshold
+        self.value_range = value_range
+        self.options = options
+        self.random_state = random_state
+
+    def _top(self) -> Any:
+        return self.artifact_.layers[-1]
+
+
+SETTINGS = (
+    *("hidden", "layers", "units", "visible_units", "hidden_units", "algorithm", "steps", "epochs", "batch_size", "learning_rate"),
+    "standardize",
+)
+
+
+class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """Independent components and energy-based filters, as `herd ica` learns them.
+
+    algorithm   infomax, ml, fastica, picard, sobi, ebm, equil, sparse-coding; None: the command's own.
+    components  whitened dimensions that are kept; None: all.  filters: outputs; None: as many.
+
+    Attributes: `components_` (outputs, d), which unmixes centred rows, `mixing_` (d, outputs), `mean_` (d), `artifact_`.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        *,
+        components: int | None = None,
+        filters: int | None = None,
+        iterations: int | None = None,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.algorithm = algorithm
+        self.components = components
+        self.filters = filters
+        self.iterations = iterations
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> ICA:
+        """Learn from all rows (n, d); y is not looked at."""
+        X = self._fitting(X, ensure_min_samples=2)
+        asked = {name: getattr(self, name) for name in ("algorithm", "components", "filters", "iterations")}
+        self._learned("ica", self._dataset(X), **{name: value for name, value in asked.items() if value is not None})
+        model = self.artifact_
+        self.components_, self.mixing_, self.mean_ = components(model.unmixing), components(model.basis), components(model.whitening.mean)
+        self._n_features_out = len(self.components_)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The outputs (n, M) of rows (n, d)."""
+        made: Array = self._applied(self._new(X)).X
+        return made
+
+    def inverse_transform(self, X: Any) -> Array:
+        """The rows (n, d) of outputs (n, M)."""
+        check_is_fitted(self, "artifact_")
+        made: Array = function("apply")(self.artifact_, np.asarray(X, dtype=np.float64), want="rows").X
+        return made

@@ -1,0 +1,152 @@
+"""Models of rows in time: hidden Markov models and linear dynamical systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from herdcli.artifacts import Dataset
+from herdcli.engine import function
+from herdcli.schema import Array
+from herdcli.sklearn.base import Estimator, Options
+
+
+class InTime(Estimator):
+    """What both share.  Rows are in the order of time; `lengths` are those of the sequences that they are, one after the other."""
+
+    components: Any
+    iterations: int
+    restarts: int
+
+    def _fitted(self, X: Any, lengths: Sequence[int] | None, model: str, **asked: Any) -> None:
+        X = self._fitting(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        own = {name: getattr(self, name) for name in ("components", "iterations", "restarts")}
+        given = {name: value for name, value in (own | asked).items() if value is not None}
+        self._learned("em", self._sequences(X, lengths), model=model, **given)
+
+    def _sequences(self, X: Array, lengths: Sequence[int] | None, part: int = 0) -> Dataset:
+        counts = [len(X)] if lengths is None else list(lengths)
+        if sum(counts) != len(X) or min(counts) < 1:
+            raise ValueError(f"lengths {counts} are not those of {len(X)} rows")
+        split = np.full(len(X), part, dtype=np.uint8)
+        return self._dataset(X, columns={"sequence": np.repeat(np.arange(len(counts)), counts)}, split=split)
+
+    def _told(self, X: Any, lengths: Sequence[int] | None, want: str) -> Dataset:
+        X = self._new(X, ensure_all_finite="allow-nan")
+        made: Dataset = function("apply")(self.artifact_, self._sequences(X, lengths), want=want)
+        return made
+
+    def score(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> float:
+        """Mean log-likelihood in nats a row."""
+        X = self._new(X, ensure_all_finite="allow-nan")
+        return float(function("eval")(self.artifact_, data=self._sequences(X, lengths, part=2))[0]["log_likelihood"])
+
+    def sample(self, n_samples: int = 1) -> Array:
+        """Rows (n_samples, d) of a new sequence."""
+        check_is_fitted(self, "artifact_")
+        made: Array = function("sample")(self.artifact_, count=1, steps=n_samples, seed=self.seed_).X
+        return made
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class HMM(InTime):
+    """A hidden Markov model, as `herd em --model hmm` learns it; NaN are missing values.
+
+    components  states, or a range "1-5" of which BIC chooses.
+    emission    gaussian, categorical, poisson, bernoulli or gmm.  covariance: full, tied, diagonal or spherical.
+    transitions full, left-to-right, banded:W.
+    """
+
+    def __init__(
+        self,
+        components: int | str = 2,
+        *,
+        emission: str = "gaussian",
+        covariance: str = "full",
+        transitions: str = "full",
+        iterations: int = 500,
+        restarts: int = 1,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.components = components
+        self.emission = emission
+        self.covariance = covariance
+        self.transitions = transitions
+        self.iterations = iterations
+        self.restarts = restarts
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> HMM:
+        """Learn from rows (n, d) of sequences of these lengths, None being one; y is not looked at."""
+        asked = {"emission": self.emission, "transitions": self.transitions}
+        self._fitted(X, lengths, "hmm", **asked, covariance=self.covariance if self.emission in ("gaussian", "gmm") else None)
+        return self
+
+    def predict(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+        """The states (n,) of the likeliest paths (Viterbi)."""
+        states: Array = np.asarray(self._told(X, lengths, "viterbi").y)
+        return states
+
+    def predict_proba(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+        """Probabilities (n, states) of each row's states given all rows of its sequence."""
+        found: Array = self._told(X, lengths, "smoothed").X
+        return found
+
+
+class LDS(TransformerMixin, InTime):
+    """A linear dynamical system learned by EM, as `herd em --model lds`; NaN are missing values, which `completed` fills in.
+
+    components  dimensions of the state.  diagonal: noise that is independent in every column.
+    """
+
+    def __init__(
+        self,
+        components: int | str = 2,
+        *,
+        diagonal: bool = False,
+        iterations: int = 500,
+        restarts: int = 1,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.components = components
+        self.diagonal = diagonal
+        self.iterations = iterations
+        self.restarts = restarts
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> LDS:
+        """Learn from rows (n, d) of sequences of these lengths, None being one; y is not looked at."""
+        self._fitted(X, lengths, "lds", diagonal=self.diagonal)
+        return self
+
+    def transform(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+        """Means (n, states) of each row's state given all rows of its sequence (Kalman smoother)."""
+        found: Array = self._told(X, lengths, "smoothed").X[:, : self.artifact_.states]
+        return found
+
+    def completed(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
+        """The rows (n, d) with NaN at their expectations."""
+        found: Array = self._told(X, lengths, "completed").X
+        return found
+
+    def forecast(self, X: Any, steps: int = 12) -> Array:
+        """The rows (steps, d) expected after these."""
+        made: Array = self._told(X, None, f"forecast:{steps}").X[:, : self.n_features_in_]
+        return made
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """lds0, lds1, …"""
+        check_is_fitted(self, "artifact_")
+        return np.array([f"lds{k}" for k in range(self.artifact_.states)], dtype=object)

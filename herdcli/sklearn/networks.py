@@ -1,0 +1,80 @@
+"""Markov networks of discrete columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import DensityMixin
+
+from herdcli.engine import function
+from herdcli.schema import Array
+from herdcli.sklearn.base import Estimator, Options, components
+
+
+class MarkovNetwork(DensityMixin, Estimator):
+    """The likeliest Markov network of a structure, as `herd fit-mrf` learns it: for columns of whole numbers, states 0, 1, ….
+
+    structure  chow-liu, grid, full, independent …; algorithm: ups-jt, ipf, gradient, loopy-is, …
+    smoothing  pseudo-rows of the uniform distribution, without which states that no row has are impossible.
+
+    Attributes: `cardinality_` (d,), `artifact_`.
+    """
+
+    def __init__(
+        self,
+        structure: str = "chow-liu",
+        *,
+        algorithm: str = "ups-jt",
+        smoothing: float = 1.0,
+        options: Options = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.structure = structure
+        self.algorithm = algorithm
+        self.smoothing = smoothing
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> MarkovNetwork:
+        """Learn from all rows (n, d) of states; y is not looked at."""
+        X = self._whole(self._fitting(X))
+        asked = {"structure": self.structure, "algorithm": self.algorithm, "smoothing": self.smoothing}
+        self._learned("fit_mrf", self._dataset(X), **asked)
+        self.cardinality_ = components(self.artifact_.cardinality)
+        return self
+
+    def marginals(self, X: Any) -> Array:
+        """Probabilities (n, Σ states) of all states of all columns, given the entries of each row that are not NaN."""
+        return self._answers(X)[:, :-1]
+
+    def score_samples(self, X: Any) -> Array:
+        """log p (n,) of rows in nats; NaN entries are summed out."""
+        nothing = function("ups_infer")(self.artifact_, algorithm="junction-tree").log_z
+        found: Array = self._answers(X)[:, -1] - nothing
+        return found
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of rows in nats."""
+        return float(self.score_samples(X).mean())
+
+    def predict(self, X: Any) -> Array:
+        """Rows (n, d) whose NaN entries are their likeliest states given the others, one by one."""
+        filled = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
+        ends = np.cumsum(self.cardinality_)
+        parts = np.split(self.marginals(X), ends[:-1], axis=1)
+        likeliest = np.column_stack([part.argmax(axis=1) for part in parts])
+        return np.where(np.isnan(filled), likeliest, filled).astype(np.int64)
+
+    def _answers(self, X: Any) -> Array:
+        X = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
+        evidence = self._whole(np.where(np.isnan(X), -1, X))
+        made: Array = function("ups_infer")(self.artifact_, evidence_rows=self._dataset(evidence)).X
+        return made
+
+    @staticmethod
+    def _whole(X: Array) -> Array:
+        """States as whole numbers.  Raises ValueError for other ones."""
+        if (X % 1 != 0).any() or (X.size and X.min() < -1):
+            raise ValueError("a MarkovNetwork takes whole numbers from 0, the states of its columns: KBinsDiscretizer makes them")
+        return X.astype(np.int64)

@@ -34,7 +34,7 @@ test: $(VENV)/installed-dev  ## the fast tests, once on the NumPy loops and once
 verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
 	$(BIN)/pytest -q -n $(WORKERS) -m slow
 
-cluster-test: $(VENV)/installed-dev  ## shards on a real Slurm of three nodes on this machine (Debian: slurm-wlm, munge)
+cluster-test: $(VENV)/installed-dev  ## shards on Dask workers (herdcli[dask]) and on a real Slurm of three nodes (Debian: slurm-wlm, munge)
 	$(BIN)/pytest -q -n 0 -rs -m cluster tests/cluster
 
 mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of operators, constants and comparisons; long

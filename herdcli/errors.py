@@ -91,6 +91,12 @@ class Locked(HerdError):
     exit_code = 75
 
 
+class Unavailable(HerdError):
+    """What the work needs is not to be had now, as the workers of a cluster."""
+
+    exit_code = 75
+
+
 class Interrupted(HerdError):
     """A signal ended the run.  With a checkpoint saved the run can go on: 75; else 128 + signal."""
 

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from herdcli.errors import Interrupted
-from herdcli.records import dataclass
+from herdcli.errors import Interrupted, Unavailable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHECKPOINT_SECONDS = 60.0
@@ -32,31 +31,32 @@ class Steppable(Protocol):
 S = TypeVar("S", bound=Steppable)
 
 
-@dataclass
-class _Pending:
-    """The signal that arrived, if one did."""
+asked: dict[int, int] = {}  # thread -> the signal that it is to end by; those of the system come to the main thread alone
 
-    number: int | None = None
+
+def stopping() -> bool:
+    """Whether this thread was asked to end: a step that waits for something can end early then."""
+    return threading.get_ident() in asked
 
 
 @contextmanager
-def _deferred_signals() -> Iterator[_Pending]:
+def _deferred_signals() -> Iterator[None]:
     """Hold a signal until the step is done.  A second one stops at once where it is a person's Ctrl-C; schedulers repeat theirs."""
-    pending = _Pending()
     if threading.current_thread() is not threading.main_thread():
-        yield pending
+        yield
         return
+    own = threading.get_ident()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if pending.number is None:
-            pending.number = number
-        elif number == signal.SIGINT:
+        if number == signal.SIGINT and own in asked:
             raise Interrupted(number)
+        asked.setdefault(own, number)
 
     previous = {number: signal.signal(number, note) for number in SIGNALS}
     try:
-        yield pending
+        yield
     finally:
+        asked.pop(own, None)
         for number, handler in previous.items():
             signal.signal(number, handler)
 
@@ -79,19 +79,25 @@ def run(
 
     checkpoint  called with the state between steps: each `every` steps, or each 60 s without it.
     watch       called with the state after each step.
-    Raises Interrupted after a signal, once the running step is done and the checkpoint is saved.
+    Raises Interrupted after a signal, once the running step is done and the checkpoint is saved.  A step that raises Unavailable has
+    not touched its state, which is saved too.
     """
     last_saved = time.monotonic()
     ended = until or _never
-    with _deferred_signals() as pending:
+    with _deferred_signals():
         while (steps is None or state.step < steps) and not ended(state):
-            state = step(state)
-            if watch:
-                watch(state)
-            if pending.number is not None:
+            try:
+                state = step(state)
+            except Unavailable:
                 if checkpoint:
                     checkpoint(state)
-                raise Interrupted(pending.number, step=state.step)
+                raise
+            if watch:
+                watch(state)
+            if stopping():
+                if checkpoint:
+                    checkpoint(state)
+                raise Interrupted(asked[threading.get_ident()], step=state.step)
             if checkpoint and (steps is None or state.step < steps):
                 due = state.step % every == 0 if every else time.monotonic() - last_saved >= CHECKPOINT_SECONDS
                 if due:

@@ -33,6 +33,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "kinds": frozenset({"errors", "records"}),
     "artifacts": GROUND | {"kinds"},
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
+    "cluster": GROUND | {"iterate", "algorithm", "numerics"},
     "data": frozenset(),
     "sklearn": frozenset({"errors", "schema", "artifacts", "engine", "evaluation"}),
     "notebook": frozenset({"errors", "records", "schema", "kinds", "evaluation"}),
@@ -41,6 +42,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 PURE = TOPICS | {"numerics", "algorithm", "iterate", "records", "rng", "schema", "shards", "splits", "errors", "fast"}
 KEPT_FROM_PURE = frozenset({"click", "rich", "h5py", "pyarrow", "matplotlib", "subprocess", "tempfile", "shutil", "argparse", "logging"})
 KEPT_FROM_ALL = ("scipy.stats", "pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "sklearn", "torch", "pandas")
+KEPT_FOR_CLUSTERS = ("dask", "distributed", "dask_jobqueue", "dask_kubernetes", "cloudpickle")
 OPTIONAL = {  # libraries of an extra, imported when they are asked for
     "herdcli.ica.libraries": ("sklearn",),
     "herdcli.sklearn": ("sklearn",),
@@ -98,6 +100,15 @@ def banned_imports(module: str, tree: ast.AST) -> list[str]:
     own = next((names for place, names in OPTIONAL.items() if within(module, place)), ())
     kept = [name for name in KEPT_FROM_ALL if name not in own]
     return [f"line {line} imports {name}" for line, name in imports(tree, module) if any(within(name, banned) for banned in kept)]
+
+
+def dask_elsewhere(module: str, tree: ast.AST) -> list[str]:
+    """Dask outside of the one package that may use it, or imported there before it is asked for."""
+    found = [(line, name) for line, name in imports(tree, module) if name.partition(".")[0] in KEPT_FOR_CLUSTERS]
+    lazy = {
+        node.lineno for outer in walked(tree) if isinstance(outer, ast.FunctionDef) for node in ast.walk(outer) if hasattr(node, "lineno")
+    }
+    return [f"line {line} imports {name}" for line, name in found if part_of(module) != "cluster" or line not in lazy]
 
 
 def unsafe_calls(module: str, tree: ast.AST) -> list[str]:
@@ -195,6 +206,7 @@ RULES = {
     ],
     foreign_imports: [("herdcli.numerics.x", "import h5py"), ("herdcli.rbm.x", "from rich.console import Console")],
     banned_imports: [("herdcli.cli.x", "from scipy import stats"), ("herdcli.rbm.x", "import pickle")],
+    dask_elsewhere: [("herdcli.cli.x", "def f():\n    import distributed"), ("herdcli.cluster.x", "from distributed import Client")],
     unsafe_calls: [("herdcli.cli.x", "eval('1')"), ("herdcli.artifacts.x", "np.load(f, allow_pickle=True)")],
     input_and_output: [("herdcli.rbm.x", "print(1)"), ("herdcli.evaluation.x", "open('f')")],
     long_functions: [("herdcli.rbm.x", "def f():\n" + "    x = 1\n" * 81)],

@@ -23,7 +23,7 @@ LEARNING = _names(
     "damping damping_schedule damping_kind schedule passes shuffle sweeps burn_in step_sizes step_size leapfrog acceptance rates average "
     "gamma_rate on_nonconvergence minibatch seed annealing double_loop always_update l1 l2 floor refine polish init"
 )
-LONG = _names("threads shard checkpoint every resume dry_run max_memory lock trace_file")
+LONG = _names("threads shard cluster cluster_options retries mixed checkpoint every resume dry_run max_memory lock trace_file")
 OUTPUT = _names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")
 GROUPS = ("Input", "Model", "Learning", "Options", "Long runs", "Output")
 PLAIN = _names("apply check completion convert data eval info merge sample seal selftest")  # commands that neither make nor learn a model
@@ -87,6 +87,7 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param.type, click.Choice):
                 param.type.case_sensitive = False
+        ctx.meta["herd.typed"] = list(args)
         return super().parse_args(ctx, args)
 
     @property

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from herdcli.cli.frame.console import Console
+from herdcli.cluster.where import FORMS, Asked, parse, setting
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -210,6 +211,37 @@ def checkpoint_options(command: Command) -> Command:
     return command
 
 
+def cluster_options(command: Command) -> Command:
+    """--cluster, --cluster-option, --retries and --mixed, of commands whose work can be dealt to other processes."""
+    for option in (
+        click.option("--mixed", is_flag=True, help="--cluster: take workers whose BLAS differs, as may the last digits."),
+        click.option(
+            "--retries",
+            type=click.IntRange(0),
+            default=3,
+            show_default=True,
+            help="--cluster: how often a unit that failed is tried again.",
+        ),
+        click.option(
+            "--cluster-option",
+            "cluster_options",
+            type=Parsed("key=value", setting),
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="--cluster: a setting of the cluster, as queue=long or tls-ca-file=ca.pem; repeatable.",
+        ),
+        click.option(
+            "--cluster",
+            type=Parsed("where", parse),
+            default=None,
+            metavar="WHERE",
+            help=f"Deal the work to Dask workers: {FORMS}.  The output is that of one run.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def output_options(command: Command) -> Command:
     """-o, -n and --lock."""
     for option in (
@@ -256,6 +288,15 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
+def _cluster(options: dict[str, Any]) -> Asked | None:
+    """The workers that were asked for, of commands that have the option."""
+    where, more = options.pop("cluster", None), options.pop("cluster_options", ())
+    retries, mixed = options.pop("retries", 3), options.pop("mixed", False)
+    if where is None:
+        return None
+    return Asked(where, more, retries, mixed)
+
+
 def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
     """The session and the request of typed options."""
     from herdcli.cli.frame.session import Session
@@ -275,6 +316,7 @@ def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
         "dry_run": options.pop("dry_run", False),
         "lock": options.pop("lock", None),
         "shard": options.pop("shard", None),
+        "cluster": _cluster(options),
         "missing": options.pop("missing", None),
         "categorical": options.pop("categorical", None),
         "layer": options.pop("layer", None),

@@ -21,7 +21,7 @@ from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.request import recorded
-from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted
+from herdcli.errors import UNRECKONABLE, BadUsage, DataError, Interrupted, Unavailable
 from herdcli.records import dataclass
 from herdcli.shards import Place
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from herdcli.algorithm import Algorithm
     from herdcli.artifacts.recoding import Recoding
+    from herdcli.cluster.where import Asked
     from herdcli.schema import Array
 
 S = TypeVar("S", bound=iterate.Steppable)
@@ -68,6 +69,10 @@ class Session:
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
     shard: Place | None = None
+    cluster: Asked | None = None  # workers that its units or blocks are dealt to
+    dealt: list[object] | None = None  # what all units made, where workers did them
+    told: list[str] = field(default_factory=list)  # warnings of the workers
+    spooled: str | None = None  # the file that stdin was put into, for workers to read
     missing: str | None = None  # what to do with rows that have gaps: drop, mean
     categorical: str | None = None  # columns of text as one-hot numbers: auto, none; None: the command has no such option
     layer: str | None = None  # of AnnData files
@@ -95,6 +100,10 @@ class Session:
             self._held = held.pop_all()
         for option in ("every", "resume") if self.checkpoint is None else ():
             self.ignored(option, "without --checkpoint")
+        for option in ("cluster_options", "retries", "mixed") if self.cluster is None else ():
+            self.ignored(option, "without --cluster")
+        if self.cluster is not None and self.shard is not None:
+            raise BadUsage("--cluster makes all shards, --shard one of them", hint="leave out one of them")
         return self
 
     def _own_checkpoint(self, path: str, held: ExitStack) -> None:
@@ -112,6 +121,8 @@ class Session:
             if self._keep is not None:
                 self._keep()
             error.can_resume(begun=self._saved)
+        elif isinstance(error, Unavailable) and self._saved:
+            error.hint = "what was done is saved: continue with --resume"
         elif isinstance(error, Interrupted) and self.savable:
             error.hint = SAVE_HINT
         try:
@@ -142,7 +153,7 @@ class Session:
     def ignored(self, option: str, why: str) -> None:
         """Warn about an option the user typed that does nothing here."""
         if option in self.given:
-            typed = "range" if option == "value_range" else option.replace("_", "-")
+            typed = {"value_range": "range", "cluster_options": "cluster-option"}.get(option, option.replace("_", "-"))
             self.console.warn(f"--{typed} has no effect {why}")
 
     @property
@@ -188,6 +199,7 @@ class Session:
         from herdcli.cli.frame.cleaning import Cleaning
 
         self.refuse_stdin_twice(path)
+        path = self._readable_again(path)
         cleaning = Cleaning(
             self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
         )
@@ -213,6 +225,8 @@ class Session:
             self.recoding = artifact.recoding
         if isinstance(artifact.value, Dataset) and not as_stored:
             artifact = replace(artifact, value=reckonable(artifact.value, where=artifact.name))
+        if self.spooled == path:
+            artifact = replace(artifact, name="stdin")
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
@@ -221,6 +235,16 @@ class Session:
         """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs."""
         self.refuse_stdin_twice(path)
         return open_source(path, limit=self.max_memory or memory.default_limit())
+
+    def _readable_again(self, path: str) -> str:
+        """A path; of stdin, where workers must read it too, that of a file with its bytes."""
+        if path != "-" or self.cluster is None:
+            return path
+        from herdcli.cluster.files import spooled
+
+        self.spooled = spooled()
+        self._held.callback(os.unlink, self.spooled)
+        return self.spooled
 
     def refuse_stdin_twice(self, path: str) -> None:
         """Raise BadUsage where an input named - is not the first."""

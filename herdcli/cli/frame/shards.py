@@ -7,12 +7,13 @@ command, makes the artifact; `herd merge` calls the same function, with all unit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from herdcli.cli.frame.options import Command, Parsed
+from herdcli.cli.frame.options import Command, Parsed, cluster_options
 from herdcli.cli.frame.request import revived
 from herdcli.errors import UNRECKONABLE, BadUsage, DataError, NoInput
 from herdcli.kinds import KINDS, named
@@ -27,24 +28,34 @@ Finish = Callable[["Session", Any, Any, Any], None]
 
 
 def shard_option(command: Command) -> Command:
-    """--shard, of commands that do several independent units of work."""
+    """--shard and --cluster, of commands that do several independent units of work."""
     return click.option(
         "--shard",
         type=Parsed("i/n", parse),
         default=None,
         metavar="I/N",
         help="Do every N-th unit of work, starting with the I-th, and write a shard; herd merge joins all N.",
-    )(command)
+    )(cluster_options(command))
 
 
 def refuse(session: Session, hint: str) -> None:
-    """Refuse --shard where there is one unit of work."""
+    """Refuse --shard and --cluster where there is one unit of work."""
+    if session.cluster is not None:
+        raise BadUsage("--cluster deals out units of work, and this run has only one", hint=hint)
     if session.shard is not None:
         raise BadUsage("--shard divides a run into units of work, and this run has only one", hint=hint)
 
 
 def units(session: Session, count: int, what: str) -> range:
-    """The numbers of this run's units.  A shard beyond the last unit has none, so that arrays of any size end well."""
+    """The numbers of this run's units.  A shard beyond the last unit has none, so that arrays of any size end well.
+
+    Under --cluster workers do them all, and none is left for this process; `close` adds what they made.
+    """
+    if session.cluster is not None and not session.dry_run:
+        from herdcli.cli.frame.workers import dealt
+
+        session.dealt = dealt(session, session.cluster, count, what)
+        return range(0)
     found = session.place.of(count)
     if not found:
         session.console.note(f"{session.place.name} has nothing to do: there are {count} {what}")
@@ -55,6 +66,11 @@ def units(session: Session, count: int, what: str) -> range:
 
 def close(session: Session, made: Shard, what: str, finish: Finish, history: History, options: object) -> None:
     """Save the shard, or without --shard what its units make."""
+    if session.dealt is not None:
+        made = replace(made, parts=session.dealt)  # type: ignore[call-arg]
+        for message in session.told:
+            if message not in session.console.warned:
+                session.console.warn(message)
     if session.shard is None:
         finish(session, made, history, options)
         return

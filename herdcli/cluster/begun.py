@@ -1,0 +1,280 @@
+"""Clusters that are begun for one run, and those that are there already: a scheduler's address, and how its workers are kept going.
+
+local        a scheduler in this process and worker processes of this machine, begun again where one ends
+slurm, …     jobs by way of dask_jobqueue
+running      somebody's scheduler, whose workers are left as they are
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cluster.where import Asked
+from herdcli.errors import BadUsage, HerdError, Unavailable
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cluster.where import Where
+
+SECURITY = {"tls_ca_file": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_key": "tls_client_key"}
+OWN = (*SECURITY, "wait")  # keys that mean the same everywhere; `wait`, seconds to wait for workers
+WAIT = {"local": 60.0, "running": 30.0}  # of others
+QUEUED = 600.0
+MEMORY = 4_000_000_000  # of a job, where --max-memory is not given
+INSTALL = "pip install 'herdcli[dask]'"
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a worker has.  memory  bytes, None where that was not said;  threads  that it computes with."""
+
+    threads: int
+    memory: int | None
+
+
+@dataclass
+class Begun:
+    """A scheduler.  keep  sees to it that workers which ended are begun again, and says of how many that is so."""
+
+    address: Any  # or an object of Dask's that clients connect to
+    security: Any = None
+    keep: Callable[[], int] = field(default=lambda: 0)
+    dashboard: str | None = None
+
+
+@contextlib.contextmanager
+def begun(asked: Asked, size: Size) -> Iterator[Begun]:
+    """The cluster that was asked for; what this process began ends with the body."""
+    with _needing_dask(), in_words(asked.where):
+        import distributed  # noqa: F401
+    _quiet()
+    start = {"local": _local, "running": _running, "kubernetes": _kubernetes}.get(asked.where.kind, _queue)
+    security = _security(asked)
+    with contextlib.ExitStack() as held:
+        with _needing_dask(), in_words(asked.where):
+            made = held.enter_context(start(asked, size, security))
+        yield made
+
+
+def option(asked: Asked, name: str) -> str | None:
+    """The last value of a setting."""
+    return next((value for key, value in reversed(asked.options) if key == name), None)
+
+
+def patience(asked: Asked) -> float:
+    """Seconds to wait for workers."""
+    text = option(asked, "wait")
+    try:
+        return float(text) if text is not None else WAIT.get(asked.where.kind, QUEUED)
+    except ValueError:
+        raise BadUsage(f"--cluster-option wait={text} is not a number of seconds") from None
+
+
+@contextlib.contextmanager
+def _needing_dask() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "dask").partition(".")[0]
+        hint = "pip install dask-kubernetes" if missing == "dask_kubernetes" else INSTALL
+        raise BadUsage(f"--cluster needs {missing}, which is not installed", hint=hint) from error
+
+
+@contextlib.contextmanager
+def in_words(where: Where) -> Iterator[None]:
+    """A line in the place of whatever a cluster that does not start raises."""
+    try:
+        yield
+    except (HerdError, ImportError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except TypeError as error:
+        raise BadUsage(f"--cluster {where} does not take these settings ({_line(error)})", hint="look at --cluster-option") from error
+    except Exception as error:
+        raise Unavailable(f"--cluster {where} does not start ({_line(error)})") from error
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _quiet() -> None:
+    """What Dask logs is for its developers; what its users must know is said by the run."""
+    import logging
+
+    for name in ("distributed", "tornado", "asyncio", "bokeh", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado", "asyncio", "bokeh", "dask_jobqueue"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _security(asked: Asked) -> Any:
+    """TLS of clients, schedulers and workers, where any of its files is named."""
+    given = {name: option(asked, name) for name in SECURITY}
+    if not any(given.values()):
+        if (asked.where.address or "").startswith("tls://"):
+            needed = "--cluster-option tls-ca-file=CA.pem --cluster-option tls-cert=CERT.pem --cluster-option tls-key=KEY.pem"
+            raise BadUsage(f"--cluster {asked.where} needs certificates", hint=needed)
+        return None
+    from distributed.security import Security
+
+    for name, path in given.items():
+        if path is not None and not os.path.isfile(path):
+            raise BadUsage(f"--cluster-option {name.replace('_', '-')}={path}: no such file")
+    certificate, own_key = given["tls_cert"], given["tls_key"]
+    roles = {
+        f"tls_{role}_{part}": value
+        for role in ("client", "scheduler", "worker")
+        for part, value in (("cert", certificate), ("key", own_key))
+    }
+    return Security(tls_ca_file=given["tls_ca_file"], require_encryption=True, **roles)
+
+
+def settings(asked: Asked) -> dict[str, Any]:
+    """KEY=VALUE as keywords: numbers, true, false and none are what they say; a key given twice is a list."""
+    found: dict[str, Any] = {}
+    for key, text in asked.options:
+        if key in OWN:
+            continue
+        value = _value(text)
+        found[key] = value if key not in found else [*(found[key] if isinstance(found[key], list) else [found[key]]), value]
+    return found
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+@contextlib.contextmanager
+def _running(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+    if settings(asked):
+        raise BadUsage(f"--cluster-option {min(settings(asked))} has no effect on a scheduler that runs already")
+    yield Begun(asked.where.address, security)
+
+
+@contextlib.contextmanager
+def _local(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+    """A scheduler in a thread of this process; it listens on this machine's own address alone, as do the workers."""
+    from distributed import LocalCluster
+
+    unknown = sorted(set(settings(asked)) - {"host", "dashboard_address", "scheduler_port"})
+    if unknown:
+        raise BadUsage(
+            f"--cluster-option {unknown[0]} is no setting of workers on this machine",
+            hint="host, dashboard-address, scheduler-port, wait, tls-…",
+        )
+    wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **settings(asked)}
+    if security is not None:
+        wanted |= {"security": security, "protocol": "tls://"}
+    with tempfile.TemporaryDirectory(prefix="herd-cluster-", ignore_cleanup_errors=True) as folder, LocalCluster(**wanted) as cluster:
+        address, processes = cluster.scheduler_address, dict[int, subprocess.Popen[bytes]]()
+        count = asked.where.count or 1
+        host = str(wanted["host"])
+
+        def keep() -> int:
+            ended = [number for number in range(count) if number in processes and processes[number].poll() is not None]
+            for number in range(count):
+                if number not in processes or number in ended:
+                    processes[number] = _process(address, host, number, size, folder, asked)
+            return len(ended)
+
+        keep()
+        try:
+            yield Begun(cluster, security, keep, cluster.dashboard_link if _has_dashboard() else None)
+        finally:
+            for process in processes.values():
+                process.kill()
+            for process in processes.values():
+                process.wait()
+
+
+def _has_dashboard() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("bokeh") is not None
+
+
+def _process(address: str, host: str, number: int, size: Size, folder: str, asked: Asked) -> subprocess.Popen[bytes]:
+    """A worker process of this machine.  It has a session of its own: a Ctrl-C is the command's to answer."""
+    words = [address, "--no-nanny", "--nthreads", "1", "--host", host, "--no-dashboard", "--memory-limit", "0", "--death-timeout", "20"]
+    words += ["--local-directory", folder]
+    for name in SECURITY if option(asked, "tls_ca_file") else ():
+        words += [f"--{name.replace('_', '-')}", str(option(asked, name))]
+    with open(os.path.join(folder, f"worker-{number}.log"), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "herdcli.cluster.worker", str(size.memory or 0), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def job(kind: str, size: Size) -> dict[str, Any]:
+    """What a job of a queue asks for: one worker of one task at a time, with the processors for its threads."""
+    memory = size.memory or MEMORY
+    asked: dict[str, Any] = {"cores": 1, "processes": 1, "memory": memory, "python": sys.executable}
+    megabytes = -(-memory // 1_000_000)
+    own: dict[str, dict[str, Any]] = {
+        "slurm": {"job_cpu": size.threads},
+        "pbs": {"resource_spec": f"select=1:ncpus={size.threads}:mem={megabytes}mb"},
+        "sge": {
+            "job_extra_directives": [f"-pe smp {size.threads}"] if size.threads > 1 else [],
+            "resource_spec": f"h_vmem={megabytes // size.threads}M",
+        },
+        "lsf": {"ncpus": size.threads, "mem": memory},
+    }
+    return asked | own[kind]
+
+
+@contextlib.contextmanager
+def _queue(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+    """Jobs of a queue.  The scheduler is in this process, and must be reached from other machines: where, the user says."""
+    import dask_jobqueue
+
+    kind, wanted = asked.where.kind, settings(asked)
+    if not {"interface", "host"} & set(wanted):
+        hint = "--cluster-option interface=eth0, or host=ADDRESS, and certificates where others use that network"
+        raise BadUsage(f"--cluster {asked.where}: its workers must reach this machine, which listens to no other unless told", hint=hint)
+    made = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}[kind]
+    dashboard = wanted.pop("dashboard_address", "127.0.0.1:0")
+    scheduler = {"dashboard_address": dashboard, **({"host": wanted.pop("host")} if "host" in wanted else {})}
+    if security is not None:
+        wanted |= {"security": security, "protocol": "tls://"}
+    lists = {
+        key: [value]
+        for key, value in wanted.items()
+        if key.endswith(("directives", "prologue", "extra_args")) and not isinstance(value, list)
+    }
+    with getattr(dask_jobqueue, made)(scheduler_options=scheduler, **(job(kind, size) | wanted | lists)) as cluster:
+        cluster.scale(jobs=asked.where.count)
+        yield Begun(cluster, security, dashboard=cluster.dashboard_link if _has_dashboard() else None)
+
+
+@contextlib.contextmanager
+def _kubernetes(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+    from dask_kubernetes.operator import KubeCluster
+
+    memory = f"{(size.memory or MEMORY) // 1_000_000}M"
+    resources = {"requests": {"memory": memory, "cpu": str(size.threads)}, "limits": {"memory": memory}}
+    command = ["dask", "worker", "--nthreads", "1"]
+    wanted = {
+        "name": f"herd-{os.getpid()}",
+        "n_workers": asked.where.count,
+        "resources": resources,
+        "worker_command": command,
+        **settings(asked),
+    }
+    with KubeCluster(**wanted) as cluster:
+        yield Begun(cluster, security, dashboard=cluster.dashboard_link)

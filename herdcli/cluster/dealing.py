@@ -1,0 +1,139 @@
+"""Units of work dealt to the workers of a cluster, as an algorithm whose steps are shards that come in.
+
+Every shard is the command itself under --shard, so that what the workers make and what `herd merge` would join are the same bytes.  The
+state holds the shards that are done, each once, whoever made it and however often it was begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from herdcli import errors
+from herdcli.algorithm import Counted, Progress
+from herdcli.cluster import tasks
+from herdcli.cluster.farm import Farm, refuse
+from herdcli.cluster.files import Words
+from herdcli.errors import Unavailable
+from herdcli.iterate import stopping
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MOST = 256  # shards that a run is dealt out as, whoever works: a lost worker costs little, and none is nothing
+AT_ONCE = 3  # shards that a worker has been given, of which it does one
+
+
+@dataclass
+class Dealt:
+    """The shards that are done, in the order they came in: their numbers from 0 and their bytes."""
+
+    step: int
+    count: int  # of all
+    number: list[int] = field(default_factory=list)
+    made: list[Array] = field(default_factory=list)  # uint8
+
+
+@dataclass(frozen=True)
+class Dealing(Counted[Dealt]):
+    """`count` shards on the workers of a farm."""
+
+    count: int
+    farm: Farm
+    program: str  # the group of commands, as module:name
+    words: Words
+    retries: int
+    out: dict[Any, int] = field(default_factory=dict)  # tasks and the shards they make
+    failures: dict[int, int] = field(default_factory=dict)
+    warned: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> type[Dealt]:
+        """The type of its states."""
+        return Dealt
+
+    @property
+    def steps(self) -> int:
+        """Shards in all."""
+        return self.count
+
+    def init(self) -> Dealt:
+        """Nothing done."""
+        return Dealt(0, self.count)
+
+    like = init
+
+    def memory(self) -> int:
+        """The shards, whose size nobody knows before."""
+        return 0
+
+    def step(self, state: Dealt) -> Dealt:
+        """Wait until a shard has come in."""
+        self._deal(state)
+        while not stopping():
+            future = self.farm.wait()
+            if future is None:
+                self._deal(state)
+                continue
+            number = self.out.pop(future, None)
+            if number is not None and (made := self._taken(future, number)) is not None:
+                return Dealt(state.step + 1, self.count, [*state.number, number], [*state.made, made])
+            self._deal(state)
+        return state
+
+    def _deal(self, state: Dealt) -> None:
+        """Give out what is neither done nor given, a few for each worker."""
+        room = AT_ONCE * max(1, len(self.farm.workers())) - len(self.out)
+        taken = {*state.number, *self.out.values()}
+        for number in [number for number in range(self.count) if number not in taken][: max(0, room)]:
+            self._submit(number)
+
+    def _submit(self, number: int) -> None:
+        place = f"{number + 1}/{self.count}"
+        sent = self.words.sent(self.farm)
+        future = self.farm.submit(tasks.unit, self.farm.run, self.program, self.words.words, place, self.farm.wanted, sent)
+        self.out[future] = number
+
+    def _taken(self, future: Any, number: int) -> Array | None:
+        """The bytes of a shard; None where it has to be made again.  Raises what cannot be mended by that."""
+        if future.status != "finished":
+            self._again(number, "its worker ended" if future.status != "cancelled" else "it was cancelled")
+            return None
+        reply = future.result()
+        if "made" in reply:
+            self.warned.extend(reply["warned"])
+            return np.frombuffer(reply["made"], dtype=np.uint8)
+        if "differs" in reply:
+            refuse("that came last", reply["differs"])
+        if "unseen" in reply:
+            self.words.send(self.farm)
+            return None
+        if "error" in reply:
+            raise _error(reply)
+        self._again(number, reply.get("failed", "its worker was stopped"))
+        return None
+
+    def _again(self, number: int, why: str) -> None:
+        """Let a shard be dealt once more.  Raises Unavailable where it failed too often."""
+        self.failures[number] = self.failures.get(number, 0) + 1
+        if self.failures[number] > self.retries:
+            times = f"{self.failures[number]} times" if self.retries else "once"
+            raise Unavailable(f"unit {number + 1} of {self.count} failed {times}: {why}", hint="--retries N tries more often")
+        self.farm.note(f"unit {number + 1} of {self.count} is done again: {why}")
+
+    def progress(self, state: Dealt) -> Progress:
+        """Shards that have come in."""
+        return Progress(state.step, self.count, f"{len(self.farm.workers())} workers")
+
+    def result(self, state: Dealt) -> list[bytes]:
+        """The bytes of all shards in their order."""
+        order = np.argsort(state.number)
+        return [state.made[place].tobytes() for place in order]
+
+
+def _error(reply: dict[str, Any]) -> errors.HerdError:
+    """What a command on a worker ended with, as if it had ended here."""
+    kind = getattr(errors, reply["error"], errors.HerdError)
+    made: errors.HerdError = kind(reply["message"], where=reply["where"], hint=reply["hint"])
+    return made

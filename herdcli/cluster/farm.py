@@ -1,0 +1,164 @@
+"""The workers of a run as the command sees them: they are counted, held to be of one kind, asked, and missed when they go."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cluster import tasks
+from herdcli.cluster.begun import Begun, Size, begun, in_words, patience
+from herdcli.errors import BadUsage, Unavailable
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cluster.where import Asked
+
+Say = Callable[[str], None]
+LOOK = 0.25  # seconds between looks at what goes on
+GONE = 10.0  # seconds without a scheduler after which it is given up
+EXACT = ("herd", "NumPy", "SciPy")  # what must be equal where the order of every sum is fixed
+
+
+@dataclass
+class Farm:
+    """A client of the cluster.  exact  sums do not depend on BLAS;  lost  addresses of workers that went, until the user is told."""
+
+    asked: Asked
+    made: Begun
+    client: Any
+    note: Say
+    warn: Say
+    exact: bool = False
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    done: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    lost: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+    gone_since: float | None = None
+    tries: int = 0
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """What a worker must have in common with this process."""
+        own = tasks.census()
+        same = self.asked.mixed or self.exact
+        return {name: value for name, value in own.items() if name in EXACT or not same}
+
+    def submit(self, function: Callable[..., Any], *values: Any, **how: Any) -> Any:
+        """A task; when it has ended, it is in `done`."""
+        self.tries += 1
+        future = self.client.submit(function, *values, key=tasks.key(self.run, self.tries), pure=False, **how)
+        future.add_done_callback(self.done.put)
+        return future
+
+    def wait(self) -> Any:
+        """The next task that has ended; None where none has for a moment.  Raises Unavailable where there is nobody to wait for."""
+        try:
+            return self.done.get(timeout=LOOK)
+        except queue.Empty:
+            self.look()
+            return None
+
+    def look(self) -> None:
+        """Begin workers anew that ended, say which were lost, and see that the scheduler is there."""
+        self.made.keep()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                address = self.lost.get_nowait()
+                self.note(f"the worker {address} is gone: others do what it had begun")
+        if self.client.status == "running":
+            self.gone_since = None
+            return
+        self.gone_since = self.gone_since or time.monotonic()
+        if time.monotonic() - self.gone_since > GONE or self.client.status == "closed":
+            raise Unavailable(
+                f"the scheduler of --cluster {self.asked.where} is gone", hint="begin it again; --checkpoint FILE keeps what was done"
+            )
+
+    def everywhere(self, function: Callable[..., Any], *values: Any) -> dict[str, Any]:
+        """What each worker answers; those that go meanwhile answer None."""
+        found: dict[str, Any] = self.client.run(function, *values, on_error="return")
+        return {name: None if isinstance(answer, OSError) else answer for name, answer in found.items()}
+
+    def workers(self) -> list[str]:
+        """Addresses of those that are there."""
+        return list(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def await_workers(self) -> None:
+        """Until all are there that were asked for, or some and nothing more comes.  Raises Unavailable where none comes."""
+        wanted = self.asked.where.count or 1
+        end = time.monotonic() + patience(self.asked)
+        while (here := len(self.workers())) < wanted:
+            if time.monotonic() > end:
+                break
+            self.made.keep()
+            time.sleep(0.05)
+        if not here:
+            hint = (
+                "are its jobs waiting in the queue? --cluster-option wait=SECONDS" if self.asked.where.count else "begin some: dask worker"
+            )
+            raise Unavailable(f"--cluster {self.asked.where} has no workers", hint=hint)
+        if here < wanted:
+            self.warn(f"{here} of the {wanted} workers of --cluster {self.asked.where} have come: going on with those")
+
+    def check(self) -> None:
+        """Raise BadUsage where a worker is of another kind than this process."""
+        for address, answer in self.everywhere(tasks.census).items():
+            if isinstance(answer, BaseException):
+                hint = "install this version of herd where it runs"
+                raise BadUsage(f"the worker {address} cannot run herd ({' '.join(str(answer).split())[:150]})", hint=hint)
+            if answer is not None:
+                refuse(address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value})
+
+    def end(self) -> None:
+        """Have workers stop what they do for this run, and give it up."""
+        with contextlib.suppress(Exception):
+            if self.client.status == "running" and self.asked.where.kind == "running":
+                self.client.run(tasks.stop, self.run, wait=False)
+
+
+def refuse(address: str, differing: dict[str, list[str]]) -> None:
+    """Raise BadUsage where something differs."""
+    if not differing:
+        return
+    hint = "install the same versions on all"
+    if set(differing) == {"BLAS"}:
+        hint = "--mixed takes it, --exact makes them equal, OPENBLAS_CORETYPE names one kernel for all"
+    raise BadUsage(f"the worker {address} is of another kind: {tasks.described(differing)}", hint=hint)
+
+
+@contextlib.contextmanager
+def hired(asked: Asked, size: Size, *, note: Say, warn: Say, exact: bool = False) -> Iterator[Farm]:
+    """The workers that were asked for, all of one kind.  note, warn  told what a user should know;  exact  as of `Farm`."""
+    with begun(asked, size) as made:
+        from distributed import Client
+
+        try:
+            with in_words(asked.where):
+                client = Client(made.address, security=made.security, timeout=10, set_as_default=False, heartbeat_interval=1000)
+        except Unavailable as error:
+            if asked.where.address is None:
+                raise
+            raise Unavailable(f"no scheduler answers at {asked.where}", hint="dask scheduler begins one") from error
+        farm = Farm(asked, made, client, note, warn, exact)
+        try:
+            client.subscribe_topic("all", partial(_told, farm))
+            farm.await_workers()
+            farm.check()
+            if made.dashboard:
+                note(f"the workers' dashboard is at {made.dashboard}")
+            yield farm
+        finally:
+            farm.end()
+            with contextlib.suppress(Exception):
+                client.close(timeout=2)
+
+
+def _told(farm: Farm, event: tuple[float, Any]) -> None:
+    """An event of the scheduler."""
+    if isinstance(event[1], dict) and event[1].get("action") == "remove-worker":
+        farm.lost.put(str(event[1].get("worker")))

@@ -1,0 +1,86 @@
+"""A command line as workers get it: its files are found by each of them, or sent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cluster import tasks
+from herdcli.errors import DataError, NoInput
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cluster.farm import Farm
+
+MOST_SENT = 4_000_000_000  # bytes of a file that are sent to workers which do not see it
+
+
+@dataclass
+class Words:
+    """A command and its arguments, files as dictionaries (`tasks.File`), and those that workers are sent."""
+
+    words: list[Any]
+    files: list[tasks.File] = field(default_factory=list)
+    _sent: dict[str, Any] = field(default_factory=dict)
+    _sending: bool = False
+
+    def add(self, text: str, stdin: str | None) -> None:
+        """A word that may name a file.  stdin  the file that has its bytes."""
+        path = stdin if text == "-" and stdin else text
+        self.words.append(self._file(text, path) if os.path.exists(path) else text)
+
+    def _file(self, text: str, path: str) -> tasks.File:
+        absolute, status = os.path.abspath(path), os.stat(path)
+        digest = None if os.path.isdir(path) else tasks.digest(absolute, status.st_mtime_ns, status.st_ino)
+        self.files.append({"path": absolute, "size": status.st_size, "sha256": digest, "name": "stdin" if text == "-" else text})
+        return self.files[-1]
+
+    def place(self, farm: Farm) -> None:
+        """Look whether all workers see the files; if not, send them."""
+        blind = {
+            address: seen
+            for address, seen in farm.everywhere(tasks.present, self.files).items()
+            if isinstance(seen, list) and not all(seen)
+        }
+        if not blind:
+            return
+        address, seen = next(iter(blind.items()))
+        missing = self.files[seen.index(False)]
+        farm.note(f"the worker {address} does not see {missing['name']}: workers are sent what they do not see")
+        self.send(farm)
+
+    def send(self, farm: Farm) -> None:
+        """Have the files' bytes on several workers from now on.  Raises what cannot be sent."""
+        self._sending = True
+        self._sent = {file["sha256"]: farm.client.scatter(_content(file), broadcast=True, hash=False) for file in self.files}
+
+    def sent(self, farm: Farm) -> dict[str, Any]:
+        """Files that are with the workers, by their digest; sent again where their last holder is gone."""
+        if self._sending and any(future.status in ("lost", "cancelled", "error") for future in self._sent.values()):
+            self.send(farm)
+        return self._sent
+
+
+def _content(file: tasks.File) -> bytes:
+    name, status = file["name"], os.stat(file["path"])
+    if file["sha256"] is None:
+        raise NoInput("is a folder, which not all workers see", where=name, hint="put it where they do, or give a file")
+    if status.st_size > MOST_SENT:
+        raise NoInput("is too large to send to workers, which do not all see it", where=name, hint="put it where they do")
+    with open(file["path"], "rb") as stream:
+        content = stream.read()
+    if tasks.digest(file["path"], status.st_mtime_ns, status.st_ino) != file["sha256"]:
+        raise DataError("changed while the run was going on", where=name, hint="run it again")
+    return content
+
+
+def spooled() -> str:
+    """Standard input put into a file, which workers can read too."""
+    handle, path = tempfile.mkstemp(prefix="herd-stdin-")
+    with os.fdopen(handle, "wb") as target:
+        shutil.copyfileobj(sys.stdin.buffer, target)
+    return path

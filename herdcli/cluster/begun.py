@@ -57,10 +57,20 @@ def begun(asked: Asked, size: Size) -> Iterator[Begun]:
     _quiet()
     start = {"local": _local, "running": _running, "kubernetes": _kubernetes}.get(asked.where.kind, _queue)
     security = _security(asked)
-    with contextlib.ExitStack() as held:
+    patience(asked)
+    with contextlib.ExitStack() as held, tempfile.TemporaryDirectory(prefix="herd-cluster-", ignore_cleanup_errors=True) as folder:
+        held.enter_context(_within(folder))
         with _needing_dask(), in_words(asked.where):
-            made = held.enter_context(start(asked, size, security))
+            made = held.enter_context(start(asked, size, security, folder))
         yield made
+
+
+def _within(folder: str) -> contextlib.AbstractContextManager[Any]:
+    """Dask's temporary files in a folder that goes when the run does; its client looks for workers as often as `farm` does."""
+    import dask
+
+    made: contextlib.AbstractContextManager[Any] = dask.config.set({"temporary-directory": folder})
+    return made
 
 
 def option(asked: Asked, name: str) -> str | None:
@@ -74,7 +84,7 @@ def patience(asked: Asked) -> float:
     try:
         return float(text) if text is not None else WAIT.get(asked.where.kind, QUEUED)
     except ValueError:
-        raise BadUsage(f"--cluster-option wait={text} is not a number of seconds") from None
+        raise BadUsage(f"--cluster-option wait={text} is not a number of seconds", hint="wait=60") from None
 
 
 @contextlib.contextmanager
@@ -125,7 +135,7 @@ def _security(asked: Asked) -> Any:
 
     for name, path in given.items():
         if path is not None and not os.path.isfile(path):
-            raise BadUsage(f"--cluster-option {name.replace('_', '-')}={path}: no such file")
+            raise BadUsage(f"--cluster-option {name.replace('_', '-')}={path}: no such file", hint="its name is that of a file here")
     certificate, own_key = given["tls_cert"], given["tls_key"]
     roles = {
         f"tls_{role}_{part}": value
@@ -157,14 +167,14 @@ def _value(text: str) -> Any:
 
 
 @contextlib.contextmanager
-def _running(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+def _running(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Begun]:
     if settings(asked):
         raise BadUsage(f"--cluster-option {min(settings(asked))} has no effect on a scheduler that runs already")
     yield Begun(asked.where.address, security)
 
 
 @contextlib.contextmanager
-def _local(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+def _local(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Begun]:
     """A scheduler in a thread of this process; it listens on this machine's own address alone, as do the workers."""
     from distributed import LocalCluster
 
@@ -177,7 +187,7 @@ def _local(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
     wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **settings(asked)}
     if security is not None:
         wanted |= {"security": security, "protocol": "tls://"}
-    with tempfile.TemporaryDirectory(prefix="herd-cluster-", ignore_cleanup_errors=True) as folder, LocalCluster(**wanted) as cluster:
+    with LocalCluster(**wanted) as cluster:
         address, processes = cluster.scheduler_address, dict[int, subprocess.Popen[bytes]]()
         count = asked.where.count or 1
         host = str(wanted["host"])
@@ -239,7 +249,7 @@ def job(kind: str, size: Size) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _queue(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+def _queue(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Begun]:
     """Jobs of a queue.  The scheduler is in this process, and must be reached from other machines: where, the user says."""
     import dask_jobqueue
 
@@ -263,7 +273,7 @@ def _queue(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
 
 
 @contextlib.contextmanager
-def _kubernetes(asked: Asked, size: Size, security: Any) -> Iterator[Begun]:
+def _kubernetes(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Begun]:
     from dask_kubernetes.operator import KubeCluster
 
     memory = f"{(size.memory or MEMORY) // 1_000_000}M"

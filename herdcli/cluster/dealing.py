@@ -84,6 +84,8 @@ class Dealing(Counted[Dealt]):
 
     def _deal(self, state: Dealt) -> None:
         """Give out what is neither done nor given, a few for each worker."""
+        if not self.farm.there:
+            return
         room = AT_ONCE * max(1, len(self.farm.workers())) - len(self.out)
         taken = {*state.number, *self.out.values()}
         for number in [number for number in range(self.count) if number not in taken][: max(0, room)]:
@@ -97,10 +99,17 @@ class Dealing(Counted[Dealt]):
 
     def _taken(self, future: Any, number: int) -> Array | None:
         """The bytes of a shard; None where it has to be made again.  Raises what cannot be mended by that."""
-        if future.status != "finished":
-            self._again(number, "its worker ended" if future.status != "cancelled" else "it was cancelled")
+        if future.status == "cancelled":  # with the scheduler, or with a file that was sent and had one holder
+            self.farm.look()
             return None
-        reply = future.result()
+        if future.status != "finished":
+            self._again(number, "the workers that had it ended")
+            return None
+        try:
+            reply = future.result()
+        except OSError:  # the scheduler went with it
+            self.farm.look()
+            return None
         if "made" in reply:
             self.warned.extend(reply["warned"])
             return np.frombuffer(reply["made"], dtype=np.uint8)

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cluster import tasks
@@ -27,7 +26,7 @@ EXACT = ("herd", "NumPy", "SciPy")  # what must be equal where the order of ever
 
 @dataclass
 class Farm:
-    """A client of the cluster.  exact  sums do not depend on BLAS;  lost  addresses of workers that went, until the user is told."""
+    """A client of the cluster.  exact  sums do not depend on BLAS;  known  addresses of workers that came."""
 
     asked: Asked
     made: Begun
@@ -37,7 +36,7 @@ class Farm:
     exact: bool = False
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     done: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
-    lost: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+    known: set[str] = field(default_factory=set)
     gone_since: float | None = None
     tries: int = 0
 
@@ -66,27 +65,40 @@ class Farm:
     def look(self) -> None:
         """Begin workers anew that ended, say which were lost, and see that the scheduler is there."""
         self.made.keep()
-        with contextlib.suppress(queue.Empty):
-            while True:
-                address = self.lost.get_nowait()
-                self.note(f"the worker {address} is gone: others do what it had begun")
-        if self.client.status == "running":
+        if self.there:
             self.gone_since = None
+            here = set(self.workers())
+            for address in sorted(self.known - here):
+                self.note(f"the worker {address} is gone: others do what it had begun")
+            self.known = here
             return
         self.gone_since = self.gone_since or time.monotonic()
         if time.monotonic() - self.gone_since > GONE or self.client.status == "closed":
-            raise Unavailable(
-                f"the scheduler of --cluster {self.asked.where} is gone", hint="begin it again; --checkpoint FILE keeps what was done"
-            )
+            raise self._gone()
+
+    def _gone(self) -> Unavailable:
+        hint = "begin it again; --checkpoint FILE keeps what was done"
+        return Unavailable(f"the scheduler of --cluster {self.asked.where} is gone", hint=hint)
+
+    @property
+    def there(self) -> bool:
+        """Whether the scheduler answers."""
+        return bool(self.client.status == "running")
 
     def everywhere(self, function: Callable[..., Any], *values: Any) -> dict[str, Any]:
         """What each worker answers; those that go meanwhile answer None."""
-        found: dict[str, Any] = self.client.run(function, *values, on_error="return")
+        try:
+            found: dict[str, Any] = self.client.run(function, *values, on_error="return")
+        except OSError as error:
+            raise self._gone() from error
         return {name: None if isinstance(answer, OSError) else answer for name, answer in found.items()}
 
     def workers(self) -> list[str]:
-        """Addresses of those that are there."""
-        return list(self.client.scheduler_info(n_workers=-1)["workers"])
+        """Addresses of those that are there; while the scheduler does not answer, of those that were."""
+        try:
+            return list(self.client.scheduler_info(n_workers=-1).get("workers", ()))
+        except OSError:
+            return list(self.known)
 
     def await_workers(self) -> None:
         """Until all are there that were asked for, or some and nothing more comes.  Raises Unavailable where none comes."""
@@ -97,6 +109,7 @@ class Farm:
                 break
             self.made.keep()
             time.sleep(0.05)
+        self.known = set(self.workers())
         if not here:
             hint = (
                 "are its jobs waiting in the queue? --cluster-option wait=SECONDS" if self.asked.where.count else "begin some: dask worker"
@@ -117,8 +130,8 @@ class Farm:
     def end(self) -> None:
         """Have workers stop what they do for this run, and give it up."""
         with contextlib.suppress(Exception):
-            if self.client.status == "running" and self.asked.where.kind == "running":
-                self.client.run(tasks.stop, self.run, wait=False)
+            if self.there and self.asked.where.kind == "running":
+                self.client.run(tasks.stop, self.run)
 
 
 def refuse(address: str, differing: dict[str, list[str]]) -> None:
@@ -139,14 +152,13 @@ def hired(asked: Asked, size: Size, *, note: Say, warn: Say, exact: bool = False
 
         try:
             with in_words(asked.where):
-                client = Client(made.address, security=made.security, timeout=10, set_as_default=False, heartbeat_interval=1000)
+                client = Client(made.address, security=made.security, timeout=5, set_as_default=False, heartbeat_interval=1000)
         except Unavailable as error:
             if asked.where.address is None:
                 raise
             raise Unavailable(f"no scheduler answers at {asked.where}", hint="dask scheduler begins one") from error
         farm = Farm(asked, made, client, note, warn, exact)
         try:
-            client.subscribe_topic("all", partial(_told, farm))
             farm.await_workers()
             farm.check()
             if made.dashboard:
@@ -156,9 +168,3 @@ def hired(asked: Asked, size: Size, *, note: Say, warn: Say, exact: bool = False
             farm.end()
             with contextlib.suppress(Exception):
                 client.close(timeout=2)
-
-
-def _told(farm: Farm, event: tuple[float, Any]) -> None:
-    """An event of the scheduler."""
-    if isinstance(event[1], dict) and event[1].get("action") == "remove-worker":
-        farm.lost.put(str(event[1].get("worker")))

@@ -1,0 +1,89 @@
+"""--cluster before any worker is asked: what may be typed, what is refused, and that nothing of Dask is imported unasked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from herdcli.cluster.where import Where, parse, setting
+
+
+def test_where_is_read():
+    assert parse("local:4") == Where("local", 4)
+    assert parse("slurm:12") == Where("slurm", 12)
+    assert parse("tcp://head:8786") == Where("running", address="tcp://head:8786")
+    assert str(parse("tls://10.0.0.1:8786")) == "tls://10.0.0.1:8786"
+    assert str(parse("pbs:3")) == "pbs:3"
+    assert setting("tls-ca-file=a=b") == ("tls_ca_file", "a=b")
+
+
+@pytest.mark.parametrize("text", ["", "local", "local:0", "local:-1", "local:٣", "http://head:1", "tcp://head", "moab:3", "tcp://head:1/x"])
+def test_nothing_else_is_a_place(herd, text):
+    done = herd("herd", "none.h5", "--cluster", text)
+    assert done.code == 2
+    assert f"Invalid value for '--cluster': '{text}' is none of local:N, tcp://HOST:PORT" in done.err
+
+
+REFUSED = {
+    "--cluster makes all shards, --shard one of them": ["--per-class", "--cluster", "local:2", "--shard", "1/2"],
+    "--cluster deals out units of work, and this run has only one": ["--cluster", "local:2"],
+    "is not of the form KEY=VALUE": ["--per-class", "--cluster", "local:2", "--cluster-option", "queue"],
+    "--cluster-option queue is no setting of workers on this machine": [
+        "--per-class",
+        "--cluster",
+        "local:2",
+        "--cluster-option",
+        "queue=a",
+    ],
+    "--cluster-option wait=soon is not a number of seconds": ["--per-class", "--cluster", "local:2", "--cluster-option", "wait=soon"],
+    "--cluster tls://127.0.0.1:1 needs certificates": ["--per-class", "--cluster", "tls://127.0.0.1:1"],
+    "--cluster slurm:2: its workers must reach this machine, which listens to no other unless told": [
+        "--per-class",
+        "--cluster",
+        "slurm:2",
+    ],
+    "--cluster-option tls-ca-file=none.pem: no such file": [
+        "--per-class",
+        "--cluster",
+        "local:1",
+        "--cluster-option",
+        "tls-ca-file=none.pem",
+    ],
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_is_refused_in_a_line(herd, digits, message):
+    if "form KEY" not in message and "one of them" not in message and "only one" not in message:
+        pytest.importorskip("dask_jobqueue", reason="dask.distributed is not installed: herdcli[dask]")
+    done = herd("herd", digits, "--iterations", "5", "-q", *REFUSED[message])
+    assert (done.code, done.err.count("\n")) == (2, 2), done.err
+    assert message in done.err
+
+
+def test_settings_without_a_cluster_are_said_to_do_nothing(herd, digits):
+    done = herd("herd", digits, "--iterations", "5", "--mixed", "--retries", "2", "--cluster-option", "a=b")
+    for option in ("mixed", "retries", "cluster-option"):
+        assert f"warning: --{option} has no effect without --cluster" in done.err
+
+
+def test_without_the_extra_the_line_says_what_to_install(digits, tmp_path):
+    words = ["herd", str(digits), "--iterations", "5", "--per-class", "-q", "--cluster", "local:2"]
+    program = f"import sys; sys.modules['distributed'] = None; from herdcli.cli.main import main; main({words!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    told = "herd herd: --cluster needs distributed, which is not installed\nhint: pip install 'herdcli[dask]'\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_nothing_of_dask_is_imported_unasked(digits, tmp_path):
+    program = (
+        "import sys\n"
+        "from herdcli.cli.main import main\n"
+        f"try: main(['herd', {str(digits)!r}, '--per-class', '--iterations', '2', '-q', '-o', 'made.h5'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print(sorted({'dask', 'distributed', 'dask_jobqueue', 'tornado', 'cloudpickle', 'herdcli.cluster.farm'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,224 @@
+"""--cluster on real Dask schedulers and workers: the bytes of one run, whoever is killed; what a cluster can be wrong with, in a line."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dasks
+import pytest
+from dasks import children, disturbed, herd, kill
+
+ROOT = Path(__file__).resolve().parents[2]
+pytest.importorskip("distributed", reason="dask.distributed is not installed: herdcli[dask]")
+pytestmark = pytest.mark.cluster
+
+FIT = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "5", "-j", "1"]
+LONG = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "200", "-j", "1"]
+RUNS = {
+    "models": FIT,
+    "runs": ["herd", "digits.h5", "--per-class", "--hidden", "20", "--iterations", "60"],
+    "groups": ["kernel-herd", "digits.h5", "--by", "y", "-m", "5"],
+    "starts": ["ups-infer", "grid.h5", "--algorithm", "bp", "--restarts", "6"],
+    "blocks of rows": ["ups-infer", "grid.h5", "--evidence-rows", "evidence.csv"],
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, and what LONG makes of them in one run."""
+    folder = tmp_path_factory.mktemp("dask")
+    shutil.copy(ROOT / "data" / "digits.h5", folder)
+    assert herd(folder, "network", "grid", "-o", "grid.h5").code == 0
+    (folder / "evidence.csv").write_text("x0,x3\n0,1\n1,-1\n1,1\n")
+    assert herd(folder, *LONG, "-o", "long.h5").code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dasks.Dask]:
+    with dasks.running(tmp_path_factory.mktemp("scheduler")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", ["models", *(pytest.param(name, marks=pytest.mark.slow) for name in list(RUNS)[1:])])
+def test_units_of_workers_make_the_bytes_of_one_run(here, dask, name):
+    assert herd(here, *RUNS[name], "-o", "one.h5").code == 0
+    done = herd(here, *RUNS[name], "-o", "dealt.h5", "--cluster", dask.address)
+    assert done.code == 0, done.err
+    assert (here / "dealt.h5").read_bytes() == (here / "one.h5").read_bytes()
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_processes_of_this_machine_make_the_bytes_of_one_run(here, count, tmp_path):
+    """From stdin too, which is put into a file that workers read."""
+    with open(here / "digits.h5", "rb") as stdin:
+        words = ["-" if word == "digits.h5" else word for word in FIT]
+        done = herd(here, *words, "-o", tmp_path / "dealt.h5", "--cluster", f"local:{count}", stdin=stdin)
+    assert done.code == 0, done.err
+    assert herd(here, *FIT, "-o", tmp_path / "one.h5").code == 0
+    assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
+
+
+def test_killed_workers_cost_nothing_but_time(here, tmp_path):
+    """Two workers, at moments drawn afresh, are killed; others are begun, no unit is lost and none counted twice."""
+    state, draw = tmp_path / "run.state", random.Random(time.time_ns())
+    killed: list[int] = []
+
+    def twice(pid: int) -> None:
+        for _ in range(2):
+            time.sleep(draw.uniform(0.0, 1.0))
+            found = [child for child in children(pid) if child not in killed]
+            if found:
+                killed.append(draw.choice(found))
+                kill(killed[-1])
+
+    done = disturbed(
+        here, state.exists, twice, *LONG, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1"
+    )
+    assert done.code == 0, done.err
+    assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
+    assert done.err.count("is gone: others do what it had begun") == len(killed) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_ends_the_workers_and_what_is_done_is_saved(here, tmp_path, number):
+    state, begun = tmp_path / "run.state", list[int]()
+
+    def interrupt(pid: int) -> None:
+        begun.extend(children(pid))
+        os.kill(pid, number)
+
+    words = [*LONG, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1"]
+    done = disturbed(here, state.exists, interrupt, *words)
+    assert done.code == 75, done.err
+    assert "interrupted after step" in done.err
+    assert "hint: the checkpoint is saved: continue with --resume" in done.err
+    assert len(begun) == 2
+    assert not [pid for pid in begun if os.path.exists(f"/proc/{pid}")]
+    done = herd(here, *words[:-2], "--resume")
+    assert done.code == 0, done.err
+    assert "resuming from step" in done.err
+    assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
+    assert not state.exists()
+
+
+def test_a_run_on_a_scheduler_ends_its_units_there(here, tmp_path, dask):
+    """After Ctrl-C the workers are free: the next run does not wait for what this one had given them."""
+    state = tmp_path / "run.state"
+    endless = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "100000", "-j", "1", "-o", tmp_path / "a.h5", "--cluster", dask.address]
+    done = disturbed(here, lambda: busy(dask) == 2, lambda pid: os.kill(pid, signal.SIGINT), *endless, "--checkpoint", state)
+    assert done.code == 75, done.err
+    assert herd(here, *FIT, "-o", tmp_path / "b.h5", "--cluster", dask.address).code == 0
+
+
+def busy(dask: dasks.Dask) -> int:
+    """How many of a scheduler's workers compute."""
+    ticks = [_ticks(process.pid) for process in dask.processes[1:]]
+    time.sleep(0.2)
+    return sum(_ticks(process.pid) - before >= 5 for process, before in zip(dask.processes[1:], ticks, strict=True))
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_state_of_another_run_is_refused(here, tmp_path):
+    state = tmp_path / "run.state"
+    words = ["-o", tmp_path / "a.h5", "--cluster", "local:1", "--checkpoint", state, "--every", "1"]
+    assert disturbed(here, state.exists, lambda pid: os.kill(pid, signal.SIGTERM), *LONG, *words).code == 75
+    done = herd(here, *LONG, "--seed", "2", *words, "--resume")
+    assert (done.code, done.err.count("\n")) == (2, 3)
+    assert f"herd fit-rbm: {state}: the checkpoint belongs to a run with other options or inputs" in done.err
+
+
+def test_a_scheduler_that_goes_leaves_what_was_done(here, tmp_path):
+    state = tmp_path / "run.state"
+    with dasks.running(tmp_path) as made:
+        words = [*LONG, "-o", tmp_path / "a.h5", "--checkpoint", state, "--every", "1"]
+        done = disturbed(here, state.exists, lambda pid: made.processes[0].kill(), *words, "--cluster", made.address)
+    assert done.code == 75, done.err
+    assert f"herd fit-rbm: the scheduler of --cluster {made.address} is gone" in done.err
+    assert "hint: what was done is saved: continue with --resume" in done.err
+    assert herd(here, *words[:-2], "--cluster", "local:2", "--resume").code == 0
+    assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
+
+
+def test_no_scheduler_at_the_address(here):
+    address = f"tcp://127.0.0.1:{dasks.free_port()}"
+    done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", address)
+    assert (done.code, done.err) == (75, f"herd fit-rbm: no scheduler answers at {address}\nhint: dask scheduler begins one\n")
+
+
+def test_a_scheduler_without_workers(here, tmp_path):
+    with dasks.running(tmp_path, workers=0) as made:
+        done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address, "--cluster-option", "wait=0.5")
+    assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: begin some: dask worker\n")
+
+
+def test_workers_of_another_version_or_processor_are_named(here, tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text("import herdcli\nherdcli.__version__ = '0.0.9'\n")
+    with dasks.running(tmp_path, workers=0) as made:
+        first = made.worker("--preload", str(other))
+        done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address)
+        assert done.code == 2
+        assert "is of another kind: herd 0.0.9, here 0.1.0\nhint: install the same versions on all\n" in done.err
+        first.kill()
+        first.wait()
+        made.worker(OPENBLAS_CORETYPE="Nehalem")
+        done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address)
+        assert done.code == 2
+        assert "is of another kind: BLAS" in done.err
+        assert "hint: --mixed takes it, --exact makes them equal" in done.err
+        assert herd(here, *FIT, "-o", "mixed.h5", "-q", "--cluster", made.address, "--mixed").code == 0
+
+
+def test_workers_that_do_not_see_the_input_are_sent_it(here, tmp_path, dask):
+    """/proc/self/fd/N is a file to the process that opened it, and nothing to others."""
+    with open(here / "digits.h5", "rb") as held:
+        words = [f"/proc/self/fd/{held.fileno()}" if word == "digits.h5" else word for word in FIT]
+        done = herd(here, *words, "-o", tmp_path / "a.h5", "--cluster", dask.address, pass_fds=[held.fileno()])
+    assert done.code == 0, done.err
+    assert "workers are sent what they do not see" in done.err
+    assert herd(here, *FIT, "-o", tmp_path / "b.h5").code == 0
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_an_input_that_changes_is_told(here, tmp_path):
+    shutil.copy(here / "digits.h5", tmp_path)
+    state = tmp_path / "run.state"
+
+    def change(pid: int) -> None:
+        subprocess.run([str(dasks.HERD), "convert", here / "digits.h5", "--keep", "y", "-q", "-o", tmp_path / "digits.h5"], check=True)
+
+    done = disturbed(tmp_path, state.exists, change, *LONG, "-o", "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1")
+    assert done.code == 65, done.err
+    assert "changed while the run was going on" in done.err
+
+
+def test_tls(here, tmp_path):
+    """Scheduler, workers and client of one authority; without its certificates nobody gets in."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    pem = tmp_path / "all.pem"
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([*request, "-keyout", tmp_path / "key.pem", "-out", pem], check=True, capture_output=True)
+    files = {"tls-ca-file": pem, "tls-cert": pem, "tls-key": tmp_path / "key.pem"}
+    ours = [word for name, path in files.items() for word in ("--cluster-option", f"{name}={path}")]
+    theirs = [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    with dasks.running(tmp_path, workers=1, tls=theirs) as made:
+        done = herd(here, *FIT, "-o", tmp_path / "a.h5", "--cluster", made.address, *ours)
+        assert done.code == 0, done.err
+        done = herd(here, *FIT, "-o", tmp_path / "b.h5", "--cluster", made.address)
+        assert done.code == 2
+        assert "needs certificates" in done.err
+    done = herd(here, *FIT, "-o", tmp_path / "c.h5", "--cluster", "local:1", *ours)
+    assert done.code == 0, done.err

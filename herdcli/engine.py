@@ -142,13 +142,18 @@ def _unplaced(text: str, folder: Path) -> str:
     return re.sub(rf"{re.escape(str(folder))}/(\d+/)?", "", text)
 
 
+def _short(command: click.Command, keyword: str) -> list[str]:
+    """The keyword of a short option: count of m."""
+    return [name for name, option in _options(command).items() if f"-{keyword}" in option.opts]
+
+
 def _typed(name: str, command: click.Command, options: Mapping[str, object], folder: Path) -> Iterator[str]:
     """Keywords as a command line.  Raises TypeError for those that the command has not."""
     known = _options(command)
     for keyword, value in options.items():
         option = known.get(keyword.rstrip("_"))
         if option is None:
-            close = get_close_matches(keyword, known, n=1)
+            close = _short(command, keyword) or get_close_matches(keyword, known, n=1)
             raise TypeError(f"{name}() has no option {keyword!r}{f'; did you mean {close[0]!r}?' if close else ''}")
         text = next(text for text in option.opts if text.startswith("--"))
         if isinstance(value, bool | np.bool_):

@@ -184,7 +184,7 @@ def _reader(file: Any) -> Any:
 
 def _label_ignored(name: str, options: Asked) -> None:
     if options.label is not None:
-        options.note(f"{name}: --label has no effect on a sealed data set")
+        options.note(f"{name}: sealed, its labels stay what they are")
 
 
 def verified(source: Source, stated: header.Seal, *, limit: int) -> str:

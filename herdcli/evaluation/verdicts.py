@@ -45,7 +45,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "hmm": ("worse than baseline", "learned nothing"),
     "lds": ("worse than baseline", "learned nothing", "worse than persistence", "unstable"),
     "herding": ("not converged", "worse than random", "worse than majority"),
-    "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point"),
+    "samples": ("worse than random", "kernel too narrow", "kernel too wide", "one point", "embedding too coarse"),
     "network": ("worse than independent", "impossible rows", "learned nothing", "overfits", "not converged"),
     "beliefs": ("not converged", "below mean field", "inconsistent marginals"),
     "ica": ("worse than whitening", "overfits", "dead filters", "too few rows", "not converged"),
@@ -87,6 +87,7 @@ ADVICE = {
     "kernel too narrow": "a larger --bandwidth, or scale the columns: --scale std",
     "kernel too wide": "a smaller --bandwidth, or scale the columns: --scale std",
     "one point": "more atoms, or --unique",
+    "embedding too coarse": "its error may hide the MMD of random rows: a larger number in --embedding, or --embedding exact",
     "too few rows": "more rows, or fewer --components",
     "dead filters": "fewer --filters or --components",
     "unstable": "forecasts grow without bound: fewer --components, more rows, or differences of the rows",
@@ -272,7 +273,8 @@ def of_herding(row: Row, value: Any) -> str:
 def of_samples(row: Row, value: Any) -> str:
     """Of samples: their MMD beside that of as many random rows, √((E k(x,x) − ‖μ‖²)/m); and whether the kernel tells rows apart.
 
-    Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.
+    Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.  An approximate embedding whose error may be more
+    than the MMD of random rows says nothing.
     """
     atoms = getattr(value, "samples", value)
     summary = getattr(atoms, "summary", None)
@@ -293,7 +295,10 @@ def of_samples(row: Row, value: Any) -> str:
         return "one point"
     from herdcli.evaluation.samples import random_mmd
 
-    return "worse than random" if (summary.mmd[known] > random_mmd(atoms, summary)[known]).any() else OK
+    random = random_mmd(atoms, summary)[known]
+    if summary.embedding_error is not None and (summary.embedding_error[known] > random).any():
+        return "embedding too coarse"
+    return "worse than random" if (summary.mmd[known] > random).any() else OK
 
 
 def of_network(row: Row, value: Any) -> str:

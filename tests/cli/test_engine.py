@@ -136,6 +136,8 @@ def test_labels_of_text_are_the_names_of_classes(rows):
 def test_what_is_wrong_is_an_exception_and_names_no_folder(small, rows, tmp_path):
     with pytest.raises(TypeError, match=r"^fit_rbm\(\) has no option 'hiden'; did you mean 'hidden'\?$"):
         herdcli.fit_rbm(small, hiden=3)
+    with pytest.raises(TypeError, match=r"^kernel_herd\(\) has no option 'm'; did you mean 'count'\?$"):
+        herdcli.kernel_herd(small, m=3)
     with pytest.raises(BadUsage, match=r"^Invalid value for '--hidden': -3 is not in the range x>=1\.$"):
         herdcli.fit_rbm(small, hidden=-3)
     with pytest.raises(DataError, match=r"^python: /X has 1 NaN row"):

@@ -25,6 +25,8 @@ FITS = [
     ("kernel-herd -m 20", "ok", ""),
     ("kernel-herd -m 20 --bandwidth 0.01", "kernel too narrow", ""),
     ("kernel-herd -m 20 --bandwidth 1e6", "kernel too wide", ""),
+    ("kernel-herd -m 20 --embedding nystrom:200", "ok", ""),
+    ("kernel-herd -m 20 --embedding fourier:60", "embedding too coarse", ""),
     ("em --model kmeans --components 1", "learned nothing", ""),
     ("em --components 10 --iterations 2", "variance at floor", "raised to the floor"),
     ("herd --hidden 8 --iterations 3", "not converged", ""),

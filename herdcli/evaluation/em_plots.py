@@ -35,7 +35,7 @@ def clusters(value: Mixture | Clusters, settings: EvaluationSettings, *, map: Ca
     flat = (np.where(np.isnan(X), centre, X) - centre) @ axes
     for k in range(len(mean)):
         own, colour = flat[cluster == k], style.colour(k)
-        plots.points(panel, own[:, 0], own[:, 1], k)
+        plots.points(panel, own[:, 0], own[:, 1], k, of=len(X))
         at = (mean[k] - centre) @ axes
         panel.plot(*at, "+", ms=6 + 10 * weight[k], mew=1.5, color=style.INK)
         if covariance is not None:

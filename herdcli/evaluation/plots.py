@@ -8,6 +8,7 @@ written as equal bytes.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
@@ -41,6 +42,12 @@ def plot_of(kind: str, name: str) -> Plot:
         hint = f"plots of {kind}: {', '.join(known)}" if known else f"kinds with plots: {', '.join(able('plots'))}"
         raise BadUsage(f"there is no plot '{name}' of kind '{kind}'", hint=hint)
     return partial(_drawn, named(KINDS[kind].plots[name]))
+
+
+def shows(kind: str, name: str) -> str:
+    """What a plot shows, in its own first words."""
+    whole = inspect.getdoc(named(KINDS[kind].plots[name])) or ""
+    return " ".join(whole.split("Source:")[0].split("\n\n")[0].split())
 
 
 def _drawn(plot: Plot, *arguments: Any, **options: Any) -> Figure:
@@ -181,10 +188,13 @@ def whole_ticks(axes: Any) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def points(axes: Any, x: Array, y: Array, index: int = 0, **more: Any) -> None:
-    """Marks without a line in the colour of a number; of many an image inside a vector picture, which would be large otherwise."""
+def points(axes: Any, x: Array, y: Array, index: int = 0, *, of: int = 0, **more: Any) -> None:
+    """Marks without a line in the colour of a number; of many an image inside a vector picture, which would be large otherwise.
+
+    of  how many there are in all in the picture, if these are not all.
+    """
     look = {"color": style.colour(index), "marker": style.mark(index), "linestyle": "none", "markersize": 3, "alpha": 0.6}
-    axes.plot(x, y, rasterized=len(x) > style.MANY, markeredgewidth=0, **(look | more))
+    axes.plot(x, y, rasterized=max(len(x), of) > style.MANY, markeredgewidth=0, **(look | more))
 
 
 def diagonal(axes: Any, *values: Array, label: str) -> None:

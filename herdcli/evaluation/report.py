@@ -1,113 +1,226 @@
-"""One self-contained page about any set of artifacts: figures, pictures and how each was made.
+"""One self-contained page about any set of artifacts: how they compare, what they look like, and how each is made again.
 
-Nothing in it is fetched and nothing is a script: style and pictures are inside, colours follow the reader's light or dark setting.
+Nothing in it is fetched: style, script and pictures are inside, and colours follow the reader's light or dark setting.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import field
 from html import escape
 from typing import Any
 
-from herdcli.evaluation import table
+from herdcli.evaluation import inline, table
+from herdcli.evaluation.columns import meaning
+from herdcli.evaluation.report_look import SCRIPT, STYLE
+from herdcli.kinds import KINDS
 from herdcli.records import dataclass
 
-STYLE = """
-:root { color-scheme: light dark; --line: #d0d0d8; --soft: #f4f4f7; --text: #1c1c22; --page: #ffffff; --accent: #2450a8; }
-@media (prefers-color-scheme: dark) {
-  :root { --line: #3b3b46; --soft: #23232b; --text: #e8e8ee; --page: #17171c; --accent: #9db8ff; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--page); color: var(--text);
-  font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-h3 { font-size: 1rem; } a { color: var(--accent); }
-code, .digest { font-family: ui-monospace, monospace; font-size: 0.85em; overflow-wrap: anywhere; }
-.kind { background: var(--soft); border: 1px solid var(--line); border-radius: 0.3rem; padding: 0.1rem 0.4rem; font-size: 0.8rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.75rem 0.25rem 0; text-align: left; vertical-align: top; }
-td.number { text-align: right; }
-figure { margin: 1rem 0; } img { max-width: 100%; height: auto; background: #ffffff; border-radius: 0.3rem; }
-figcaption { font-size: 0.9rem; }
-"""
+HIDDEN = ("file", "kind")
+FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that stand first where they are
+SHOWN = 12  # digits of a digest
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: SVG as `plots.write(…, page=True)` makes it, and what it shows in a sentence."""
+
+    svg: str
+    shows: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """What the page says of one artifact: rows of figures, pictures as PNG by their names, records of the commands that made it."""
+    """What the page says of one artifact: rows of figures, pictures by their names, records of the commands that made it, and command
+    lines that make it again (none: its history can be followed by `herd check --rerun` alone)."""
 
     name: str
     kind: str
     sha256: str
     rows: Sequence[table.Row]
     history: Sequence[dict[str, Any]]
-    pictures: dict[str, bytes] = field(default_factory=dict)
+    pictures: dict[str, Picture] = field(default_factory=dict)
+    commands: Sequence[str] = ()
 
 
 def page(parts: Sequence[Part], title: str = "herd eval") -> str:
     """The whole page as HTML.  Equal parts give equal bytes."""
-    links = "".join(
-        f'<li><a href="#part-{i}">{escape(part.name)}</a> <span class="kind">{escape(part.kind)}</span></li>'
-        for i, part in enumerate(parts)
-    )
     body = "".join(_section(i, part) for i, part in enumerate(parts))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
-        f"<nav><ul>{links}</ul></nav>\n{body}</main>\n</body>\n</html>\n"
+        f"{_comparison(parts)}{body}</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
 
+# The table that compares ----------------------------------------------------------------------------------------
+
+
+def _comparison(parts: Sequence[Part]) -> str:
+    """A table for each kind, and what the columns mean."""
+    kinds = list(dict.fromkeys(part.kind for part in parts))
+    tables = "".join(_compared(kind, [(i, part) for i, part in enumerate(parts) if part.kind == kind]) for kind in kinds)
+    return f'<section aria-label="Comparison">\n{_summary(parts)}{tables}{_meanings(parts)}</section>\n'
+
+
+def _summary(parts: Sequence[Part]) -> str:
+    verdicts = [row["verdict"] for part in parts for row in part.rows if row.get("verdict") is not None]
+    fine = sum(verdict == "ok" for verdict in verdicts)
+    said = f"; {fine} of {len(verdicts)} verdicts {'is' if fine == 1 else 'are'} ok" if verdicts else ""
+    return f"<p>{len(parts)} artifact{'s' * (len(parts) != 1)}{said}. A column's heading sorts by it.</p>\n"
+
+
+def _compared(kind: str, parts: Sequence[tuple[int, Part]]) -> str:
+    """Artifacts of one kind side by side: those of one row of figures; those of several have a table of their own below."""
+    rows = [{column: value for column, value in part.rows[0].items() if column not in HIDDEN} for _, part in parts if len(part.rows) == 1]
+    columns = ordered(kind, [column for column in table.columns_of(rows) if any(table.shown(row.get(column)) for row in rows)])
+    head = '<th scope="col"><button type="button">artifact</button></th>' + "".join(_heading(kind, column, rows) for column in columns)
+    lines = "".join(
+        f'<tr><th scope="row"><a href="#part-{i}">{escape(part.name)}</a></th>'
+        + "".join(_cell(part.rows[0].get(column) if len(part.rows) == 1 else None, column, kind) for column in columns)
+        + "</tr>\n"
+        for i, part in parts
+    )
+    return _table(head, lines, kind)
+
+
+def ordered(kind: str, columns: Sequence[str]) -> list[str]:
+    """Columns, the verdict, what it is about and its baseline first."""
+    baseline = KINDS[kind].baseline if kind in KINDS else None
+    first = [*FIRST, *([baseline] if baseline else [])]
+    return [column for column in first if column in columns] + [column for column in columns if column not in first]
+
+
+def _heading(kind: str, column: str, rows: Sequence[table.Row]) -> str:
+    numeric = not any(isinstance(row.get(column), str) for row in rows)
+    marks = " ".join(name for name, on in (("number", numeric), ("baseline", _is_baseline(kind, column))) if on)
+    told = meaning(column)
+    hover = f' title="{escape(told)}"' if told else ""
+    return f'<th scope="col" class="{marks}"{hover}><button type="button">{escape(column)}</button></th>'
+
+
+def _is_baseline(kind: str, column: str) -> bool:
+    return (kind in KINDS and KINDS[kind].baseline == column) or meaning(column).startswith("baseline")
+
+
+def _cell(value: table.Value, column: str, kind: str) -> str:
+    text = escape(table.shown(value))
+    if isinstance(value, str):
+        mark = f' class="{"ok" if value == "ok" else "ill"}"' if column == "verdict" else ""
+        return f"<td{mark}>{text}</td>"
+    marks = "number baseline" if _is_baseline(kind, column) else "number"
+    return f'<td class="{marks}" data-value="{escape(table.full(value))}">{text}</td>'
+
+
+def _table(head: str, lines: str, caption: str) -> str:
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}"><table>\n<caption>{escape(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
+    )
+
+
+def _meanings(parts: Sequence[Part]) -> str:
+    columns = sorted({column for part in parts for row in part.rows for column in row if column not in HIDDEN and meaning(column)})
+    if not columns:
+        return ""
+    lines = "".join(f"<dt>{escape(column)}</dt><dd>{escape(meaning(column))}</dd>\n" for column in columns)
+    return f"<details><summary>What the columns mean</summary>\n<dl>\n{lines}</dl></details>\n"
+
+
+# One artifact -----------------------------------------------------------------------------------------------------
+
+
 def _section(number: int, part: Part) -> str:
-    """One artifact."""
-    pieces = [
-        f'<section id="part-{number}">\n<h2>{escape(part.name)} <span class="kind">{escape(part.kind)}</span></h2>\n',
-        f'<p class="digest">sha256 {escape(part.sha256)}</p>\n',
-        _figures(part.rows),
-    ]
-    for name, png in part.pictures.items():
-        source = base64.b64encode(png).decode()
-        caption = f"{name} of {part.name}"
-        picture = f'<img alt="{escape(caption)}" src="data:image/png;base64,{source}">'
-        pieces.append(f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>\n")
-    return "".join([*pieces, _history(part.history), "</section>\n"])
+    pictures = "".join(_picture(f"p{number}-{name}", name, picture) for name, picture in part.pictures.items())
+    return "".join(
+        [
+            f'<section id="part-{number}" aria-labelledby="name-{number}">\n',
+            f'<h2 id="name-{number}">{escape(part.name)} <span class="kind">{escape(part.kind)}</span></h2>\n',
+            f'<p class="digest">sha256 {escape(part.sha256)}</p>\n',
+            _several(part),
+            f'<div class="pictures">\n{pictures}</div>\n' if pictures else "",
+            _history(part),
+            "</section>\n",
+        ]
+    )
 
 
-def _figures(rows: Sequence[table.Row]) -> str:
-    """One row is set as a list of figures, several as a table."""
-    hidden = ("file", "kind")
-    rows = [{name: value for name, value in row.items() if name not in hidden} for row in rows]
-    if len(rows) == 1:
-        kept = [(name, table.shown(value)) for name, value in rows[0].items() if table.shown(value)]
-        lines = "".join(f'<tr><th scope="row">{escape(name)}</th><td class="number">{escape(value)}</td></tr>\n' for name, value in kept)
-        return f'<div class="wide"><table>\n{lines}</table></div>\n' if kept else ""
+def _several(part: Part) -> str:
+    """The table of an artifact that has several rows of figures."""
+    if len(part.rows) < 2:
+        return ""
+    rows = [{name: value for name, value in row.items() if name not in HIDDEN} for row in part.rows]
     columns = table.columns_of(rows)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
-    lines = "".join("<tr>" + "".join(_cell(row.get(name)) for name in columns) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table>\n<tr>{head}</tr>\n{lines}</table></div>\n' if rows else ""
+    head = "".join(_heading(part.kind, column, rows) for column in columns)
+    lines = "".join("<tr>" + "".join(_cell(row.get(column), column, part.kind) for column in columns) + "</tr>\n" for row in rows)
+    return _table(head, lines, f"figures of {part.name}")
 
 
-def _cell(value: table.Value) -> str:
-    mark = "" if isinstance(value, str) else ' class="number"'
-    return f"<td{mark}>{escape(table.shown(value))}</td>"
+def _picture(ident: str, name: str, picture: Picture) -> str:
+    safe = "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in ident)
+    drawn = inline.inlined(picture.svg, safe, f"{name}: {picture.shows}")
+    return f"<figure>{drawn}<figcaption><b>{escape(name)}</b>: {escape(picture.shows)}</figcaption></figure>\n"
 
 
-def _history(history: Sequence[dict[str, Any]]) -> str:
-    """The pipeline: a line per command, its parameters and inputs on request."""
-    if not history:
+def _history(part: Part) -> str:
+    """How the artifact came to be: a small graph, the commands that make it again, and their parameters on request."""
+    if not part.history:
         return "<p>No record of how it was made.</p>\n"
-    return f"<h3>How it was made</h3>\n<ol>\n{''.join(map(_command, history))}</ol>\n"
+    return (
+        f"<h3>How it was made</h3>\n{_flow(part)}{_again(part)}"
+        f"<details><summary>All parameters</summary>\n<ol>\n{''.join(map(_command, part.history))}</ol></details>\n"
+    )
+
+
+def _flow(part: Part) -> str:
+    """Inputs, commands and the result, from left to right."""
+    pieces, known = [], set()
+    for number, record in enumerate(part.history):
+        inputs = list(record.get("inputs", []))
+        new = [each for each in inputs if each.get("sha256") not in known]
+        known |= {each.get("sha256") for each in inputs}
+        if number and new:
+            inputs.remove(new[0])  # what the command before made
+        if inputs:
+            boxes = "".join(
+                f'<li class="box">{escape(str(each.get("role")))}: {escape(str(each.get("kind")))} '
+                f"<code>{escape(str(each.get('sha256'))[:SHOWN])}</code></li>"
+                for each in inputs
+            )
+            pieces.append(f"<li><ul>{boxes}</ul></li>")
+        pieces.append(f'<li><span class="box step">herd {escape(str(record.get("command")))}</span></li>')
+    pieces.append(f'<li><span class="box"><b>{escape(part.name)}</b> {escape(part.kind)}</span></li>')
+    return f'<ol class="flow" aria-label="Pipeline of {escape(part.name)}">{"".join(pieces)}</ol>\n'
+
+
+def _again(part: Part) -> str:
+    """The command lines, with a button that copies them, and what their placeholders stand for."""
+    lines = "\n".join(part.commands) or f"herd check --rerun {part.name} --input INPUT"
+    names = {
+        f"{str(each.get('kind')).upper()}-{str(each.get('sha256'))[:SHOWN]}": str(each.get("sha256"))
+        for record in part.history
+        for each in record.get("inputs", [])
+    }
+    used = "".join(
+        f'<dt><code>{escape(name)}</code></dt><dd class="digest">sha256 {escape(digest)}</dd>'
+        for name, digest in names.items()
+        if name in lines
+    )
+    held = f"<dl>{used}</dl>\n" if used else ""
+    return (
+        f'<div class="made"><p>Makes it again, bit for bit, with the inputs put in place:</p>\n<pre tabindex="0">{escape(lines)}</pre>\n'
+        f'<p><button type="button" class="copy">Copy</button> <span class="quiet" role="status"></span></p>{held}</div>\n'
+    )
 
 
 def _command(record: dict[str, Any]) -> str:
-    """One command of the pipeline."""
+    """One command of the pipeline with its parameters and inputs."""
     settings = {"version": record.get("version"), **record.get("parameters", {})}
     inputs = {f"input {each.get('role')}": f"{each.get('kind')} {each.get('sha256')}" for each in record.get("inputs", [])}
-    lines = (f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>\n' for name, value in (settings | inputs).items())
-    name = f"<code>herd {escape(str(record.get('command')))}</code>"
-    return f'<li><details><summary>{name}</summary>\n<div class="wide"><table>\n{"".join(lines)}</table></div></details></li>\n'
+    lines = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>\n' for name, value in (settings | inputs).items()
+    )
+    name = f"herd {escape(str(record.get('command')))}"
+    return f'<li><code>{name}</code><div class="wide" tabindex="0" role="region" aria-label="{name}"><table>\n{lines}</table></div></li>\n'

@@ -41,7 +41,7 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
     names = (own.group_names if own is not None else None) or [""]
     for g, name in enumerate(names):
         chosen = np.arange(len(flat)) if own is None or own.group is None else own.members(g)
-        _marks(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, name if g < GROUPS else "")
+        _marks(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, name if g < GROUPS else "", len(flat) > style.MANY)
     panel.set_xlabel(f"first principal axis, {100 * share[0]:.0f} % of the variance")
     panel.set_ylabel(f"second, {100 * share[1]:.0f} %")
     panel.set_aspect("equal", adjustable="datalim")
@@ -52,13 +52,13 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
     return figure
 
 
-def _marks(panel: Any, flat: Array, area: Array, negative: Array, index: int, name: str) -> None:
+def _marks(panel: Any, flat: Array, area: Array, negative: Array, index: int, name: str, many: bool) -> None:
     """One group, weights below 0 hollow."""
     colour = style.colour(index)
     face = np.where(negative, "none", colour)
     panel.scatter(
         flat[:, 0], flat[:, 1], s=np.maximum(area, 2.0), facecolors=face.tolist(), edgecolors=colour, marker=style.mark(index),
-        linewidths=0.6, alpha=0.7, label=name, rasterized=len(flat) > style.MANY,
+        linewidths=0.6, alpha=0.7, label=name, rasterized=many,
     )  # fmt: skip
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import html
 import http.server
+import importlib.util
+import json
+import re
+import shlex
 import shutil
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
+
+from herdcli import artifacts
+from herdcli.artifacts.identity import digests
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; report-uri /violation"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; report-uri /violation"
 
 
 def test_page_beside_the_table(herd, model, tmp_path):
@@ -80,5 +90,70 @@ def test_a_browser_shows_it_and_fetches_nothing(herd, model, tmp_path):
         shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
         server.shutdown()
     assert asked == ["/page"]
-    assert shown.count("<section") == 1
+    assert shown.count("<section") == 2
     assert shown.count("data:image/png;base64,") == page.count(b"data:image/png;base64,")
+
+
+def filled(line, files):
+    """A command line of the page with its placeholders as the files of these digests."""
+    names = {digest[:12]: path for path in files for digest in digests(str(path))}
+    return shlex.split(re.sub(r"\b[A-Z]+-([0-9a-f]{12})\b", lambda found: names[found[1]].name, line))
+
+
+def test_the_commands_on_the_page_make_the_same_artifacts_again(herd, small, tmp_path):
+    lines = (
+        "fit-rbm small.h5 --hidden 3 --epochs 2 --batch-size 5 -o a.h5",
+        "convert small.h5 --split 6,2,2 -o c.h5",
+        "kernel-herd c.h5 -m 4 --by y -o b.h5",
+        "apply a.h5 small.h5 -o f.h5",
+        "nherd-train f.h5 --label y --passes 2 -o d.h5",
+    )
+    for line in lines:
+        assert herd(*line.split(), "-q").code == 0, line
+    made = {name: artifacts.load(str(tmp_path / name)).sha256 for name in ("a.h5", "b.h5", "d.h5")}
+    ended = herd("eval", *made, "--report", "page.html", "-q")
+    assert ended.code == 0, ended.err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in made:
+        (tmp_path / name).unlink()
+    for block, (name, digest) in zip(re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL), made.items(), strict=True):
+        for line in html.unescape(block).splitlines():
+            program, *words = filled(line, [small])
+            assert program == "herd"
+            ended = herd(*words, "-q")
+            assert ended.code == 0, (line, ended.err)
+        assert artifacts.load(str(tmp_path / name)).sha256 == digest, block
+
+
+def test_a_page_of_two_models_is_small(herd, digits, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert herd("fit-rbm", "digits.h5", "--hidden", "30", "--epochs", "2", "-q", "-o", "a.h5").code == 0
+    assert herd("nherd-train", "digits.h5", "-q", "-o", "b.h5").code == 0
+    assert herd("eval", "a.h5", "b.h5", "--report", "page.html", "-q").code == 0
+    page = (tmp_path / "page.html").read_bytes()
+    assert len(page) < 300_000
+    assert page.count(b"<svg") == 8
+    assert herd("eval", "a.h5", "b.h5", "--report", "again.html", "-q").code == 0
+    assert hashlib.sha256((tmp_path / "again.html").read_bytes()).digest() == hashlib.sha256(page).digest()
+
+
+AXE = "axe_core_python"
+
+
+@pytest.mark.skipif(CHROMIUM is None or importlib.util.find_spec(AXE) is None, reason="needs chromium and axe-core-python")
+def test_axe_finds_nothing_serious(herd, model, tmp_path):
+    assert herd("kernel-herd", "small.h5", "-m", "4", "-q", "-o", "b.h5").code == 0
+    assert herd("eval", "model.h5", "b.h5", "--report", "page.html", "-q").code == 0
+    spec = importlib.util.find_spec(AXE)
+    axe = (Path(spec.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+    ask = "axe.run().then(r => { const p = document.createElement('pre'); p.id = 'axe';"
+    ask += "p.textContent = JSON.stringify(r.violations.map(v => [v.impact, v.id, v.nodes[0].html])) + r.passes.length;"
+    ask += "document.body.append(p) })"
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    (tmp_path / "axed.html").write_text(f"{page}<script>{axe}</script><script>{ask}</script>", encoding="utf-8")
+    command = [CHROMIUM, *QUIET.split(), f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=9000", "--dump-dom"]
+    shown = subprocess.run([*command, str(tmp_path / "axed.html")], capture_output=True, text=True, timeout=120, check=True).stdout
+    said = html.unescape(re.search(r'<pre id="axe">(.*?)</pre>', shown, re.DOTALL)[1])
+    found, passed = json.JSONDecoder().raw_decode(said)[0], int(said[said.rindex("]") + 1 :])
+    assert [violation for violation in found if violation[0] in ("serious", "critical")] == []
+    assert passed > 15

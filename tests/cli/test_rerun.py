@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 from herdcli import artifacts
 from herdcli.artifacts import compare, header
+from herdcli.artifacts.identity import digests
+from herdcli.cli.frame import spelling
 
 MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to name
     "fit-rbm": ("fit-rbm bits.csv --hidden 3 --epochs 2 -o out.h5", "bits.csv"),
@@ -117,6 +120,15 @@ def test_an_artifact_of_every_command_is_made_again(run: Callable, here: Path, n
     ended = run("check", "--rerun", out, *with_inputs(inputs))
     assert (ended.code, ended.out, ended.err) == (0, f"{out}: reproduced: same bytes\n", "")
     assert {path.name for path in here.iterdir()} == before
+    wanted, told = artifacts.load(out).sha256, spelling.lines(artifacts.load(out))
+    names = {digest[:12]: path for path in here.iterdir() if path.name != out for digest in digests(str(path))}
+    assert bool(told) != ("continue" in name and line.startswith("fit-rbm"))  # whose record takes options over from the model
+    if not told:
+        return
+    for line in told:
+        again = re.sub(r"\b[A-Z]+-([0-9a-f]{12})\b", lambda found: str(names[found[1]].name), line)
+        assert run(*again.split()[1:], "-q").code == 0, line
+    assert artifacts.load(out).sha256 == wanted, told
 
 
 def test_stages_follow_from_the_first_input(run: Callable, here: Path) -> None:

@@ -1,11 +1,15 @@
-"""The page of `herd eval --report`: whole in itself, well-formed, and showing any text as it is."""
+"""The page of `herd eval --report`: whole in itself, well-formed, showing any text as it is; pictures that follow the page's colours."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from html.parser import HTMLParser
 
-from herdcli.evaluation.report import Part, page
+import pytest
+
+from herdcli.evaluation import columns, inline, style
+from herdcli.evaluation.report import Part, Picture, ordered, page
 
 RECORD = {
     "command": "fit-rbm",
@@ -14,6 +18,11 @@ RECORD = {
     "inputs": [{"role": "data", "kind": "dataset", "sha256": "ab12"}],
 }
 VOID = {"meta", "link", "img", "br"}
+SVG = """<?xml version="1.0"?><!DOCTYPE svg>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="460pt" height="288pt" viewBox="0 0 460 288" xmlns="http://www.w3.org/2000/svg">
+<metadata>when</metadata><defs><style type="text/css">*{stroke-linejoin: round}</style></defs>
+<g id="figure_1"><path d="M 1.23456 7.5" clip-path="url(#p1)" style="stroke: #0072b2"/>
+<use xlink:href="#figure_1" style="fill: #1b1b1f"/><text style="font: 10px 'DejaVu Sans'">a</text></g></svg>"""
 
 
 class Outline(HTMLParser):
@@ -25,12 +34,19 @@ class Outline(HTMLParser):
         self.texts: list[str] = []
         self.addresses: list[str] = []
         self.tags: set[str] = set()
+        self.idents: list[str] = []
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.addresses += [value for name, value in attrs if name in ("src", "href", "action", "data") and value]
+        self.idents += [value for name, value in attrs if name == "id"]
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "xlink:href", "action", "data") and value]
         if tag not in VOID:
             self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -46,31 +62,108 @@ def outline(html: str) -> Outline:
     return found
 
 
-def test_one_row_is_a_list_of_figures_and_several_a_table():
-    one = Part("a.h5", "rbm", "00", [{"file": "a.h5", "kind": "rbm", "error": 0.25, "missing": None}], [RECORD])
-    several = Part("b.h5", "samples", "11", [{"atoms": 1, "mmd": 0.5}, {"atoms": 2, "mmd": 0.125}], [])
-    found = outline(page([one, several]))
-    assert {"error", "0.25", "atoms", "0.125", "herd fit-rbm", "hidden", "dataset ab12", "No record of how it was made."} <= set(
-        found.texts
+def test_the_page_opens_with_a_table_that_compares():
+    one = Part(
+        "a.h5", "rbm", "00", [{"file": "a.h5", "kind": "rbm", "reconstruction": 0.5, "independent": -3.0, "verdict": "ok"}], [RECORD]
     )
-    assert "missing" not in found.texts
+    two = Part("b.h5", "rbm", "11", [{"file": "b.h5", "kind": "rbm", "log_likelihood": -2.5, "missing": None, "verdict": "poor"}], [])
+    html = page([one, two])
+    head = html[html.index("<thead>") : html.index("</thead>")]
+    assert re.findall(r"<button type=\"button\">(\w+)", head) == ["artifact", "verdict", "log_likelihood", "independent", "reconstruction"]
+    assert 'title="mean log-likelihood of a held-out row; the higher, the better"' in head
+    assert "2 artifacts; 1 of 2 verdicts is ok." in html
+    assert '<td class="ok">ok</td>' in html
+    assert '<td class="ill">poor</td>' in html
+    assert '<td class="number" data-value="-2.5">-2.5</td>' in html
+    texts = outline(html).texts
+    assert {
+        "herd fit-rbm",
+        "hidden",
+        "dataset ab12",
+        "No record of how it was made.",
+        "mean squared error of rows carried up and down again",
+    } <= set(texts)
 
 
-def test_nothing_is_fetched_and_no_script_is_there():
-    found = outline(page([Part("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": b"\x89PNG"})]))
+def test_an_artifact_of_several_rows_has_a_table_of_its_own():
+    several = Part("b.h5", "samples", "11", [{"t": 1, "mmd": 0.5}, {"t": 2, "mmd": 0.125}], [])
+    assert {"0.125", "figures of b.h5"} <= set(outline(page([several])).texts)
+
+
+def test_nothing_is_fetched_and_the_script_is_always_the_same():
+    drawn = page([Part("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": Picture(SVG, "weights")})])
+    found = outline(drawn)
     assert all(address.startswith(("data:", "#")) for address in found.addresses)
-    assert "script" not in found.tags
-    assert not re.search(r"url\(|@import", page([]))
+    scripts = [re.findall(r"<script[^>]*>.*?</script>", html, re.DOTALL) for html in (drawn, page([]))]
+    assert scripts[0] == scripts[1]
+    assert len(scripts[0]) == 1
+    assert not re.search(r"url\([^#]|@import|fetch\(|import\(|XMLHttp", drawn)
 
 
 def test_names_cannot_become_markup():
     name = "<script>alert('x')</script>&\"'.h5"
-    found = outline(page([Part(name, "rbm", "00", [{"a<b": "<i>"}], [RECORD | {"command": "<b>"}], {"<p>": b""})]))
-    assert {"script", "i", "b"}.isdisjoint(found.tags)
+    part = Part(name, "rbm", "00", [{"a<b": "<i>"}], [RECORD | {"command": "<u>"}], {"<p>": Picture(SVG, "<i>&")}, ["herd '<i>' -o x"])
+    html = page([part])
+    found = outline(html)
+    assert {"i", "u"}.isdisjoint(found.tags)
+    assert html.count("<script>") == 1
     assert name in found.texts
-    assert "<i>" in found.texts
+    assert {"<i>", "herd '<i>' -o x"} <= set(found.texts)
 
 
 def test_equal_parts_give_equal_bytes():
-    part = Part("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": b"\x89PNG"})
+    part = Part("a.h5", "rbm", "00", [{"error": 0.25}], [RECORD], {"filters": Picture(SVG, "weights")})
     assert page([part]) == page([part])
+
+
+def test_pictures_get_the_colours_of_the_page_and_names_of_their_own():
+    pictures = {"filters": Picture(SVG, "weights"), "trace": Picture(SVG, "error")}
+    html = page([Part(name, "rbm", "00", [], [RECORD], pictures) for name in ("a.h5", "b.h5")])
+    found = outline(html)
+    assert len(found.idents) == len(set(found.idents))
+    assert {"#p0-filters-figure_1", "#p1-trace-figure_1"} <= set(found.addresses)
+    drawn = inline.inlined(SVG, "p", "what <is> seen")
+    assert "stroke: var(--c0)" in drawn
+    assert "fill: var(--ink)" in drawn
+    assert "url(#p-p1)" in drawn
+    assert 'd="M 1.23 7.5"' in drawn
+    assert '<title id="p-title">what &lt;is&gt; seen</title>' in drawn
+    assert "metadata" not in drawn
+    assert "<style" not in drawn
+    assert "font: 11px system-ui" in drawn
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of luminances of two colours as WCAG 2.2 defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("dark", "page_colour"), [(False, "#ffffff"), (True, "#17171c")])
+def test_words_of_pictures_can_be_read_on_the_page(dark, page_colour):
+    colours = dict(re.findall(r"(--\w+): (#\w+);", inline.variables(dark)))
+    assert contrast(colours["--ink"], page_colour) > 7
+    assert min(contrast(colours[f"--c{k}"], page_colour) for k in range(len(style.COLOURS))) > 2
+    assert contrast(style.GREY, page_colour) > 3
+
+
+@pytest.mark.parametrize("module", ["rbm", "classifier", "network", "beliefs", "herding", "ica", "recurrent", "lds"])
+def test_every_column_is_explained(module):
+    found = importlib.import_module(f"herdcli.evaluation.{module}")
+    assert [column for column in found.COLUMNS if not columns.meaning(column)] == []
+
+
+def test_columns_of_a_family_are_explained_by_their_endings():
+    assert columns.meaning("log_likelihood_valid") == "log_likelihood, on validation rows"
+    assert columns.meaning("rank_4") == "share of probes whose person is not among the 4 most similar images"
+    assert columns.meaning("nothing") == ""
+
+
+def test_the_verdict_stands_first_and_the_baseline_beside_the_figure():
+    assert ordered("rbm", ["a", "independent", "log_likelihood", "verdict"]) == ["verdict", "log_likelihood", "independent", "a"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
-    from herdcli.evaluation.report import Part
+    from herdcli.evaluation.report import Part, Picture
     from herdcli.evaluation.settings import EvaluationSettings
     from herdcli.evaluation.table import Row
 
@@ -48,10 +48,11 @@ class Reporter:
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
         """One artifact, with every picture of its kind that can be drawn here."""
         if self._path:
+            from herdcli.cli.frame import spelling
             from herdcli.evaluation.report import Part
 
-            pictures = _pictures(self._session, artifact, settings)
-            self._parts.append(Part(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures))
+            pictures, lines = _pictures(self._session, artifact, settings), spelling.lines(artifact)
+            self._parts.append(Part(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
 
     def write(self) -> None:
         """The page.  Raises BadUsage when there is nothing to report."""
@@ -66,15 +67,17 @@ class Reporter:
         outputs.beside(self._session, self._path, lambda target: outputs.write_text(target, page(self._parts)), binary=False)
 
 
-def _pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, bytes]:
-    """PNG by the plot's name; a plot that this artifact has no data for is told under -v and left out."""
-    found: dict[str, bytes] = {}
+def _pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, Picture]:
+    """Pictures by the plot's name; a plot that this artifact has no data for is told under -v and left out."""
+    from herdcli.evaluation.report import Picture
+
+    found: dict[str, Picture] = {}
     for name in plots.names(artifact.kind):
         target = io.BytesIO()
         try:
-            plots.write(plots.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".png")
+            plots.write(plots.plot_of(artifact.kind, name)(artifact.value, settings, map=session.map), target, ".svg", page=True)
         except HerdError as error:
             session.console.detail(f"no picture of {name}: {error}")
             continue
-        found[name] = target.getvalue()
+        found[name] = Picture(target.getvalue().decode(), plots.shows(artifact.kind, name))
     return found

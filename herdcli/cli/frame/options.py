@@ -297,7 +297,7 @@ def _cluster(options: dict[str, Any]) -> Asked | None:
     return Asked(where, more, retries, mixed)
 
 
-def _make_session(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
+def parsed(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
     """The session and the request of typed options."""
     from herdcli.cli.frame.session import Session
 
@@ -342,7 +342,7 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
         def wrapped(**options: object) -> object:
-            session, asked = _make_session(click.get_current_context(), request, options)
+            session, asked = parsed(click.get_current_context(), request, options)
             with session:
                 return function(session, asked)
 

@@ -92,7 +92,7 @@ def known(paths: Iterable[str]) -> dict[str, str]:
 def verdict(session: Session, path: str, given: Mapping[str, str]) -> str:
     """Make the artifact again and say how the two compare.  Raises NegativeResult where they differ, NoInput for a missing input."""
     original = artifacts.load(path, max_memory=session.max_memory)
-    stages = _stages(original)
+    stages = stages_of(original)
     versions = sorted({stage.version for stage in stages} - {__version__})
     if versions:
         session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, this is {__version__}")
@@ -124,7 +124,7 @@ def _compared(original: Artifact, again: Artifact) -> str:
     return f"{original.name}: reproduced within {largest:.1e} ({place}), {allowed:.0e} allowed"
 
 
-def _stages(artifact: Artifact) -> list[Stage]:
+def stages_of(artifact: Artifact) -> list[Stage]:
     """The history as stages.  Raises DataError where it does not say how the artifact was made."""
     if not artifact.history:
         raise DataError("holds no history that could be followed", where=artifact.name, hint="herd convert and all that learns write one")
@@ -166,7 +166,7 @@ def _placed(stage: Stage, given: Mapping[str, str], made: str | None, where: str
 
 def _run(session: Session, stage: Stage, placed: Mapping[str, str], target: str, original: Artifact) -> None:
     """One stage, its result at `target`."""
-    command = _command(stage.command, original.name)
+    command = command_of(stage.command, original.name)
     request = _request(stage, vars(command.callback)["request"], placed, original.name)
     defaults = {option.name: option.default for option in command.params}
     own: OfSession = {name: stage.parameters.get(name, defaults.get(name)) for name in OF_SESSION}  # type: ignore[assignment]
@@ -196,7 +196,7 @@ def _run(session: Session, stage: Stage, placed: Mapping[str, str], target: str,
         raise DataError(f"{stage} writes no artifact", where=original.name)
 
 
-def _command(name: str, where: str) -> click.Command:
+def command_of(name: str, where: str) -> click.Command:
     """A command; its callback has the request's type and the function that is called with one, see `options.stage`."""
     from herdcli.cli.main import COMMANDS
 
@@ -222,7 +222,7 @@ def _request(stage: Stage, kind: type[DataclassInstance], placed: Mapping[str, s
     for role, path in placed.items():
         if role.startswith("model ") and several:
             continue
-        field = _field(stage, role, names, where)
+        field = field_of(stage, role, names, where)
         recorded = stage.parameters.get(field)
         kept = isinstance(recorded, str) and recorded != "file" and field == "target"  # target: its form, then a file
         changes[field] = f"{recorded}:{path}" if kept else path
@@ -235,7 +235,7 @@ def _as_it_was(kind: type[DataclassInstance], parameters: Mapping[str, object]) 
     return next((found for found in made if recorded(found).keys() == parameters.keys()), made[0])
 
 
-def _field(stage: Stage, role: str, names: set[str], where: str) -> str:
+def field_of(stage: Stage, role: str, names: set[str], where: str) -> str:
     """The option, or the argument, that named the input of a role."""
     tried = BY_ROLE.get((stage.command, role)) or (("source", role) if role in SOURCES else (role,))
     options = [name for name in tried if name in names]

@@ -285,6 +285,13 @@ KINDS: dict[str, Kind] = {
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
+            name="sketch-shard",
+            versions=("herdcli.quadrature.sketches.SketchShard",),
+            plain=SHARD,
+            finish="herdcli.cli.kernel_herd.sketched.finish",
+            request="herdcli.cli.kernel_herd.request.Request",
+        ),
+        Kind(
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
             plain=SHARD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -29,6 +30,7 @@ RUNS = {
 HERDED = ["kernel-herd", "rows.h5", "-m", "4", "--block-rows", "15", "--block-atoms", "6"]
 VARIANTS = {
     "herded blocks": (HERDED, CLASSES, "h5"),
+    "sketched blocks": ([*HERDED[:-2], "--embedding", "nystrom:9"], CLASSES, "h5"),
     "herded blocks as a table": ([*HERDED, "--rule", "line-search", "--weights", "simplex"], CLASSES, "csv"),
     "models of folds": ([*FIT, "--folds", "2"], 3 * CLASSES, "h5"),
     "averaged energies": ([*FIT, "--average-scores", "3"], CLASSES, "h5"),
@@ -305,3 +307,41 @@ def test_the_baseline_is_dealt_to_all_shards(herd, tmp_path, digits_bytes, comma
         parts = artifacts.load(tmp_path / f"shard-{index}.h5", kinds=None).value.parts
         known.append(sum(len(part.nearest) for part in parts) if command.startswith("fit") else np.sum(parts[0].scores.nearest >= 0))
     assert max(known) < 1.5 * min(known)
+
+
+def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch, tmp_path):
+    """Storage changes no byte of the atoms; a shard reads the rows of its blocks alone, and some for lengths."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    from herdcli.artifacts import ranges
+    from herdcli.cli.kernel_herd import in_blocks
+
+    X = np.random.default_rng(7).standard_normal((400, 3))
+    table = pa.table({name: X[:, j] for j, name in enumerate("abc")})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=90)
+    pa.csv.write_csv(table, tmp_path / "rows.csv")
+    pq.write_table(table.slice(0, 130), tmp_path / "part-1.parquet")
+    pq.write_table(table.slice(130), tmp_path / "part-2.parquet")
+    options = ("-m", 5, "--block-rows", 50, "--block-atoms", 8)
+    found = []
+    for name in ("rows.parquet", "rows.csv", "part-?.parquet"):
+        assert herd("kernel-herd", name, *options, "-o", "out.h5").code == 0
+        found.append(artifacts.load(str(tmp_path / "out.h5")).value)
+    for other in found[1:]:
+        for name in ("x", "index", "weight", "mmd"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(found[0], name))
+    read = []
+    monkeypatch.setattr(in_blocks, "BASIS_ROWS", 32)
+    with ranges.opened(str(tmp_path / "rows.parquet"), input_format=None, note=print, verified=False) as ranged:
+        request = SimpleNamespace(row_weight=None)
+        rows = in_blocks.Rows(
+            ranged.count, ranged.names, SimpleNamespace(read=lambda *part: read.append(part) or ranged.read(*part)), request
+        )
+        assert len(in_blocks._spread(rows)) == 32
+        spread, read[:] = list(read), []
+        block, weights, first = in_blocks.Blocks(rows, 50).leaf(5)
+    assert (spread[0], spread[-1], len(spread)) == ((0, 2), (398, 400), 16)
+    assert (read, first, weights.tolist()) == ([(250, 300)], 250, [1.0] * 50)
+    np.testing.assert_array_equal(block, X[250:300])

@@ -11,7 +11,7 @@ import numpy as np
 from herdcli.artifacts import ranges
 from herdcli.artifacts.wording import grouped, rounded
 from herdcli.cli.frame import shards
-from herdcli.cli.kernel_herd import embedding, inputs, results
+from herdcli.cli.kernel_herd import embedding, inputs, results, sketched
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -43,8 +43,12 @@ def run(session: Session, request: Request) -> None:
     request.refuse()
     request.warn_of_ignored(session)
     with _opened(session, request) as rows:
-        scale, kernel = _told(session, request, rows)
+        basis, kernel = _told(session, request, rows)
         layout = _layout(request, rows.count)
+        if sketched.wanted(session, request, kernel, rows.count):
+            sketch = sketched.run(session, request, rows, basis, kernel, layout)
+            shards.close(session, sketch, "blocks of rows", sketched.finish, rows.history, request)
+            return
         units = shards.units(session, layout.units, "blocks of rows")
         parts = _made(session, request, rows, units, kernel) if units else []
     made = BlocksShard(
@@ -53,7 +57,7 @@ def run(session: Session, request: Request) -> None:
         parts=parts,
         rows=rows.count,
         kernel=kernel.text(),
-        scale=scale,
+        scale=rows.scale,
         feature_names=rows.names,
     )
     shards.close(session, made, "blocks of rows", finish, rows.history, request)
@@ -166,7 +170,7 @@ class Blocks:
 @contextmanager
 def _opened(session: Session, request: Request) -> Iterator[Rows]:
     """The rows of INPUT: of files where they are, of everything else in memory."""
-    whole = session.missing is not None or session.categorical is not None or request.source == "-"
+    whole = session.missing is not None or "categorical" in session.given or request.source == "-"
     with (
         ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=session.shard is None)
         if not whole
@@ -197,7 +201,7 @@ def _in_memory(session: Session, request: Request) -> Rows:
 
 
 def _told(session: Session, request: Request, rows: Rows) -> tuple[Array, Kernel]:
-    """Scales and the kernel with its length, told from all rows of small inputs and from stretches evenly spread over large ones."""
+    """Rows (n, d) in scaled columns, and the kernel with its length, told from all rows or from stretches evenly spread over many."""
     from herdcli.quadrature.kernel_names import choose, parse
     from herdcli.quadrature.kernels import check_definite
 
@@ -211,7 +215,7 @@ def _told(session: Session, request: Request, rows: Rows) -> tuple[Array, Kernel
     check_definite(kernel, X)
     if len(X) < rows.count:
         session.console.note(f"lengths and scales are those of {grouped(len(X))} of {grouped(rows.count)} rows: {kernel.text()}")
-    return scale, kernel
+    return X, kernel
 
 
 def _spread(rows: Rows) -> Array:

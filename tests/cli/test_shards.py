@@ -316,7 +316,7 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
     import pyarrow.parquet as pq
 
     from herdcli.artifacts import ranges
-    from herdcli.cli.kernel_herd import in_blocks
+    from herdcli.cli.kernel_herd import by_number, in_blocks
 
     X = np.random.default_rng(7).standard_normal((400, 3))
     table = pa.table({name: X[:, j] for j, name in enumerate("abc")})
@@ -333,13 +333,13 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
         for name in ("x", "index", "weight", "mmd"):
             np.testing.assert_array_equal(getattr(other, name), getattr(found[0], name))
     read = []
-    monkeypatch.setattr(in_blocks, "BASIS_ROWS", 32)
+    monkeypatch.setattr(by_number, "BASIS_ROWS", 32)
     with ranges.opened(str(tmp_path / "rows.parquet"), input_format=None, note=print, verified=False) as ranged:
         request = SimpleNamespace(row_weight=None)
-        rows = in_blocks.Rows(
+        rows = by_number.Rows(
             ranged.count, ranged.names, SimpleNamespace(read=lambda *part: read.append(part) or ranged.read(*part)), request
         )
-        assert len(in_blocks._spread(rows)) == 32
+        assert len(by_number.spread(rows)) == 32
         spread, read[:] = list(read), []
         block, weights, first = in_blocks.Blocks(rows, 50).leaf(5)
     assert (spread[0], spread[-1], len(spread)) == ((0, 2), (398, 400), 16)

@@ -15,7 +15,7 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.kernel_herd.in_blocks import Rows
+    from herdcli.cli.kernel_herd.by_number import Rows
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.kernels import Kernel
     from herdcli.quadrature.sketches import SketchShard

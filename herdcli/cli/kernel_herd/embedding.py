@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from herdcli.quadrature.samples import Samples
 
 PAIRS_EXACT = 10**10  # of a candidate and a row, up to which μ is exact by default
+KEPT, KEPT_VALUES = 100_000, 10_000_000  # rows and values that candidates of a sketch have at most, unless 20 for each atom are more
 LANDMARKS, MOST_LANDMARKS = 1000, 4000  # beyond: as many as atoms, within these
 
 

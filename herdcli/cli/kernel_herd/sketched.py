@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from herdcli.artifacts.wording import rounded
 from herdcli.cli.frame import exact, shards
 from herdcli.cli.kernel_herd import inputs, results
-from herdcli.cli.kernel_herd.embedding import LANDMARKS, MOST_LANDMARKS, PAIRS_EXACT
-from herdcli.cli.kernel_herd.streams import KEPT, KEPT_VALUES
+from herdcli.cli.kernel_herd.embedding import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS, PAIRS_EXACT
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 

@@ -13,7 +13,7 @@ from herdcli.artifacts import Artifact, blocks
 from herdcli.artifacts.wording import grouped, rounded
 from herdcli.cli.frame import exact
 from herdcli.cli.kernel_herd import in_blocks, inputs, results
-from herdcli.cli.kernel_herd.embedding import LANDMARKS, MOST_LANDMARKS
+from herdcli.cli.kernel_herd.embedding import KEPT, KEPT_VALUES, LANDMARKS, MOST_LANDMARKS
 from herdcli.errors import BadUsage, DataError, HerdError
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from herdcli.quadrature.kernels import Kernel
     from herdcli.quadrature.samples import Samples
     from herdcli.schema import Array
-
-KEPT, KEPT_VALUES = 100_000, 10_000_000  # rows and values that candidates have at most, unless 20 for each atom are more
 
 
 def wanted(request: Request) -> bool:

@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -31,6 +30,7 @@ from herdcli import LEARNING, artifacts
 from herdcli.artifacts import provenance
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.scratch import scratch_folder
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError
 
@@ -113,7 +113,7 @@ def _evaluated(name: str, command: click.Command, inputs: Sequence[Any], options
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="herd-") as name:
+    with scratch_folder() as name:
         yield Path(name)
 
 

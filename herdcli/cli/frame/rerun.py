@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
 
 import click
@@ -19,6 +18,7 @@ import click
 from herdcli import __version__, artifacts
 from herdcli.artifacts import compare
 from herdcli.artifacts.identity import digests
+from herdcli.artifacts.scratch import scratch_folder
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded, revived
 from herdcli.cli.frame.session import Session
@@ -97,7 +97,7 @@ def verdict(session: Session, path: str, given: Mapping[str, str]) -> str:
     if versions:
         session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, this is {__version__}")
     first = _first(stages, given, original.name)
-    with TemporaryDirectory(prefix="herd-") as folder:
+    with scratch_folder() as folder:
         suffix = "parquet" if Path(path).suffix == ".parquet" else "h5"
         made: str | None = None
         for stage in stages[first:]:

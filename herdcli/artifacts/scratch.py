@@ -1,0 +1,19 @@
+"""A folder for files in between, gone at the end whatever fails."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def scratch_folder(prefix: str = "herd-") -> Iterator[str]:
+    """A new folder of this user alone.  A call that fails while it is removed costs neither the work nor, on the second try, the folder."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    try:
+        yield folder
+    finally:
+        for _ in range(2):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -16,4 +16,5 @@ def scratch_folder(prefix: str = "herd-") -> Iterator[str]:
         yield folder
     finally:
         for _ in range(2):
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # of a folder whose descriptor could not be closed, which rmtree closes twice
+                shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import h5py
@@ -345,3 +347,17 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
     assert (spread[0], spread[-1], len(spread)) == ((0, 2), (398, 400), 16)
     assert (read, first, weights.tolist()) == ([(250, 300)], 250, [1.0] * 50)
     np.testing.assert_array_equal(block, X[250:300])
+
+
+@pytest.mark.parametrize(
+    "options", [("--by", "y"), ("--block-rows", "15", "--block-atoms", "6"), ("--block-rows", "15", "--embedding", "nystrom:9")]
+)
+def test_a_shard_without_units_loads_no_libraries_of_distances(made, options):
+    """They took half of the time of a shard that has nothing to do."""
+    words = ["kernel-herd", "rows.h5", "-m", "4", *options, "--shard", "40/40", "-o", "nothing.h5"]
+    ended = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "herdcli.cli.main", *words], cwd=made, capture_output=True, text=True, check=True
+    )
+    assert "has nothing to do: there are 4" in ended.stderr
+    assert "numpy" in ended.stderr
+    assert "scipy.spatial" not in ended.stderr

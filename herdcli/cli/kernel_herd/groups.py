@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.inputs import Inputs
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.quadrature.assemble import SamplesShard
+    from herdcli.quadrature.problems import Problem
     from herdcli.quadrature.samples import Samples
 
 
@@ -24,15 +25,17 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
 
     count = len(inputs.group_names or "1")
     units = shards.units(session, count, "groups")
-    made = SamplesShard(place=session.place, units=count, parts=_chosen(session, inputs, units, request) if units else [])
+    made = SamplesShard(
+        place=session.place, units=count, parts=_chosen(session, inputs, inputs.problem, units, request) if units and inputs.problem else []
+    )
     shards.close(session, made, "groups", finish, inputs.history, request)
 
 
-def _chosen(session: Session, inputs: Inputs, units: Sequence[int], request: Request) -> list[Samples]:
+def _chosen(session: Session, inputs: Inputs, whole: Problem, units: Sequence[int], request: Request) -> list[Samples]:
     """The atoms of the groups of these numbers."""
     from herdcli.quadrature import assemble, selection
 
-    names, whole = inputs.group_names, inputs.problem
+    names = inputs.group_names
     problem = whole.part(units) if names else whole
     return assemble.one_by_one(
         problem,

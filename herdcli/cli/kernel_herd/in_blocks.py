@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from herdcli.quadrature.problems import Settings
     from herdcli.quadrature.tree import BlocksShard, Layout, Node
     from herdcli.schema import Array
+    from herdcli.shards import Shard
 
 
 def wanted(request: Request) -> bool:
@@ -35,8 +36,11 @@ def run(session: Session, request: Request) -> None:
     request.refuse()
     request.warn_of_ignored(session)
     with by_number.opened(session, request) as rows:
-        basis, kernel = _told(session, request, rows)
         layout = _layout(request, rows.count)
+        if not session.place.of(layout.units):
+            _nothing(session, request, rows, layout)
+            return
+        basis, kernel = _told(session, request, rows)
         if sketched.wanted(session, request, kernel, rows.count):
             sketch = sketched.run(session, request, rows, basis, kernel, layout)
             shards.close(session, sketch, "blocks of rows", sketched.finish, rows.history, request)
@@ -52,6 +56,20 @@ def run(session: Session, request: Request) -> None:
         scale=rows.scale,
         feature_names=rows.names,
     )
+    shards.close(session, made, "blocks of rows", finish, rows.history, request)
+
+
+def _nothing(session: Session, request: Request, rows: Rows, layout: Layout) -> None:
+    """A shard without blocks, which nothing is told from."""
+    from herdcli.quadrature.kernel_names import parse
+    from herdcli.quadrature.sketches import SketchShard
+    from herdcli.quadrature.tree import BlocksShard
+
+    shards.units(session, layout.units, "blocks of rows")
+    place, count, one = session.place, rows.count, np.ones(1)
+    made: Shard = BlocksShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one)
+    if sketched.wanted(session, request, parse(request.kernel), count):
+        made = SketchShard(place=place, units=layout.units, parts=[], rows=count, kernel="", scale=one, landmarks=one[:, None])
     shards.close(session, made, "blocks of rows", finish, rows.history, request)
 
 

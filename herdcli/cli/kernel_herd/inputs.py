@@ -33,9 +33,12 @@ NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact b
 
 @dataclass(frozen=True)
 class Inputs:
-    """A problem, and for each of its groups the input's rows of its candidates (None: they are no rows of the input)."""
+    """A problem, and for each of its groups the input's rows of its candidates (None: they are no rows of the input).
 
-    problem: Problem
+    problem  None for a shard without groups, which needs none.
+    """
+
+    problem: Problem | None
     rows: list[Array | None]
     scale: Array
     group_names: list[str] | None
@@ -68,6 +71,8 @@ def read(session: Session, request: Request) -> Inputs:
     request.warn_of_ignored(session)
     parse(request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}")  # before rows are read
     data = input_rows(session, request) if request.reads_rows else None
+    if data is not None and data.rows.group_names is not None and not session.place.of(len(data.rows.group_names)):
+        return Inputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
     kernel = parse(_kernel_text(request, data))
     refuse_inexact(session, request, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None

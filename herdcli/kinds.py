@@ -292,6 +292,13 @@ KINDS: dict[str, Kind] = {
             request="herdcli.cli.kernel_herd.request.Request",
         ),
         Kind(
+            name="classifier-shard",
+            versions=("herdcli.online.parts.ClassifierShard",),
+            plain=SHARD,
+            finish="herdcli.cli.nherd_train.in_parts.finish",
+            request="herdcli.cli.nherd_train.request.Request",
+        ),
+        Kind(
             name="beliefs-shard",
             versions=("herdcli.markov.bethe.starts.BeliefsShard",),
             plain=SHARD,

@@ -57,9 +57,12 @@ def _with_bias_row(model: Classifier) -> Array:
     return wide
 
 
-def classifier(settings: Settings, columns: int, state: State, names: list[str]) -> Classifier:
-    """The artifact of a finished run, whose table began with so many columns.  Raises DataError if only one class was seen."""
-    if (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
+def classifier(settings: Settings, columns: int, state: State, names: list[str], *, part: bool = False) -> Classifier:
+    """The artifact of a finished run, whose table began with so many columns.
+
+    Raises DataError if only one class was seen, except where it is a `part` of several, whose others see more.
+    """
+    if not part and (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
         raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")
     seen, wrong, loss, updates, refused = state.tally[:5].tolist()
     running = Running(int(state.running[0]), float(state.running[1]), int(seen), int(wrong), loss, int(updates), int(refused))

@@ -430,3 +430,23 @@ def test_the_race_is_told_and_kept(herd, text, tmp_path):
     assert load(str(tmp_path / "n.h5")).value.running.wrong == round(table.error[best] * 400)
     assert herd("nherd-train", "-q", "train.svm", "--C", "running", "-o", "r.h5").code == 0
     assert load(str(tmp_path / "r.h5")).value.race is None
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("train.svm", "--parts", "2"), "--parts divides the rows of a data set, and text is learned as it arrives"),
+        (("rows.h5", "--parts", "2", "--kernel", "gaussian"), "--parts merges weights, and models of a kernel have no common ones"),
+        (("rows.h5", "--parts", "2", "--continue", "model.h5"), "--parts learns each part from nothing, not with --continue"),
+        (("rows.h5", "--parts", "999"), "--parts 999 of 24 training rows"),
+    ],
+)
+def test_parts_that_cannot_be(herd, text, tmp_path, options, says):
+    import h5py
+
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"] = np.random.default_rng(0).standard_normal((40, 3)), np.arange(40) % 2
+    assert herd("nherd-train", "rows.h5", "-q", "-o", "model.h5").code == 0
+    ended = herd("nherd-train", *options, "-o", "out.h5")
+    assert (ended.code, says in ended.err) == (2, True), ended.err
+    assert not (tmp_path / "out.h5").exists()

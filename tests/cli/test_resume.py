@@ -11,6 +11,8 @@ FINISHED = [
     "fit-rbm small.h5 --layers 3,2 --epochs 2",
     "herd small.h5 --hidden 3 --iterations 3",
     "kernel-herd points.csv -m 3",
+    "kernel-herd points.csv -m 3 --block-rows 20",
+    "kernel-herd points.csv -m 3 --block-rows 20 --embedding nystrom:9",
     "ica points.csv --steps 2",
     "ica points.csv --algorithm infomax --rates 0.01x4",
     "fit-mrf binary.csv --smoothing 1",
@@ -22,6 +24,7 @@ FINISHED = [
     "nherd-train rows.svm --C 1 --shuffle",
     "nherd-train rows.svm --bits 8 --inverse-map",
     "nherd-train small.h5 --classes 0,1",
+    "nherd-train small.h5 --classes 0,1 --parts 3",
     "nherd-train small.h5 --classes 0,1 --kernel gaussian --passes 2",
 ]
 

@@ -30,7 +30,11 @@ RUNS = {
     "blocks of rows": (EVIDENCE, CLASSES, "h5"),
 }
 HERDED = ["kernel-herd", "rows.h5", "-m", "4", "--block-rows", "15", "--block-atoms", "6"]
+TRAINED = ["nherd-train", "rows.h5", "--parts", "4"]
 VARIANTS = {
+    "parts of rows": (TRAINED, CLASSES, "h5"),
+    "parts of shuffled rows": ([*TRAINED, "--shuffle", "--passes", "2", "--covariance", "full", "--split", ".5,.2,.3"], CLASSES, "h5"),
+    "parts of given settings": ([*TRAINED, "--algorithm", "pa1", "--C", "1", "--label-noise", ".1"], CLASSES, "h5"),
     "herded blocks": (HERDED, CLASSES, "h5"),
     "sketched blocks": ([*HERDED[:-2], "--embedding", "nystrom:9"], CLASSES, "h5"),
     "herded blocks as a table": ([*HERDED, "--rule", "line-search", "--weights", "simplex"], CLASSES, "csv"),
@@ -197,6 +201,7 @@ WRONG = {
         f"{ONE}\nhint: --per-class learns several models, one per label",
     ),
     "one run": (["herd", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --per-class herds one run per label"),
+    "no parts": (["nherd-train", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --parts P makes parts of a data set's rows"),
     "no groups": (
         ["kernel-herd", "rows.h5", "-m", "3", "--shard", "1/2"],
         f"{ONE}\nhint: --by COLUMN makes groups of rows, and --block-rows N blocks of a file's",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from herdcli.cli.frame import shards
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, cleaning_options, input_argument, output_options, seed_option, stage
 from herdcli.cli.nherd_train.request import Request
@@ -65,6 +66,14 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
 @_choice("--multiclass", ["top-1", "one-vs-rest"], "More than two classes: against the best rival, or each against the rest.")
 @click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="Number of passes over the examples.")
 @click.option("--shuffle", is_flag=True, help="Shuffle the examples before each pass; text is then kept in memory.")
+@click.option(
+    "--parts",
+    type=click.IntRange(1, 1 << 20),
+    default=1,
+    show_default=True,
+    metavar="P",
+    help="Learn a data set in P parts, merged by precision; --shard and --cluster deal them out.",
+)
 @click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to length 1.")
 @click.option(
     "--scale",
@@ -109,7 +118,7 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
 )
 @click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this classifier.")
 @click.option("--verify", is_flag=True, help="Minimise the objective numerically, print how far the closed forms are, and stop.")
-@stage(Request, cleaning_options, seed_option, checkpoint_options, output_options)
+@stage(Request, cleaning_options, seed_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Learn a classifier in one or more passes over a stream of examples.
 
@@ -122,9 +131,13 @@ def command(session: Session, request: Request) -> None:
     (HDF5, Parquet, CSV, NPZ), whose rows of split 0 are learned.  Every example is judged before it is
     learned; the running error is printed after 1, 2, 4, 8, … examples.
     """
-    from herdcli.cli.nherd_train import runs
+    from herdcli.cli.nherd_train import in_parts, runs
 
+    if request.parts == 1 or request.verify:
+        shards.refuse(session, "--parts P makes parts of a data set's rows")
     if request.verify:
         runs.verify(request.seed)
+    elif request.parts > 1:
+        in_parts.run(session, request)
     else:
         runs.run(session, request)

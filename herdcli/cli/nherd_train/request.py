@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded
+from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
@@ -58,6 +58,7 @@ class Request:
     model: str | None = as_file()
     verify: bool
     seed: int
+    parts: int = where_changed(1)
 
     @property
     def first_algorithm(self) -> str:
@@ -116,6 +117,8 @@ class Request:
             raise BadUsage(
                 f"--form exact has no closed form with --algorithm {self.algorithm}", hint="its diagonal forms are project and drop"
             )
+        if self.parts > 1 and not self.linear:
+            raise BadUsage("--parts merges weights, and models of a kernel have no common ones", hint="drop --parts or --kernel")
         if not self.linear and self.covariance == "diagonal" and "covariance" in session.given:
             raise BadUsage("--kernel needs the full form", hint="drop --covariance diagonal")
         if not self.linear and self.multiclass == "top-1" and "multiclass" in session.given:

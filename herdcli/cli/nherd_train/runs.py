@@ -53,7 +53,7 @@ def run(session: Session, request: Request) -> None:
     """Learn, and save a `classifier`."""
     outputs.check(session, "classifier")
     model: Classifier | None = session.load(request.model, "model", kinds={"classifier"}).value if request.model else None
-    settings = _settings(session, request, model)
+    settings = settings_of(session, request, model)
     form, label = request.input_format, request.label
     with examples.opened(session, request.source, role="data", passes=settings.passes, input_format=form, label=label) as given:
         try:
@@ -69,7 +69,7 @@ def run(session: Session, request: Request) -> None:
     outputs.artifact(session, made, summary, history=given.data)
 
 
-def _settings(session: Session, request: Request, model: Classifier | None) -> Settings:
+def settings_of(session: Session, request: Request, model: Classifier | None) -> Settings:
     """Settings of the options, or of the model that is continued, with warnings for options that do nothing."""
     if model is not None:
         settings = request.continued(model)
@@ -83,7 +83,7 @@ def _settings(session: Session, request: Request, model: Classifier | None) -> S
 def _learn(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
     """The classifier of a data set or of text."""
     if given.data is not None:
-        return _from_rows(session, _rows(session, given.data, request, model), settings, request, model, given.name)
+        return _from_rows(session, rows_of(session, given.data, request, model), settings, request, model, given.name)
     for name in ("only", "positive", "split", "label"):
         session.ignored(name, "with text, which is learned as it arrives")
     made = _from_text(session, given, settings, request, model)
@@ -91,7 +91,7 @@ def _learn(session: Session, given: Examples, settings: Settings, request: Reque
     return made
 
 
-def _rows(session: Session, data: Artifact, request: Request, model: Classifier | None) -> Rows:
+def rows_of(session: Session, data: Artifact, request: Request, model: Classifier | None) -> Rows:
     """The task that a data set makes, with columns and classes in the order of the model that is gone on with."""
     if model is not None and not model.bits and not model.text:
         data = by_name(session, data, model.feature_names, model.features)
@@ -107,32 +107,43 @@ def _rows(session: Session, data: Artifact, request: Request, model: Classifier 
 
 
 def _from_rows(session: Session, rows: Rows, settings: Settings, request: Request, model: Classifier | None, name: str) -> Classifier:
-    for option in ("bits", "zero_based", "skip_bad", "inverse_map"):
-        session.ignored(option, "with a data set")
     columns = rows.X.shape[1]
     if model is not None and (model.bits or model.features != columns):
         had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
-    train = rows.split == 0
+    train = training(session, rows, settings, name)
+    source = source_of(session, rows, train, settings)
+    learner = Told(settings, source, len(rows.names), columns + 1, rows, model, console=session.console)
+    _require_memory(session, learner)
+    learner, table = raced(session, learner, request.racers)
+    made = session.run(learner, label="learning")
+    names = (model and model.feature_names) or rows.feature_names
+    return with_holdout(replace(made, feature_names=names, race=table), rows)
+
+
+def training(session: Session, rows: Rows, settings: Settings, name: str) -> Array:
+    """Which rows (n,) bool are learned from, with warnings for options of text, and for an order that spoils learning."""
+    for option in ("bits", "zero_based", "skip_bad", "inverse_map"):
+        session.ignored(option, "with a data set")
+    train: Array = rows.split == 0
     if not train.any():
         raise DataError("the training part has no rows", where=name, hint="--split .8,.1,.1 draws a new split")
     if not settings.shuffle and _class_by_class(rows.y[train]):
         session.console.warn("the rows are sorted by class, which spoils learning in that order: --shuffle mixes them")
-    source = Memory(
-        rows.X[train],
-        rows.y[train],
-        weight=None if rows.weight is None else rows.weight[train],
+    return train
+
+
+def source_of(session: Session, rows: Rows, chosen: Array, settings: Settings) -> Memory:
+    """Some of the rows as a source: (n,) bool or their numbers."""
+    return Memory(
+        rows.X[chosen],
+        rows.y[chosen],
+        weight=None if rows.weight is None else rows.weight[chosen],
         passes=settings.passes,
         shuffle=settings.shuffle,
         seed=settings.seed,
         rows=min(TRIAL_ROWS, _block_rows(settings)) if session.dry_run else _block_rows(settings),
     )
-    learner = Told(settings, source, len(rows.names), columns + 1, rows, model, console=session.console)
-    _require_memory(session, learner)
-    learner, table = _raced(session, learner, request.racers)
-    made = session.run(learner, label="learning")
-    names = (model and model.feature_names) or rows.feature_names
-    return _with_holdout(replace(made, feature_names=names, race=table), rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +164,7 @@ class Told(Learner):
         return state
 
 
-def _raced(session: Session, learner: Told, racers: tuple[str, ...], name: str = "") -> tuple[Told, Race | None]:
+def raced(session: Session, learner: Told, racers: tuple[str, ...], name: str = "") -> tuple[Told, Race | None]:
     """The learner with the algorithm and C that a race over its first examples chose, if there is to be one."""
     if not racers:
         return learner, None
@@ -189,7 +200,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     learner = Told(settings, _Bounded(session, source, classes), classes, columns, labels, model, console=session.console)
     _require_memory(session, learner)
-    learner, table = _raced(session, learner, request.racers, given.name)
+    learner, table = raced(session, learner, request.racers, given.name)
     if session.dry_run and source.steps is None:
         _print_plan(learner, given)
 
@@ -270,7 +281,7 @@ class _Bounded:
         return batch
 
 
-def _with_holdout(model: Classifier, rows: Rows) -> Classifier:
+def with_holdout(model: Classifier, rows: Rows) -> Classifier:
     """Scores of validation and test rows in the artifact; progressive ones calibrate where there is no validation row."""
     held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
     if not len(held):

@@ -1,0 +1,102 @@
+"""`herd nherd-train --parts P`: the rows of a data set learned in parts, of which a shard learns its own, and merged by precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import examples, outputs, shards
+from herdcli.cli.frame.examples import Rows
+from herdcli.cli.nherd_train import runs
+from herdcli.errors import BadUsage, DataError
+from herdcli.online import parts
+from herdcli.online.learner import Learner
+from herdcli.online.race import EXAMPLES, Replay, race, told
+from herdcli.splits import TEST, VALID
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.model import Race, Settings
+    from herdcli.online.parts import ClassifierShard, Held
+    from herdcli.schema import Array
+
+HELD = 100_000  # rows of splits 1 and 2 that judge the whole, evenly spread over more
+
+
+def run(session: Session, request: Request) -> None:
+    """Learn this run's parts, and save a `classifier` or a shard of it."""
+    outputs.check(session, "classifier")
+    if request.model:
+        raise BadUsage("--parts learns each part from nothing, not with --continue", hint="herd merge joins a model with another")
+    settings = runs.settings_of(session, request, None)
+    form, label = request.input_format, request.label
+    with examples.opened(session, request.source, role="data", passes=settings.passes, input_format=form, label=label) as given:
+        if given.data is None:
+            raise BadUsage(
+                "--parts divides the rows of a data set, and text is learned as it arrives", hint="herd convert makes a data set"
+            )
+        try:
+            rows = runs.rows_of(session, given.data, request, None)
+            made = _learned(session, rows, settings, request, given.name)
+        except DataError as error:
+            error.where = error.where or given.name
+            raise
+        shards.close(session, made, "parts", finish, given.data, request)
+
+
+def _learned(session: Session, rows: Rows, settings: Settings, request: Request, name: str) -> ClassifierShard:
+    train = np.flatnonzero(runs.training(session, rows, settings, name))
+    if request.parts > len(train):
+        raise BadUsage(f"--parts {request.parts} of {len(train)} training rows", hint="ask for fewer")
+    units = shards.units(session, request.parts, "parts")
+    chosen = parts.rows_of(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
+    settings, table = _raced(session, rows, train, settings, request) if units or session.place.first else (settings, None)
+    learners = [_learner(session, rows, train[chosen[unit]], settings) for unit in units]
+    learning = parts.Parts(learners)
+    made = session.run(learning, label="learning", memory="the weights of all parts") if units else []
+    return parts.ClassifierShard(
+        place=session.place,
+        units=request.parts,
+        parts=[replace(part, feature_names=rows.feature_names) for part in made],
+        rest=_held(rows, table) if session.place.first else None,
+    )
+
+
+def _learner(session: Session, rows: Rows, chosen: Array, settings: Settings) -> Learner:
+    source = runs.source_of(session, rows, chosen, settings)
+    return Learner(settings, source, len(rows.names), rows.X.shape[1] + 1, rows)
+
+
+def _raced(session: Session, rows: Rows, train: Array, settings: Settings, request: Request) -> tuple[Settings, Race | None]:
+    """The algorithm and C of all parts: those that a race over the first examples of all rows chose."""
+    if not request.racers:
+        return settings, None
+    first = Replay(runs.source_of(session, rows, train, settings)).first(EXAMPLES)
+    settings, table = race(settings, first, len(rows.names), request.racers)
+    head, *others = told(settings, table)
+    session.console.note(head)
+    for line in others:
+        session.console.detail(line)
+    return settings, table
+
+
+def _held(rows: Rows, table: Race | None) -> Held:
+    """The rows that judge the whole."""
+    held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
+    held = held[np.arange(min(HELD, len(held))) * len(held) // max(1, min(HELD, len(held)))]
+    return parts.Held(rows.X[held], rows.y[held].astype(np.int64), rows.split[held].astype(np.uint8), table)
+
+
+def finish(session: Session, whole: ClassifierShard, history: History, request: Request) -> None:
+    """Merge the parts, judge the whole, and save it."""
+    held, model = whole.rest, parts.whole(whole.parts, whole.rest)
+    if held is not None and len(held.y):
+        rows = Rows(held.X, held.y, held.split, list(model.classes), None, model.feature_names)
+        model = runs.with_holdout(model, rows)
+    running = model.running
+    judged = f", progressive error of the parts {running.wrong / running.seen:.4g}" if running.seen else ""
+    outputs.artifact(session, model, f"{len(whole.parts)} parts, {running.examples} examples{judged}", history=history)

@@ -1,0 +1,173 @@
+"""Work dealt out and rows read by parts: time, error bounds, peaks of memory, the cost of a shard that has nothing to do.
+
+    python scripts/bench_scale.py --herding 1e7        # two shards at a time, and their merge
+    python scripts/bench_scale.py --parts data         # nherd-train --parts beside one pass; the folder holds data sets
+    python scripts/bench_scale.py --memory 1e6,1e7     # peaks of commands that read rows by blocks
+    python scripts/bench_scale.py --empty
+
+--herding  kernel-herd -m 1000 --block-rows 50000 of N rows in ten columns: seconds, CPU seconds and peak of two shards side by side and of
+           the merge, and the bound of what is added to the MMD.  Bars: 60 s in all on two free cores (told as CPU s ÷ 2 too), a bound
+           below the MMD.
+--parts    share of test rows that are misjudged after one pass, and after one pass in 2, 8 and 32 parts that are merged.
+--memory   peak of resident memory of each command on HDF5 files of N rows in ten columns; bar: the largest within 1.25 of the smallest.
+--empty    CPU seconds of a shard beyond the last unit, beside `import numpy, h5py`; least of five.  Bar: .15 above.
+
+Each section is a function of the namespace of options; another one is a function more.  Exit code 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+HERD = [sys.executable, "-m", "herdcli.cli.main"]
+COLUMNS, PIECE = 10, 1 << 18
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def rows_in(path: Path, rows: int) -> None:
+    """A mixture of 8 Gaussians with the component as label, in HDF5."""
+    random = np.random.default_rng(0)
+    centres = 2.0 * random.standard_normal((8, COLUMNS))
+    with h5py.File(path, "w") as file:
+        X = file.create_dataset("X", (rows, COLUMNS), dtype="f8", chunks=(min(rows, 8192), COLUMNS))
+        y = file.create_dataset("y", (rows,), dtype="u1")
+        for start in range(0, rows, PIECE):
+            count = min(PIECE, rows - start)
+            which = random.integers(8, size=count)
+            X[start : start + count] = centres[which] + random.standard_normal((count, COLUMNS))
+            y[start : start + count] = which
+
+
+def started(folder: Path, *words: object) -> subprocess.Popen[bytes]:
+    line = [*HERD, *map(str, words)]
+    return subprocess.Popen(line, cwd=folder, env=os.environ | ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def ended(child: subprocess.Popen[bytes]) -> tuple[float, float]:
+    """CPU seconds and peak in MB of a child, which must have succeeded."""
+    said = child.stderr.read() if child.stderr else b""
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(said.decode())
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def run(folder: Path, *words: object) -> tuple[float, float]:
+    return ended(started(folder, *words))
+
+
+def figures(folder: Path, *words: object) -> dict[str, float]:
+    made = subprocess.run([*HERD, "eval", *map(str, words), "--format", "json"], cwd=folder, capture_output=True, check=True)
+    found: dict[str, float] = json.loads(made.stdout)[0]
+    return found
+
+
+def herding(asked: argparse.Namespace, folder: Path) -> bool:
+    rows = int(float(asked.herding))
+    rows_in(folder / "rows.h5", rows)
+    options = ("kernel-herd", "rows.h5", "-m", 1000, "--block-rows", 50_000, "-j", 1, "-q")
+    begun = time.monotonic()
+    children = [started(folder, *options, "--shard", f"{i}/2", "-o", f"{i}.h5") for i in (1, 2)]
+    used = [ended(child) for child in children]
+    middle = time.monotonic()
+    merged = run(folder, "merge", "1.h5", "2.h5", "-o", "merged.h5", "-q")
+    whole, bound = time.monotonic() - begun, None
+    with h5py.File(folder / "merged.h5") as file:
+        mmd, bound = float(file["summary/mmd"][0]), float(file["summary/embedding_error"][0])
+    cpu = [round(seconds, 1) for seconds, _ in used]
+    print(f"{rows} x {COLUMNS} -> 1000 by 2 shards: {whole:.1f} s, merge {whole - middle + begun:.1f} s of them")
+    print(f"  CPU s {cpu[0]} and {cpu[1]}, merge {merged[0]:.1f}; peaks {used[0][1]:.0f}, {used[1][1]:.0f} and {merged[1]:.0f} MB")
+    print(f"  MMD {mmd:.4g}, to all rows within {bound:.2g} of it")
+    return min(whole, max(cpu) + merged[0]) <= 60 and bound < mmd
+
+
+def parts(asked: argparse.Namespace, folder: Path) -> bool:
+    for path in sorted(Path(asked.parts).glob("*.h5")):
+        with contextlib.suppress(SystemExit, subprocess.CalledProcessError, KeyError):
+            line = []
+            for count in (1, 2, 8, 32):
+                options = ("--split", ".6,.2,.2", "--shuffle", "-q", "-o", "model.h5") + (("--parts", count) if count > 1 else ())
+                run(folder, "nherd-train", path.resolve(), *options)
+                line.append(f"{100 * figures(folder, 'model.h5')['error']:.2f}")
+            print(f"{path.stem}: error in % of one pass {line[0]}, in 2, 8 and 32 parts {', '.join(line[1:])}")
+    return True
+
+
+STREAMED = {  # commands whose peaks do not grow with the rows
+    "kernel-herd": ("kernel-herd", "-m", 100, "--block-rows", 50_000, "-o", "out.h5"),
+}
+
+
+def memory(asked: argparse.Namespace, folder: Path) -> bool:
+    sizes, good = [int(float(text)) for text in asked.memory.split(",")], True
+    for rows in sizes:
+        rows_in(folder / f"{rows}.h5", rows)
+    for name, (command, *options) in STREAMED.items():
+        peaks = [run(folder, command, f"{rows}.h5", *options, "-j", 1, "-q")[1] for rows in sizes]
+        told = ", ".join(f"{rows * COLUMNS * 8 / 1e9:g} GB {peak:.0f} MB" for rows, peak in zip(sizes, peaks, strict=True))
+        print(f"{name}: {told}")
+        good &= max(peaks) <= 1.25 * min(peaks)
+    return good
+
+
+EMPTY = {
+    "fit-rbm --per-class": ("fit-rbm", "digits.h5", "--per-class", "--epochs", 1),
+    "herd --per-class": ("herd", "digits.h5", "--per-class", "--iterations", 5),
+    "kernel-herd --by": ("kernel-herd", "digits.h5", "--by", "y", "-m", 3),
+    "kernel-herd --block-rows": ("kernel-herd", "digits.h5", "-m", 3, "--block-rows", 500),
+    "nherd-train --parts": ("nherd-train", "digits.h5", "--parts", 4),
+}
+
+
+def empty(asked: argparse.Namespace, folder: Path) -> bool:
+    def least(line: list[str]) -> float:
+        found = []
+        for _ in range(5):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(line, cwd=folder, check=True, capture_output=True, env=os.environ | ONE_THREAD)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return min(found)
+
+    run(folder, "data", "digits", "-o", "digits.h5")
+    alone, good = least([sys.executable, "-c", "import numpy, h5py"]), True
+    print(f"numpy and h5py: {alone:.2f} CPU s")
+    for name, words in EMPTY.items():
+        used = least([*HERD, *map(str, words), "--shard", "40/40", "-o", "out.h5", "-q"])
+        print(f"{name}: {used:.2f} CPU s, {used - alone:.2f} above")
+        good &= used <= alone + 0.15
+    return good
+
+
+SECTIONS = {"herding": herding, "parts": parts, "memory": memory, "empty": empty}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--herding", metavar="ROWS")
+    parser.add_argument("--parts", metavar="FOLDER")
+    parser.add_argument("--memory", metavar="ROWS,…")
+    parser.add_argument("--empty", action="store_true")
+    asked, good = parser.parse_args(), True
+    for name, section in SECTIONS.items():
+        if getattr(asked, name):
+            with tempfile.TemporaryDirectory() as folder:
+                good &= section(asked, Path(folder))
+    raise SystemExit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from herdcli import errors
 from herdcli.algorithm import Counted, Progress
 from herdcli.cluster import tasks
 from herdcli.cluster.farm import Farm, refuse
 from herdcli.cluster.files import Words
+from herdcli.cluster.rounds import error_of
 from herdcli.errors import Unavailable
 from herdcli.iterate import stopping
 from herdcli.records import dataclass
@@ -119,7 +119,7 @@ class Dealing(Counted[Dealt]):
             self.words.send(self.farm)
             return None
         if "error" in reply:
-            raise _error(reply)
+            raise error_of(reply)
         self._again(number, reply.get("failed", "its worker was stopped"))
         return None
 
@@ -139,10 +139,3 @@ class Dealing(Counted[Dealt]):
         """The bytes of all shards in their order."""
         order = np.argsort(state.number)
         return [state.made[place].tobytes() for place in order]
-
-
-def _error(reply: dict[str, Any]) -> errors.HerdError:
-    """What a command on a worker ended with, as if it had ended here."""
-    kind = getattr(errors, reply["error"], errors.HerdError)
-    made: errors.HerdError = kind(reply["message"], where=reply["where"], hint=reply["hint"])
-    return made

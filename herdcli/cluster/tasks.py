@@ -83,8 +83,7 @@ def unit(run: str, program: str, words: list[Any], place: str, wanted: dict[str,
     words   the command and its arguments; files among them as dictionaries.    place  I/N.
     wanted  the census that this process must have.             sent   bytes of files by their digest.
     """
-    ours = census()
-    differing = {name: [ours[name], value] for name, value in wanted.items() if ours[name] != value}
+    differing = differences(wanted)
     if differing:
         return {"differs": differing}
     with _counted(run), tempfile.TemporaryDirectory(prefix="herd-unit-") as folder:
@@ -93,6 +92,34 @@ def unit(run: str, program: str, words: list[Any], place: str, wanted: dict[str,
         except FileNotFoundError:
             return {"unseen": True}
         return _made(program, [command, "--shard", place, *placed], words, Path(folder))
+
+
+def sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, str]) -> Reply:
+    """Statistics of the blocks of a chunk, all but the first few, as entries of their tree; both come, and they go, as `wire` has them."""
+    import numpy as np
+
+    from herdcli.cluster import wire
+    from herdcli.cluster.chunks import chunk_sums
+    from herdcli.errors import HerdError
+    from herdcli.numerics.blocks import BLOCK
+
+    differing = differences(wanted)
+    if differing:
+        return {"differs": differing}
+    try:
+        return {"sums": wire.packed(chunk_sums(wire.unpacked(rows), wire.unpacked(statistics), skipped, BLOCK))}
+    except HerdError as error:
+        return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "where": error.where}
+    except np.linalg.LinAlgError as error:
+        return {"singular": str(error)}
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
+
+
+def differences(wanted: dict[str, str]) -> dict[str, list[str]]:
+    """What this process has otherwise than it should: its own, and what is wanted."""
+    ours = census()
+    return {name: [ours[name], value] for name, value in wanted.items() if ours[name] != value}
 
 
 def _placed(file: File, sent: dict[str, bytes], folder: Path) -> str:

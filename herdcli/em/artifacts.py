@@ -11,8 +11,9 @@ from herdcli.em.bayes import HELD, predictive
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.em.factors import MODELS, posterior
 from herdcli.em.factors import parameters_count as factor_parameters
-from herdcli.em.gmm import COVARIANCES, complete, of_mixture, parameters_count
+from herdcli.em.gmm import COVARIANCES, of_mixture, parameters_count
 from herdcli.em.kmeans import closest
+from herdcli.em.mixture_step import complete
 from herdcli.em.rotation import promax, varimax
 from herdcli.errors import DataError
 from herdcli.records import dataclass

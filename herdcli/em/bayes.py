@@ -20,7 +20,8 @@ from scipy.special import digamma, gammaln, multigammaln
 
 from herdcli.em.densities import LOG_TAU, Gaussians, log_determinants, normalise, precision_roots, ready
 from herdcli.em.driver import Parameters
-from herdcli.em.gmm import GMM, complete
+from herdcli.em.gmm import GMM
+from herdcli.em.mixture_step import complete
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Sums
 from herdcli.records import dataclass

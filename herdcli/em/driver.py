@@ -21,7 +21,7 @@ from herdcli.algorithm import Progress
 from herdcli.em import quasi
 from herdcli.em.quasi import Charted, Leap, Parameters
 from herdcli.errors import BadUsage, Diverged
-from herdcli.numerics.blocks import PASS_BLOCKS, Map, Source, Sums, Tree
+from herdcli.numerics.blocks import PASS_BLOCKS, Map, Source, Sums, Tree, advance
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -184,21 +184,19 @@ class EM:
         return State(0, course, replace(course))
 
     def step(self, state: State) -> State:
-        """PASS_BLOCKS blocks of an E step, and after the last of them the M step."""
+        """Some blocks of an E step, and after the last of them the M step."""
         tree, model = Tree(state.sizes, state.sums), self.model
-        first = tree.blocks
-        last = min(first + PASS_BLOCKS, self.source.count)
         try:
-            for sums in self.map(model.expect(state.now.parameters), self.source.take(first, last)):
-                tree.push(sums)
+            advance(tree, self.source, model.expect(state.now.parameters), self.map)
         except (Diverged, np.linalg.LinAlgError):
             if state.now.leap is None:
                 raise
-            last, found = self.source.count, None  # a quasi-Newton step too far
+            ended, found = True, None  # a quasi-Newton step too far
         else:
-            found = model.settle(state.now.parameters, tree.total()) if last == self.source.count else None
+            ended = tree.blocks == self.source.count
+            found = model.settle(state.now.parameters, tree.total()) if ended else None
         state.step += 1
-        if last == self.source.count:
+        if ended:
             state.sizes, state.sums = [], []
             self._iterate(state, found)
         return state

@@ -15,7 +15,7 @@ from herdcli.em.driver import EM, Fit, Parameters, Settings
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import blocks
-from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Sums, margins, total
+from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Source, Sums, margins, total
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -112,9 +112,12 @@ class Fitting:
         )
 
 
-def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map) -> Fitting:
-    """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
-    source = Blocks(rows.training)
+def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map, source: Source | None = None) -> Fitting:
+    """What there is to run.  Raises BadUsage and DataError for what cannot be learned.
+
+    source  the blocks of the training rows, where other processes have them.
+    """
+    source = source or Blocks(rows.training)
     if asked.model == "gmm":
         return _mixtures(rows, asked, settings, source, map)
     if asked.model == "kmeans":
@@ -122,7 +125,7 @@ def fitting(rows: Rows, asked: Asked, settings: Settings, map: Map = map) -> Fit
     return _factors(rows, asked, settings, source, map)
 
 
-def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
+def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Source, map: Map) -> Fitting:
     given = asked.given if isinstance(asked.given, dict) else None
     if given is not None and not asked.bayes:
         given = {name: given[name] for name in ("weight", "mean", "covariance")}
@@ -140,7 +143,7 @@ def _mixtures(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map:
     return _scored(made, map)
 
 
-def _clusters(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
+def _clusters(rows: Rows, asked: Asked, settings: Settings, source: Source, map: Map) -> Fitting:
     if len(asked.sizes) > 1:
         raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
     given = asked.given if isinstance(asked.given, np.ndarray) else None
@@ -150,7 +153,7 @@ def _clusters(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map:
     return Fitting(asked, rows, model.found, 0.0, None, Search(asked.sizes, (EM(model, source, settings, map),)))
 
 
-def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: Map) -> Fitting:
+def _factors(rows: Rows, asked: Asked, settings: Settings, source: Source, map: Map) -> Fitting:
     if len(asked.sizes) > 1 and asked.model == "pca":
         raise BadUsage("pca has no likelihood to choose a number of factors by", hint="--components N, or --model ppca")
     if asked.criterion == "icl":
@@ -170,7 +173,7 @@ def _factors(rows: Rows, asked: Asked, settings: Settings, source: Blocks, map: 
     return _scored(Fitting(asked, rows, first.found, first.floor, None, search), map)
 
 
-def _axes(rows: Rows, asked: Asked, source: Blocks, map: Map) -> Fitting | None:
+def _axes(rows: Rows, asked: Asked, source: Source, map: Map) -> Fitting | None:
     """Pca without the D × D covariance, where that pays or is asked for; None: by the covariance.
 
     Raises DataError for rows with gaps, of which a randomised range knows nothing.

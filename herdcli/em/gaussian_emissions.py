@@ -15,6 +15,7 @@ from herdcli.em import gmm, starts
 from herdcli.em.chain import Emitted, emitted, log_sum
 from herdcli.em.densities import SLAB, Gaussians, features, precision_roots, ready
 from herdcli.em.driver import Parameters
+from herdcli.em.mixture_step import complete
 from herdcli.errors import BadUsage
 from herdcli.numerics.blocks import Block, Moments, Source, Sums
 from herdcli.records import dataclass
@@ -178,7 +179,7 @@ class _ReadyGaussian:
             each = zip(self.flat["mean"], self.flat["covariance"], strict=True)
             with np.errstate(divide="ignore"):
                 weight = np.log(self.flat["weight"])[:, None]
-            found[:, some] = weight + np.array([gmm.complete(X[some], pattern, m, S)[0] for m, S in each])
+            found[:, some] = weight + np.array([complete(X[some], pattern, m, S)[0] for m, S in each])
         return found
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
@@ -209,7 +210,7 @@ class _ReadyGaussian:
         diagonal, reference = self.gaussians.diagonal, self.gaussians.reference
         i, j = (np.arange(len(missing)),) * 2 if diagonal else np.triu_indices(len(missing))
         for k, (mean, covariance) in enumerate(zip(self.flat["mean"], self.flat["covariance"], strict=True)):
-            _, Y, spread = gmm.complete(X, missing, mean, covariance)
+            _, Y, spread = complete(X, missing, mean, covariance)
             packed[k] += features(Y - reference[k], diagonal) @ r[k]
             packed[k, 1 + len(missing) :] += r[k].sum() * spread[i, j]
 

@@ -22,7 +22,6 @@ from herdcli.em.densities import (
     Gaussians,
     clear,
     log_determinants,
-    moments_about,
     normalise,
     precision_roots,
     ready,
@@ -30,6 +29,7 @@ from herdcli.em.densities import (
     wide,
 )
 from herdcli.em.driver import Parameters
+from herdcli.em.mixture_step import EStep, complete
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments, sampled
 from herdcli.records import dataclass
@@ -83,20 +83,10 @@ class GMM:
         parameters["covariance"], _ = self._floored(self._shaped(parameters["covariance"], parameters["weight"]))
         return parameters
 
-    def expect(self, parameters: Parameters) -> Callable[[Block], Sums]:
+    def expect(self, parameters: Parameters) -> EStep:
         """Statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood."""
-        gaussians = self._ready(parameters)
-
-        def statistics(block: Block) -> Sums:
-            sums = self._empty(parameters)
-            absent = np.isnan(block.X)
-            if absent.any():
-                self._conditioned(gaussians, parameters, block, np.asarray(~absent.any(axis=1)), sums)
-            else:
-                self._add(gaussians, block.X, block.labels, block.weight, sums)
-            return sums
-
-        return statistics
+        own = {name: parameters[name] for name in ("weight", "mean", "covariance")}
+        return EStep(self._ready(parameters), own, self.per_class)
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
         """The statistics and the points (K, D) they are about."""
@@ -124,68 +114,6 @@ class GMM:
             weight = np.log(parameters["weight"])
         roots = self._roots(parameters)
         return ready(weight, parameters["mean"], roots, self.found.mean, float(self.found.variance.sum()), diagonal=self.diagonal)
-
-    def _empty(self, parameters: Parameters) -> Sums:
-        K, D = parameters["mean"].shape
-        width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
-        return {"packed": np.zeros((K, width)), "mass": np.zeros(1), "log_likelihood": np.zeros(1)}
-
-    def _add(self, gaussians: Gaussians, X: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
-        """Rows without missing values, a slab at a time."""
-        size = WHITENED_SLAB if gaussians.whitened else SLAB
-        for start in range(0, len(X), size):
-            part = slice(start, start + size)
-            rows = X[part]
-            phi = gaussians.features(rows)
-            joint = gaussians.log_joint(phi, rows)
-            w = None if weight is None else weight[part]
-            self._posterior(joint, None if labels is None else labels[part], w, sums)
-            sums["packed"] += gaussians.statistics(phi, rows, joint)
-
-    def _posterior(self, joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
-        """Log joints into weighted responsibilities in place; their normalisers into the sums."""
-        if labels is not None:
-            if labels.max(initial=-1) * self.per_class >= len(joint):
-                raise DataError(f"label {labels.max()} has no component, there are {len(joint)}", hint=f"--components {labels.max() + 1}")
-            other = np.arange(len(joint))[:, None] // self.per_class != labels
-            joint[other & (labels >= 0)] = -np.inf
-        evidence = normalise(joint)
-        if weight is not None:
-            joint *= weight
-            evidence = np.where(weight > 0, weight * evidence, 0.0)
-        sums["mass"] += joint.shape[1] if weight is None else weight.sum()
-        sums["log_likelihood"] += evidence.sum()
-
-    def _conditioned(self, gaussians: Gaussians, parameters: Parameters, block: Block, whole: Array, sums: Sums) -> None:
-        """Rows with missing values by their patterns, after those without.
-
-        Of a row with values y_o observed, component k completes the missing ones by their conditional mean
-        μ_m + Σ_mo Σ_oo⁻¹ (y_o − μ_o), and adds their conditional covariance Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om to the second moment.
-        """
-        labels, weight = block.labels, block.weight
-
-        def of(item: Array | None, rows: Array) -> Array | None:
-            return None if item is None else item[rows]
-
-        if whole.any():
-            self._add(gaussians, block.X[whole], of(labels, whole), of(weight, whole), sums)
-        rows = np.flatnonzero(~whole)
-        patterns, which = np.unique(np.isnan(block.X[rows]), axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            self._one_pattern(gaussians, parameters, pattern, block, rows[which.ravel() == number], sums)
-
-    def _one_pattern(self, gaussians: Gaussians, parameters: Parameters, missing: Array, block: Block, rows: Array, sums: Sums) -> None:
-        X, reference = block.X[rows], gaussians.reference
-        completed = [complete(X, missing, m, S) for m, S in zip(parameters["mean"], parameters["covariance"], strict=True)]
-        with np.errstate(divide="ignore"):
-            joint = np.log(parameters["weight"])[:, None] + np.array([density for density, _, _ in completed])
-        labels, weight = (None if item is None else item[rows] for item in (block.labels, block.weight))
-        self._posterior(joint, labels, weight, sums)
-        i, j = (np.arange(len(missing)),) * 2 if self.diagonal else np.triu_indices(len(missing))
-        for k, (_, Y, spread) in enumerate(completed):
-            sums["packed"][k] += moments_about(Y - reference[k], joint[k], self.diagonal)
-            # E[yy' | y_o] = ŷŷ' + Cov(y | y_o): means in the gaps alone would leave the covariance too small.
-            sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
 
     def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
         """Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), with the references."""
@@ -332,25 +260,6 @@ def posteriors(parameters: Parameters, X: Array, gaussians: Gaussians) -> tuple[
         evidence[rows] = normalise(joint)
         found[rows] = joint.T
     return found, evidence
-
-
-def complete(X: Array, missing: Array, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
-    """Of rows (m, D) that all lack the same values: log densities of what is there (m,), the rows with conditional means in
-    the gaps (m, D), and the conditional covariance (D, D), 0 outside the gaps."""
-    there = ~missing
-    Y, spread = X.copy(), np.zeros_like(covariance)
-    if not there.any():
-        Y[:] = mean
-        return np.zeros(len(X)), Y, covariance.copy()
-    root = precision_roots(covariance[np.ix_(there, there)][None])
-    white = (X[:, there] - mean[there]) @ root[0].T
-    density = 0.5 * (log_determinants(root)[0] - there.sum() * LOG_TAU - np.square(white).sum(axis=1))
-    # Σ_oo = LL' and root = L⁻¹: Σ_mo Σ_oo⁻¹ (y_o − μ_o) = (Σ_mo L⁻ᵀ) L⁻¹(y_o − μ_o), and Σ_mo Σ_oo⁻¹ Σ_om = (Σ_mo L⁻ᵀ)(Σ_mo L⁻ᵀ)', which
-    # leaves a covariance that is symmetric by its form.  Source: Makin, eq. 2.23 to 2.28.
-    cross = covariance[np.ix_(missing, there)] @ root[0].T
-    Y[:, missing] = mean[missing] + white @ cross.T
-    spread[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - cross @ cross.T
-    return density, Y, spread
 
 
 def gmm(

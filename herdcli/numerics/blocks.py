@@ -8,9 +8,10 @@ their sum as one entry of the same tree.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -68,6 +69,23 @@ class Source(Protocol):
 
     def take(self, first: int, last: int) -> Iterator[Any]:
         """Blocks first … last − 1."""
+        ...
+
+
+class Statistics(ABC):
+    """From a block to its sums, as a frozen dataclass of arrays, numbers and texts: another process can make it again and do the same."""
+
+    @abstractmethod
+    def __call__(self, block: Any) -> Sums:
+        """The sums of one block."""
+
+
+@runtime_checkable
+class Spread(Protocol):
+    """A source whose blocks are with other processes."""
+
+    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        """(blocks, their sums), entries of the tree in their order, of as many blocks from `first` on as are dealt at a time."""
         ...
 
 
@@ -131,14 +149,15 @@ class Blocks:
         begin = first * BLOCK
         for start in range(begin, end, self.at_once):
             held.append(self.rows.read(start, min(start + self.at_once, end)))
-            have = _joined(held)
+            have = joined_blocks(held)
             while len(have.X) >= BLOCK or (len(have.X) and start + self.at_once >= end):
                 yield _part(have, slice(0, BLOCK))
                 have = _part(have, slice(BLOCK, None))
             held = [have] if len(have.X) else []
 
 
-def _joined(parts: list[Block]) -> Block:
+def joined_blocks(parts: list[Block]) -> Block:
+    """Neighbouring blocks as one."""
     if len(parts) == 1:
         return parts[0]
 
@@ -193,12 +212,22 @@ def plus(left: Sums, right: Sums) -> Sums:
     return left
 
 
+def advance(tree: Tree, source: Source, statistics: Callable[[Any], Sums], map: Map = map) -> None:
+    """Add the next blocks of a source: PASS_BLOCKS of them, or as many as are with another process together."""
+    first = tree.blocks
+    if isinstance(source, Spread) and isinstance(statistics, Statistics):
+        for size, sums in source.sums(statistics, first):
+            tree.push(sums, size)
+        return
+    for sums in map(statistics, source.take(first, min(first + PASS_BLOCKS, source.count))):
+        tree.push(sums)
+
+
 def total(source: Source, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
     """The sum of the statistics of all blocks."""
     tree = Tree()
-    for first in range(0, source.count, PASS_BLOCKS):
-        for sums in map(statistics, source.take(first, min(first + PASS_BLOCKS, source.count))):
-            tree.push(sums)
+    while tree.blocks < source.count:
+        advance(tree, source, statistics, map)
     return tree.total()
 
 
@@ -247,6 +276,26 @@ def margins(source: Source, map: Map = map) -> Margins:
     return Margins(int(rows), mass, centre + shift, variance, int(missing))
 
 
+@dataclass(frozen=True)
+class About(Statistics):
+    """Weights, known values, first and second moments of rows about a centre (D,)."""
+
+    centre: Array
+
+    def __call__(self, block: Block) -> Sums:
+        """The sums of a block."""
+        known = ~np.isnan(block.X)
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        Z = np.where(known, block.X - self.centre, 0.0)
+        weighted = Z * weight[:, None]
+        return {
+            "rows": np.array([float(len(block.X)), weight.sum(), float(known.size - np.count_nonzero(known))]),
+            "known": weight @ known,
+            "first": weighted.sum(axis=0),
+            "second": weighted.T @ Z,
+        }
+
+
 def moments(source: Source, map: Map = map) -> Moments:
     """Mean and covariance with the divisor Σw.
 
@@ -257,20 +306,7 @@ def moments(source: Source, map: Map = map) -> Moments:
     head = next(iter(source.take(0, 1))).X
     there = ~np.isnan(head)
     centre = np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-
-    def statistics(block: Block) -> Sums:
-        known = ~np.isnan(block.X)
-        weight = np.ones(len(block.X)) if block.weight is None else block.weight
-        Z = np.where(known, block.X - centre, 0.0)
-        weighted = Z * weight[:, None]
-        return {
-            "rows": np.array([float(len(block.X)), weight.sum(), float(known.size - np.count_nonzero(known))]),
-            "known": weight @ known,
-            "first": weighted.sum(axis=0),
-            "second": weighted.T @ Z,
-        }
-
-    sums = total(source, statistics, map)
+    sums = total(source, About(centre), map)
     if not sums["known"].all():
         raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
     shift = sums["first"] / sums["known"]

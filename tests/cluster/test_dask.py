@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dasks
+import numpy as np
 import pytest
 from dasks import children, disturbed, herd, kill
 
@@ -222,3 +223,53 @@ def test_tls(here, tmp_path):
         assert "needs certificates" in done.err
     done = herd(here, *FIT, "-o", tmp_path / "c.h5", "--cluster", "local:1", *ours)
     assert done.code == 0, done.err
+
+
+ROUNDS = ["em", "rows.npy", "--components", "5", "--iterations", "12", "--tolerance", "0"]
+
+
+@pytest.fixture(scope="module")
+def rows(here: Path) -> Path:
+    """Rows of three clusters, and the mixture that one process makes of them."""
+    draw = np.random.default_rng(0)
+    np.save(here / "rows.npy", draw.normal(size=(60_000, 4)) + 3.0 * draw.integers(0, 3, 60_000)[:, None])
+    assert herd(here, *ROUNDS, "-o", "mixture.h5").code == 0
+    return here
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_rounds_on_workers_make_the_bytes_of_one_process(rows, tmp_path, count):
+    done = herd(rows, *ROUNDS, "-o", tmp_path / "a.h5", "--cluster", f"local:{count}")
+    assert done.code == 0, done.err
+    assert (tmp_path / "a.h5").read_bytes() == (rows / "mixture.h5").read_bytes()
+
+
+def test_a_worker_killed_in_a_round_takes_nothing_with_it(rows, tmp_path):
+    state, draw = tmp_path / "run.state", random.Random(time.time_ns())
+
+    def strike(pid: int) -> None:
+        time.sleep(draw.uniform(0.0, 0.5))
+        kill(draw.choice(children(pid)))
+
+    words = [*ROUNDS, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1"]
+    done = disturbed(rows, state.exists, strike, *words)
+    assert done.code == 0, done.err
+    assert (tmp_path / "a.h5").read_bytes() == (rows / "mixture.h5").read_bytes()
+
+
+def test_a_checkpoint_of_a_round_goes_on_anywhere(rows, tmp_path):
+    """Begun on workers and stopped in the middle of a pass, ended in one process."""
+    state = tmp_path / "run.state"
+    words = [*ROUNDS, "-o", tmp_path / "a.h5", "--checkpoint", state, "--every", "1"]
+    done = disturbed(rows, state.exists, lambda pid: os.kill(pid, signal.SIGTERM), *words, "--cluster", "local:2")
+    assert done.code == 75, done.err
+    done = herd(rows, *words, "--resume")
+    assert done.code == 0, done.err
+    assert "resuming from step" in done.err
+    assert (tmp_path / "a.h5").read_bytes() == (rows / "mixture.h5").read_bytes()
+
+
+def test_other_models_have_no_rounds(rows):
+    done = herd(rows, "em", "rows.npy", "--model", "kmeans", "--components", "3", "--cluster", "local:2", "-o", "none.h5")
+    told = "herd em: --cluster has workers for the rows of --model gmm, not kmeans\nhint: leave out --cluster\n"
+    assert (done.code, done.err) == (2, told)

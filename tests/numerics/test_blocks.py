@@ -107,7 +107,7 @@ def test_rows_that_cannot_be_used_are_refused() -> None:
 
 
 def test_a_run_resumed_in_the_middle_of_a_pass_ends_with_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "PASS_BLOCKS", 2)
+    monkeypatch.setattr(blocks, "PASS_BLOCKS", 2)
     source = blocks.Blocks(rows())
     settings = driver.Settings(iterations=3, tolerance=0, restarts=2)
     whole = driver.run(driver.EM(kmeans.kmeans(source, 4), source, settings))

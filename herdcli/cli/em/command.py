@@ -13,6 +13,7 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     Parsed,
     checkpoint_options,
+    cluster_options,
     input_argument,
     output_options,
     seed_option,
@@ -117,7 +118,7 @@ def _parse_range(text: str) -> tuple[int, int]:
     is_flag=True,
     help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory; without splits all rows are training rows.",
 )
-@stage(Request, table_options, seed_option, threads_option, checkpoint_options, output_options)
+@stage(Request, table_options, seed_option, threads_option, cluster_options, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Mixtures, k-means, factors, hidden Markov models and linear dynamical systems by expectation-maximisation.
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=iterate.Steppable)
 R = TypeVar("R")
+H = TypeVar("H")
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
 TRIAL_SECONDS = 0.5  # of steps tried for a --dry-run's estimate
 
@@ -145,6 +146,10 @@ class Session:
         what = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "start afresh without --resume"
         return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
+
+    def hold(self, context: AbstractContextManager[H]) -> H:
+        """Enter what is left when the command ends, however that is."""
+        return self._held.enter_context(context)
 
     def at_end(self, last: Callable[[], None]) -> None:
         """Call this when the command has done all else without an error."""

@@ -7,6 +7,7 @@ what the shards that come back have to be.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import click
@@ -15,9 +16,10 @@ from herdcli import artifacts
 from herdcli.artifacts import provenance
 from herdcli.artifacts.streams import scratch_file
 from herdcli.cli.frame.request import recorded
+from herdcli.cluster import rounds
 from herdcli.cluster.begun import Size
 from herdcli.cluster.dealing import MOST, Dealing
-from herdcli.cluster.farm import hired
+from herdcli.cluster.farm import Farm, hired
 from herdcli.cluster.files import Words
 from herdcli.errors import DataError
 from herdcli.shards import Shard, joined
@@ -25,6 +27,7 @@ from herdcli.shards import Shard, joined
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cluster.where import Asked
+    from herdcli.numerics.blocks import Source
 
 PROGRAM = "herdcli.cli.main:cli"
 HERE = {
@@ -36,14 +39,25 @@ HERE = {
 def dealt(session: Session, asked: Asked, count: int, what: str) -> list[object]:
     """What all units made, in their order, by workers."""
     shards, threads = min(count, MOST), worker_threads(session, asked)
-    words, console = typed(session, threads), session.console
-    with hired(asked, Size(threads, session.max_memory), note=console.note, warn=console.warn, exact=session.exact) as farm:
+    words = typed(session, threads)
+    with _hired(session, asked, Size(threads, session.max_memory)) as farm:
         words.place(farm)
         dealing = Dealing(shards, farm, PROGRAM, words, asked.retries)
         made = session.run(dealing, label=what)
     session.told = list(dict.fromkeys(dealing.warned))
     parts: list[object] = joined([_opened(session, content, number, shards, count) for number, content in enumerate(made)]).parts
     return parts
+
+
+def spread(session: Session, asked: Asked, source: Source) -> Source:
+    """The blocks of rows with workers, until the command ends."""
+    size = Size(worker_threads(session, asked), session.max_memory)
+    return rounds.spread(source, session.hold(_hired(session, asked, size)), asked.retries)
+
+
+def _hired(session: Session, asked: Asked, size: Size) -> AbstractContextManager[Farm]:
+    console = session.console
+    return hired(asked, size, note=console.note, warn=console.warn, exact=session.exact)
 
 
 def worker_threads(session: Session, asked: Asked) -> int:

@@ -1,0 +1,152 @@
+"""Iterated work on rows: workers keep blocks of them, and each round sends parameters and adds statistics in the fixed tree.
+
+A chunk is 2^k neighbouring blocks, which one worker keeps; it adds their statistics as the tree does, and sends one entry of it.  What a
+worker kept and took with it is sent to another from the rows here, so that rounds lose and count nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from herdcli.cluster import tasks, wire
+from herdcli.cluster.farm import Farm, refuse
+from herdcli.errors import HerdError, Unavailable
+from herdcli.numerics.blocks import Source, Statistics, Sums, joined_blocks
+from herdcli.records import dataclass
+
+CHUNK = 64  # blocks at most
+EACH = 4  # chunks of a worker at least, where there are as many blocks: so the last ones to come in are few
+
+
+@dataclass
+class Rounds:
+    """The blocks of a source on the workers of a farm, as a `numerics.blocks.Spread`."""
+
+    source: Source
+    farm: Farm
+    size: int  # blocks of a chunk
+    retries: int
+    kept: dict[int, Any] = field(default_factory=dict)  # chunk -> its rows, with a worker
+    owner: dict[int, str] = field(default_factory=dict)
+    round: str = ""  # the digest of the statistics that are asked for
+    out: dict[Any, tuple[int, str]] = field(default_factory=dict)  # task -> chunk, round
+    found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
+    failures: Counter[int] = field(default_factory=Counter)
+    asked: bytes = b""
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return self.source.count
+
+    def take(self, first: int, last: int) -> Any:
+        """Blocks first … last − 1, for whoever needs rows here."""
+        return self.source.take(first, last)
+
+    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        """The entries of the tree of the rest of the chunk that `first` is in."""
+        asked = wire.packed(statistics)
+        digest = hashlib.sha256(asked).hexdigest()
+        if digest != self.round:
+            self.round, self.asked = digest, asked
+            self._forget()
+        wanted = range(first // self.size, -(-self.count // self.size))
+        for chunk in wanted:
+            if chunk not in self.found and chunk not in self._under_way():
+                self._submit(chunk, max(0, first - chunk * self.size))
+        while wanted[0] not in self.found:
+            self._take_in(self.farm.wait(), first)
+        return self.found.pop(wanted[0])
+
+    def _forget(self) -> None:
+        """Give up what was asked in the round before and has not come in, as where a step was too long."""
+        self.found.clear()
+        self.out.clear()
+
+    def _under_way(self) -> set[int]:
+        return {chunk for chunk, _ in self.out.values()}
+
+    def _submit(self, chunk: int, skipped: int) -> None:
+        rows = self._with_a_worker(chunk)
+        wanted = self.farm.wanted
+        future = self.farm.submit(tasks.sums, rows, self.asked, skipped, wanted, workers=[self.owner[chunk]], allow_other_workers=True)
+        self.out[future] = chunk, self.round
+
+    def _with_a_worker(self, chunk: int) -> Any:
+        """The rows of a chunk, with the worker that has the fewest where nobody has them."""
+        held = self.kept.get(chunk)
+        if held is not None and held.status == "finished":
+            return held
+        here = self.farm.workers()
+        if not here:
+            raise Unavailable(f"--cluster {self.farm.asked.where} has no workers left")
+        load = Counter(self.owner[other] for other in self.kept if other != chunk)
+        self.owner[chunk] = min(here, key=lambda address: (load[address], address))
+        first = chunk * self.size
+        rows = joined_blocks(list(self.source.take(first, min(first + self.size, self.count))))
+        self.kept[chunk] = self.farm.client.scatter(wire.packed(rows), workers=[self.owner[chunk]], hash=False, direct=True)
+        return self.kept[chunk]
+
+    def _take_in(self, future: Any, first: int) -> None:
+        """What a task found; its chunk is asked for again where a worker was lost."""
+        known = self.out.pop(future, None) if future is not None else None
+        if known is None:
+            return
+        chunk, asked = known
+        if asked != self.round:
+            return
+        reply = self._reply(future)
+        if reply is not None and "sums" in reply:
+            self.found[chunk] = [(size, sums) for size, sums in wire.unpacked(reply["sums"])]
+            return
+        if reply is not None:
+            self._complain(chunk, reply)
+        self._submit(chunk, max(0, first - chunk * self.size))
+
+    def _reply(self, future: Any) -> Any:
+        """What a worker answered; None where it was lost before it did."""
+        try:
+            if future.status == "finished":
+                return future.result()
+        except OSError:  # the worker, or the scheduler, went with it
+            pass
+        self.farm.look()
+        return None
+
+    def _complain(self, chunk: int, reply: dict[str, Any]) -> None:
+        """Raise what went wrong, unless it may be tried again."""
+        if "differs" in reply:
+            refuse("that came last", reply["differs"])
+        if "singular" in reply:
+            raise np.linalg.LinAlgError(reply["singular"])
+        if "error" in reply:
+            raise error_of(reply)
+        self.failures[chunk] += 1
+        if self.failures[chunk] > self.retries:
+            raise Unavailable(f"block {chunk * self.size} failed too often: {reply['failed']}", hint="--retries N tries more often")
+
+
+def error_of(reply: dict[str, Any]) -> HerdError:
+    """What a worker ended with, as if it had been here."""
+    from herdcli import errors
+
+    made: HerdError = getattr(errors, reply["error"], HerdError)(reply["message"], where=reply["where"], hint=reply["hint"])
+    return made
+
+
+def chunk_size(blocks: int, workers: int) -> int:
+    """Blocks of a chunk: a power of two, of which every worker gets some."""
+    size = CHUNK
+    while size > 1 and blocks < size * workers * EACH:
+        size //= 2
+    return size
+
+
+def spread(source: Source, farm: Farm, retries: int) -> Rounds:
+    """The blocks of a source, to be kept by workers once they are asked for."""
+    return Rounds(source, farm, chunk_size(source.count, len(farm.workers())), retries)

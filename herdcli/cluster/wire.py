@@ -1,0 +1,76 @@
+"""Values as bytes: dataclasses of this package, dictionaries, lists, texts, numbers, and arrays as they lie in memory; no pickle.
+
+A line of JSON says what there is, by import path and name; the arrays follow it, each at a multiple of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+ALIGNED = 64
+
+
+def packed(value: object) -> bytes:
+    """The bytes of a value.  Raises TypeError for what is none of the above."""
+    arrays: list[np.ndarray[Any, Any]] = []
+    shape = _described(value, arrays)
+    sizes = [[array.dtype.str, list(array.shape)] for array in arrays]
+    head = json.dumps([shape, sizes]).encode()
+    pieces = [f"{len(head):<{ALIGNED - 1}}\n".encode(), head.ljust(_up(len(head)))]
+    for array in arrays:
+        pieces.append(array.tobytes().ljust(_up(array.nbytes), b"\0"))
+    return b"".join(pieces)
+
+
+def unpacked(content: bytes) -> Any:
+    """The value again, with arrays of its own."""
+    length = int(content[:ALIGNED])
+    shape, sizes = json.loads(content[ALIGNED : ALIGNED + length])
+    at, arrays = ALIGNED + _up(length), []
+    for kind, extent in sizes:
+        dtype = np.dtype(kind)
+        count = int(np.prod(extent, dtype=np.int64))
+        arrays.append(np.frombuffer(content, dtype, count, at).reshape(extent).copy())
+        at += _up(count * dtype.itemsize)
+    return _made(shape, arrays)
+
+
+def _up(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _described(value: object, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        arrays.append(np.asarray(value, order="C"))
+        return {"array": len(arrays) - 1}
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith("herdcli."):
+        inside = {each.name: _described(getattr(value, each.name), arrays) for each in fields(value)}
+        return {"class": f"{type(value).__module__}:{type(value).__qualname__}", "fields": inside}
+    if isinstance(value, dict):
+        return {"dict": {name: _described(item, arrays) for name, item in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return {"list": [_described(item, arrays) for item in value], "tuple": isinstance(value, tuple)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {"plain": value}
+    raise TypeError(f"{type(value).__name__} is not sent")
+
+
+def _made(shape: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    if "array" in shape:
+        return arrays[shape["array"]]
+    if "class" in shape:
+        module, _, name = shape["class"].partition(":")
+        if not module.startswith("herdcli."):
+            raise TypeError(f"{module} is not of this package")
+        return getattr(import_module(module), name)(**{field: _made(item, arrays) for field, item in shape["fields"].items()})
+    if "dict" in shape:
+        return {name: _made(item, arrays) for name, item in shape["dict"].items()}
+    if "list" in shape:
+        items = [_made(item, arrays) for item in shape["list"]]
+        return tuple(items) if shape["tuple"] else items
+    return shape["plain"]

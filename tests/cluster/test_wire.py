@@ -1,0 +1,76 @@
+"""What goes to workers and back, without any: values as bytes, chunks of blocks as entries of the tree."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from herdcli.cluster import wire
+from herdcli.cluster.chunks import chunk_sums
+from herdcli.cluster.rounds import chunk_size
+from herdcli.em.densities import ready
+from herdcli.em.mixture_step import EStep
+from herdcli.numerics.blocks import About, Block, Blocks, Table, Tree, total
+
+
+def step(random: np.random.Generator) -> EStep:
+    weight, mean, roots = np.array([0.25, 0.75]), random.normal(size=(2, 3)), np.tile(np.eye(3), (2, 1, 1))
+    made = ready(np.log(weight), mean, roots, mean[0], 3.0, diagonal=False)
+    return EStep(made, {"weight": weight, "mean": mean, "covariance": roots}, 2)
+
+
+def test_values_come_back_bit_for_bit():
+    random = np.random.default_rng(1)
+    values = [1, 0.1, float("inf"), None, "ä\n", True, (1, [2.5]), {"a": np.arange(3), "b": np.zeros((0, 4)), "c": np.array(2.5)}]
+    back = wire.unpacked(wire.packed(values))
+    assert back[:7] == values[:7]
+    for name, array in values[7].items():
+        assert back[7][name].dtype == array.dtype
+        assert back[7][name].tobytes() == array.tobytes()
+        assert back[7][name].shape == array.shape
+        assert back[7][name].flags.writeable
+    sent = step(random)
+    found = wire.unpacked(wire.packed(sent))
+    assert type(found) is EStep
+    for each in fields(sent.gaussians):
+        assert np.array_equal(getattr(found.gaussians, each.name), getattr(sent.gaussians, each.name))
+    block = Block(0, random.normal(size=(50, 3)))
+    assert wire.packed(found(block)) == wire.packed(sent(block))
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, print, np.array(["a"]), np.array([object()])])
+def test_nothing_else_is_sent(value):
+    with pytest.raises(TypeError, match="is not sent"):
+        wire.packed({"a": [value]})
+
+
+def test_only_classes_of_the_package_are_made_again():
+    sent = wire.packed(Block(0, np.zeros((1, 1)))).replace(b"herdcli.numerics.blocks:Block", b"subprocess:Popen             ")
+    with pytest.raises(TypeError, match="subprocess is not of this package"):
+        wire.unpacked(sent)
+
+
+@pytest.mark.parametrize(("size", "begun"), [(1, 0), (2, 0), (4, 0), (8, 3), (4, 2), (16, 0)])
+def test_chunks_are_entries_of_the_tree(size, begun):
+    """However many blocks a chunk has, and wherever a pass goes on, the sums are those of one pass in one place."""
+    random = np.random.default_rng(2)
+    X, weight = random.normal(size=(4096 * 11 + 100, 2)), random.random(4096 * 11 + 100)
+    source, statistics = Blocks(Table(X, None, weight)), About(X[0])
+    tree = Tree()
+    for block in source.take(0, begun):
+        tree.push(statistics(block))
+    while tree.blocks < source.count:
+        chunk = tree.blocks // size
+        rows = slice(chunk * size * 4096, (chunk + 1) * size * 4096)
+        content = Block(chunk * size * 4096, X[rows], None, weight[rows])
+        for count, sums in chunk_sums(content, statistics, tree.blocks - chunk * size, 4096):
+            tree.push(sums, count)
+    assert wire.packed(tree.total()) == wire.packed(total(source, statistics))
+
+
+def test_every_worker_gets_some_chunks():
+    assert chunk_size(2442, 2) == 64
+    assert chunk_size(64, 2) == 8
+    assert chunk_size(3, 2) == 1

@@ -29,6 +29,7 @@ class Kind:
     plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
     plain     why it has no metrics, or no plots, in a few words; for those without.
     apply     (session, model, request) -> (Dataset, summary): new rows through it, `herd apply`.
+    exports   format -> (path, value): a file that other programs read, `herd convert`; netcdf is written by every command.
     sample    (session, model, request) -> (Dataset, summary): rows drawn from it, `herd sample`.
     finish    (session, whole, history, request): saves what the units of all shards make, for kinds of shards.
     request   the command's request, which a shard's record is read as.
@@ -45,6 +46,7 @@ class Kind:
     plain: str = ""
     apply: str | None = None
     sample: str | None = None
+    exports: Mapping[str, str] = field(default_factory=dict)
     finish: str | None = None
     request: str | None = None
 
@@ -76,6 +78,7 @@ def _plots(module: str, *names: str) -> dict[str, str]:
 SHARD = "herd merge makes the whole of all shards first"
 TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
+EXCHANGE = "herdcli.exchange"
 HARMONIUMS = {  # what commands do with an rbm and a dbn alike
     "judge": "herdcli.cli.eval.harmoniums.judged",
     "apply": "herdcli.cli.apply.harmoniums.applied",
@@ -88,6 +91,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="dataset",
             versions=("herdcli.artifacts.dataset.Dataset",),
+            exports={"netcdf": "herdcli.artifacts.draws.of_dataset"},
             metrics="herdcli.evaluation.samples.metrics",
             judge="herdcli.cli.eval.samples.judged",
             judged_by=TARGETS,
@@ -96,6 +100,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="rbm",
             versions=("herdcli.rbm.model.RBM1", "herdcli.rbm.model.RBM"),
+            exports={"safetensors": f"{EXCHANGE}.tensors.of_rbm", "onnx": f"{EXCHANGE}.graphs.of_layers"},
             metrics="herdcli.evaluation.rbm.metrics",
             baseline="independent",
             quick="herdcli.evaluation.quick.of_rbm",
@@ -115,6 +120,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="dbn",
             versions=("herdcli.rbm.layers.DBN",),
+            exports={"safetensors": f"{EXCHANGE}.tensors.of_dbn", "onnx": f"{EXCHANGE}.graphs.of_layers"},
             metrics="herdcli.evaluation.dbn.metrics",
             baseline="independent",
             quick="herdcli.evaluation.quick.of_dbn",
@@ -137,6 +143,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="herding",
             versions=("herdcli.herding.model.Herding",),
+            exports={"netcdf": "herdcli.artifacts.draws.of_herding"},
             metrics="herdcli.evaluation.herding.metrics",
             baseline="moment_gap_random",
             plots=_plots("herding_plots", "rates", "gap", "samples"),
@@ -144,6 +151,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="classifier",
             versions=("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier"),
+            exports={"onnx": f"{EXCHANGE}.graphs.of_classifier", "vw": f"{EXCHANGE}.vowpal.write"},
             metrics="herdcli.evaluation.classifier.metrics",
             baseline="error_majority",
             judge="herdcli.cli.eval.classifiers.judged",
@@ -155,6 +163,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="samples",
             versions=("herdcli.quadrature.samples.Samples",),
+            exports={"netcdf": "herdcli.artifacts.draws.of_samples"},
             metrics="herdcli.evaluation.samples.metrics",
             baseline="mmd_random",
             judge="herdcli.cli.eval.samples.judged",
@@ -183,6 +192,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="ica",
             versions=("herdcli.ica.model.ICA1", "herdcli.ica.model.ICA"),
+            exports={"safetensors": f"{EXCHANGE}.tensors.of_ica", "onnx": f"{EXCHANGE}.graphs.of_ica"},
             metrics="herdcli.evaluation.ica.metrics",
             baseline="log_likelihood_whitening",
             quick="herdcli.evaluation.ica.quick",
@@ -248,6 +258,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="regression",
             versions=("herdcli.regression.model.GeneralisedLinear",),
+            exports={"onnx": f"{EXCHANGE}.graphs.of_regression"},
             metrics="herdcli.evaluation.regression.metrics",
             baseline="independent",
             judge="herdcli.cli.regress.judged.judged",
@@ -321,6 +332,11 @@ VERDICT = "herdcli.evaluation.verdicts.verdict"  # (kind, row of figures, value)
 def able(what: str) -> list[str]:
     """The kinds that have a page for `metrics`, `plots`, `apply` or `sample`."""
     return [kind.name for kind in KINDS.values() if getattr(kind, what)]
+
+
+def exporting(form: str) -> list[str]:
+    """The kinds that can be written in a format of other programs."""
+    return [kind.name for kind in KINDS.values() if form in kind.exports]
 
 
 def pictures() -> str:

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 # mathematics in NumPy alone.  tests/fast holds the twins to the same bits, tests/cli/test_kernels.py every command that loops to the same
 # bytes on both; the tests of the topics' algorithms, which are left out here, run on both.
 ONCE = (
-    *("artifacts/*", "cli/*", "evaluation/*", "faces/*", "numerics/*", "regression/*", "rows/*", "sklearn/*", "test_*"),
+    *("artifacts/*", "cli/*", "evaluation/*", "exchange/*", "faces/*", "numerics/*", "regression/*", "rows/*", "sklearn/*", "test_*"),
     *(f"em/test_{name}" for name in ("artifacts", "axes", "bayes", "factors*", "gmm", "lds", "quasi", "sequences")),
     *("herding/test_visible", "online/test_model", "rbm/test_edited", "rbm/test_matching"),
     *(f"ica/test_{name}" for name in ("amari", "convention", "defaults", "densities", "maximum_likelihood", "metrics", "sobi")),

@@ -35,6 +35,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "evaluation": GROUND | TOPICS | {"iterate", "algorithm", "numerics", "kinds"},
     "cluster": GROUND | {"iterate", "algorithm", "numerics"},
     "data": frozenset(),
+    "exchange": GROUND | TOPICS | {"numerics", "__version__"},
     "sklearn": frozenset({"errors", "schema", "artifacts", "engine", "evaluation"}),
     "notebook": frozenset({"errors", "records", "schema", "kinds", "evaluation"}),
     **dict.fromkeys(TOPICS, GROUND | {"iterate", "algorithm", "numerics"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 from collections.abc import Callable, Collection
@@ -16,7 +17,7 @@ from herdcli.artifacts.inputs import Counted, Source, open_source
 from herdcli.artifacts.recoding import Recoding
 from herdcli.artifacts.streams import check_destination, pack, publish
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import CHECKPOINT, Kind, kind_of
+from herdcli.kinds import CHECKPOINT, KINDS, Kind, exporting, kind_of, named
 from herdcli.records import dataclass
 
 TEXT = ("csv", "svmlight")
@@ -280,10 +281,21 @@ def output_format(path: str, format: str | None, kind: str) -> str:
     """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
     if kind.endswith(SHARD) and (format or sniff.to_write(path) or "hdf5") != "hdf5":
         raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge can write the other formats")
-    form = sniff.checked(format) if format else sniff.to_write(path) or "hdf5"
-    if form not in ("hdf5", "parquet") and kind != "dataset":
+    form = sniff.checked(format, sniff.WRITES) if format else sniff.to_write(path) or "hdf5"
+    if form in ("netcdf", *sniff.OF_MODELS):
+        _check_export(path, form, kind)
+    elif form not in ("hdf5", "parquet") and kind != "dataset":
         raise BadUsage(f"a {kind} cannot be written as {form}, only a data set can", where=path, hint="write HDF5: -o FILE.h5")
     return form
+
+
+def _check_export(path: str, form: str, kind: str) -> None:
+    """Raise BadUsage unless a kind has such a form, and the library that writes it is there."""
+    if form not in KINDS[kind].exports:
+        able = ", ".join(exporting(form))
+        raise BadUsage(f"a {kind} cannot be written as {form}", where=path, hint=f"kinds that can: {able}; others: -o FILE.h5")
+    if form in sniff.LIBRARIES and importlib.util.find_spec(form) is None:
+        raise BadUsage(f"{form} files need the package {form}", where=path, hint=f"pip install 'herdcli[{form}]'")
 
 
 def check_output(path: str, kind: str, *, format: str | None = None, clobber: bool = True) -> None:
@@ -331,6 +343,8 @@ def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: l
         from herdcli.artifacts import delimited
 
         delimited.write(path, value)
+    elif form in kind.exports:
+        named(kind.exports[form])(path, value)
     elif form in ("npz", "npy"):
         from herdcli.artifacts import npz
 

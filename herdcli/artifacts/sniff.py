@@ -11,6 +11,7 @@ from herdcli.errors import BadUsage, DataError
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB = b"MATLAB 7.3"
 FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")  # that are read and written
+WRITES = (*FORMATS, "netcdf", "safetensors", "onnx", "vw")
 READ = (*FORMATS, "arrow", "excel", "idx", "json", "matlab", "wav")
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = {
@@ -27,7 +28,13 @@ SUFFIXES = {
     ".svmlight": "svmlight",
     ".svm": "svmlight",
     ".libsvm": "svmlight",
+    ".nc": "netcdf",
+    ".safetensors": "safetensors",
+    ".onnx": "onnx",
+    ".vw": "vw",
 }
+OF_MODELS = ("safetensors", "onnx", "vw")  # which herd convert writes
+LIBRARIES = ("onnx",)  # that a format to write needs, and the extras that bring them
 UNREAD = {
     b"\x80\x04": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
     b"\x80\x05": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
@@ -47,7 +54,7 @@ UNREAD = {
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
 FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}
-WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm")
+WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".nc")
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has none
 _PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
 
@@ -60,6 +67,7 @@ def tell(head: bytes, name: str) -> str:
         return "parquet"
     if head.startswith(b"ARROW1"):
         return "arrow"
+    _refuse_models(head, name)
     if head.startswith(b"PK\x03\x04"):
         return "npz"
     if head.startswith(b"\x93NUMPY"):
@@ -76,6 +84,34 @@ def tell(head: bytes, name: str) -> str:
     if header.MAGIC.startswith(head):
         header.parse(head, where=name)
     return _tell_text(_decoded(head, name), name)
+
+
+def is_safetensors(head: bytes) -> bool:
+    """The length of a text in JSON, and the text."""
+    return len(head) > 8 and int.from_bytes(head[:8], "little") < 1 << 27 and head[8:].lstrip()[:1] == b"{"
+
+
+def is_readable_model(head: bytes) -> bool:
+    """A model of Vowpal Wabbit as text."""
+    return re.match(rb"Version \d+\.\d+\.\d+\r?\nId ", head) is not None
+
+
+def _refuse_models(head: bytes, name: str) -> None:
+    """Raise DataError for models of other programs, each with what becomes of them."""
+    found = None
+    if head.startswith(b"PK\x03\x04") and b"/data.pkl" in head[:200]:
+        found = (
+            "a PyTorch file, a pickle, which can run code and is never loaded",
+            "safetensors.torch.save_file(model.state_dict(), FILE)",
+        )
+    elif is_safetensors(head):
+        found = ("weights in safetensors, not a data set", "herd convert FILE --to rbm, or dbn")
+    elif is_readable_model(head):
+        found = ("a model of Vowpal Wabbit, not a data set", "herd convert FILE --to classifier")
+    elif by_suffix(name) == "onnx":
+        found = ("an ONNX model, which is written and not read", "onnxruntime runs it")
+    if found is not None:
+        raise DataError(f"is {found[0]}", where=name, hint=found[1])
 
 
 def _is_idx(head: bytes) -> bool:
@@ -140,10 +176,10 @@ def packing(path: str) -> str | None:
     return PACKED.get(os.path.splitext(path)[1].lower())
 
 
-def checked(name: str) -> str:
+def checked(name: str, known: tuple[str, ...] = READ) -> str:
     """The format of a name given by the user."""
-    if name not in READ:
-        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(READ)}")
+    if name not in known:
+        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(known)}")
     return name
 
 
@@ -171,7 +207,7 @@ def _tell_text(text: str, name: str) -> str:
         return "json"
     if "|" in first and not any(separator in first for separator in ",;\t"):
         raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name)
-    if _is_number(first) and by_suffix(name) is None and len(lines) > 1 and all(map(_is_number, lines)):
+    if _is_number(first) and by_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
         hint = "say which: --input-format csv or --input-format svmlight"
         raise DataError("one number a line may be a column of values or labels without features", where=name, hint=hint)
     return by_suffix(name) if by_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]

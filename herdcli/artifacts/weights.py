@@ -1,20 +1,24 @@
-"""Weights of harmoniums as other programs keep them: arrays by name in NPZ or HDF5.
+"""Weights of harmoniums as other programs keep them: arrays by name in NPZ, HDF5 or safetensors.
 
 weights                       biases of the visible, of the hidden units     layout of the weights
 W, weights, weight_matrix     b, vbias, … and c, hbias, …                    visible × hidden, or as the biases say
 components_                   intercept_visible_, intercept_hidden_          hidden × visible (scikit-learn)
+
+In safetensors the last part of a dotted name counts, as in rbm.W; layers.0.W, layers.1.W … are those of a deep belief network.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from herdcli.artifacts import codec, guard, header, npz, sniff
 from herdcli.artifacts.inputs import Source, open_source
-from herdcli.errors import DataError
+from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -22,12 +26,13 @@ WEIGHTS = ("W", "weights", "weight_matrix", "components_", "components", "w")
 VISIBLE = ("b", "vbias", "visible_bias", "visible_biases", "v_bias", "bv", "intercept_visible_", "intercept_visible")
 HIDDEN = ("c", "hbias", "hidden_bias", "hidden_biases", "h_bias", "bh", "intercept_hidden_", "intercept_hidden")
 BY_HIDDEN = ("components_", "components")  # arrays whose rows are hidden units
+LAYER = re.compile(r"layers\.(\d{1,3})\.(\w+)")
 HINT = "names it may have: W, b, c; weight_matrix, vbias, hbias; components_, intercept_visible_, intercept_hidden_"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """W (D, K), b (D,), c (K,) as floats, and the digest and size of the file."""
+    """W (D, K), b (D,), c (K,) as floats, the digest and size of the file, and what it says of them beside."""
 
     W: Array
     b: Array
@@ -35,17 +40,58 @@ class Weights:
     sha256: str
     name: str
     size: int
+    about: dict[str, str] = field(default_factory=dict)
 
 
 def read(path: str, *, limit: int, note: Callable[[str], None]) -> Weights:
-    """Weights and biases from an NPZ or HDF5 file; "-" is stdin.  Raises DataError for what is missing or does not fit together."""
+    """Weights and biases from an NPZ, HDF5 or safetensors file; "-" is stdin.  Raises DataError for what is missing or does not fit."""
     with open_source(path, limit=limit) as source:
-        form = sniff.tell(source.head, source.name)
-        if form not in ("npz", "hdf5"):
-            raise DataError(f"is {form}, weights are read from NPZ and HDF5", where=source.name)
-        with source.file() as opened:
-            arrays = npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _hdf5(opened, source, limit)
-        return _assembled(arrays, source, note)
+        arrays, about = _arrays(source, limit)
+        if any(LAYER.fullmatch(name) for name in arrays):
+            raise DataError("has the layers of a deep belief network", where=source.name, hint="--to dbn")
+        return replace(_assembled({name.rpartition(".")[2]: item for name, item in arrays.items()}, source, note), about=about)
+
+
+def read_layers(path: str, *, limit: int, note: Callable[[str], None]) -> list[Weights]:
+    """The layers of a deep belief network, the lowest first, from arrays layers.0.W, layers.0.b …"""
+    with open_source(path, limit=limit) as source:
+        arrays, about = _arrays(source, limit)
+        layers: dict[int, dict[str, Array]] = {}
+        for name, item in arrays.items():
+            if found := LAYER.fullmatch(name):
+                layers.setdefault(int(found[1]), {})[found[2]] = item
+        if sorted(layers) != list(range(len(layers))) or not layers:
+            held = ", ".join(sorted(arrays)[:12]) or "nothing"
+            raise DataError(f"has no layers 0, 1, … (it has {held})", where=source.name, hint="names: layers.0.W, layers.0.b, layers.0.c")
+        return [replace(_assembled(layers[index], source, note), about=about) for index in range(len(layers))]
+
+
+def _arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
+    """Arrays by name, and what the file says of them."""
+    if sniff.is_safetensors(source.head):
+        return _safetensors(source)
+    form = sniff.tell(source.head, source.name)
+    if form not in ("npz", "hdf5"):
+        raise DataError(f"is {form}, weights are read from NPZ, HDF5 and safetensors", where=source.name)
+    with source.file() as opened:
+        return (npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _hdf5(opened, source, limit)), {}
+
+
+def _safetensors(source: Source) -> tuple[dict[str, Array], dict[str, str]]:
+    try:
+        from safetensors import safe_open
+    except ImportError:
+        raise BadUsage(
+            "safetensors files need the package safetensors", where=source.name, hint="pip install 'herdcli[safetensors]'"
+        ) from None
+    try:
+        with source.file() as path, safe_open(path, framework="np") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118 (it is no mapping)
+    except HerdError:
+        raise
+    except Exception as error:  # the library has errors of its own, and of types that NumPy has not
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"safetensors cannot be read ({reason})", where=source.name, hint="it may be cut short: fetch it again") from error
 
 
 def _hdf5(path: str, source: Source, limit: int) -> dict[str, Array]:

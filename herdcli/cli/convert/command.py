@@ -14,7 +14,7 @@ from herdcli.cli.frame.options import cleaning_options, input_argument, input_fo
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight"]
+FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "netcdf", "safetensors", "onnx", "vw"]
 
 
 @click.command("convert", cls=Command)
@@ -39,20 +39,28 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd convert - -o digits.parquet
       herd convert digits.parquet --format csv > digits.csv
       herd data digits | herd convert --patches 4 --count 1000 --log -o patches.h5
-      herd convert weights.h5 --to rbm -o model.h5
+      herd convert weights.safetensors --to rbm -o model.h5
+      herd data digits | herd fit-rbm --hidden 20 --epochs 2 | herd convert -o model.onnx
       herd data digits | herd convert --subsample 2 --mask ellipse --equalize --split .5,0,.5 -o small.h5
 
     --patches cuts squares from pictures, --segments stretches from signals, both at random places drawn with
     the seed; labels and splits are kept.  --hold-out makes a split that tests some labels under a condition
-    they were not trained in.  --to rbm reads weights learned by another program, for herd eval --data.
-    HDF5 and Parquet outputs are sealed artifacts that record where they come from; CSV, NPZ and svmlight
-    are plain exports.
-    """
-    from herdcli.cli.convert.datasets import convert
-    from herdcli.cli.convert.weights import OF_WEIGHTS, import_rbm, warn_of_idle
+    they were not trained in.  --to rbm, dbn or classifier reads weights learned by another program, for
+    herd eval --data.  HDF5 and Parquet outputs are sealed artifacts that record where they come from; CSV,
+    NPZ, svmlight and netCDF (ArviZ, also of samples and herding) are plain exports.
 
-    if request.to == "rbm":
-        import_rbm(session, request)
-        return
-    warn_of_idle(session, OF_WEIGHTS, "without --to rbm")
-    convert(session, request)
+    INPUT may be a model: rbm, dbn and ica become .safetensors, these, classifiers and regressions .onnx, and
+    classifiers of hashed text .vw, Vowpal Wabbit's readable weights.
+    """
+    from herdcli.artifacts import sniff
+    from herdcli.cli.convert.datasets import convert
+    from herdcli.cli.convert.weights import OF_WEIGHTS, export, import_model, warn_of_idle
+
+    form = request.format or sniff.to_write(session.output)
+    if request.to != "dataset":
+        import_model(session, request)
+    elif form in sniff.OF_MODELS:
+        export(session, request, form)
+    else:
+        warn_of_idle(session, OF_WEIGHTS, "without --to rbm or dbn")
+        convert(session, request)

@@ -9,6 +9,7 @@ from herdcli.cli.convert.images import normalized
 from herdcli.cli.convert.rows import changed
 from herdcli.cli.convert.splits import partitioned
 from herdcli.cli.frame import outputs
+from herdcli.kinds import exporting
 
 if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 def convert(session: Session, request: Request) -> None:
     """Read, normalise images, cut rows, split, and save."""
     outputs.check(session, "dataset", request.format)
-    form, label = request.input_format, request.label
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=request.columns, as_stored=True)
+    form, label, target = request.input_format, request.label, output_format(session.output, request.format, "dataset")
+    kinds = exporting("netcdf") if target == "netcdf" else ["dataset"]
+    data = session.load(request.source, "data", kinds=kinds, input_format=form, label=label, keep=request.columns, as_stored=True)
+    if data.kind != "dataset":
+        outputs.artifact(session, data.value, f"{data.kind} as draws", history=data, format=target)
+        return
     value = changed(session, normalized(session, data, request), data.name, request)
     value = partitioned(value, request)
     rows, columns = value.X.shape
-    if value.is_sparse and output_format(session.output, request.format, "dataset") == "csv":
-        session.require_memory(2 * rows * columns, f"{rows} × {columns} values as CSV, two bytes each at least,")
+    if value.is_sparse and target in ("csv", "netcdf"):
+        session.require_memory(2 * rows * columns, f"{rows} × {columns} values as {target}, two bytes each at least,")
     outputs.artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)

@@ -90,21 +90,22 @@ def import_options(command: Command) -> Command:
     """--to, and what is to be known of imported weights: units, and how grey rows were made two-valued or proportions."""
     for option in (
         click.option(
-            "--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="--to rbm: the range of the data's values."
+            "--range", "value_range", type=INTERVAL, default=None, metavar="LO,HI", help="--to rbm, dbn: the range of the data's values."
         ),
         click.option(
             "--threshold",
             type=click.FloatRange(0, 1),
             default=None,
-            help="--to rbm: pixels were on from this fraction of the range upwards.",
+            help="--to rbm, dbn: pixels were on from this fraction of the range upwards.",
         ),
         unit_options,
         click.option(
             "--to",
-            type=click.Choice(["dataset", "rbm"]),
+            type=click.Choice(["dataset", "rbm", "dbn", "classifier"]),
             default="dataset",
             show_default=True,
-            help="What INPUT becomes; rbm: weights W, b, c, or those of scikit-learn, or weight_matrix, vbias, hbias, from NPZ or HDF5.",
+            help="What INPUT becomes; rbm: weights W, b, c, or those of scikit-learn, or weight_matrix, vbias, hbias, from NPZ, HDF5 or "
+            "safetensors; dbn: layers.0.W, …; classifier: Vowpal Wabbit's readable model.",
         ),
     ):
         command = option(command)

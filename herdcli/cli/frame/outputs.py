@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli import artifacts
-from herdcli.artifacts import Artifact, streams
+from herdcli.artifacts import Artifact, sniff, streams
 from herdcli.artifacts.wording import readable
+from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def check(session: Session, kind: str, format: str | None = None) -> None:
     """Refuse an artifact at -o that cannot be written, before any work is done."""
     if session.shard is not None:
         kind = f"{kind}-shard"
+    if session.command != "convert" and (form := sniff.to_write(session.output)) in sniff.OF_MODELS:
+        hint = f"write -o FILE.h5, then: herd convert FILE.h5 -o FILE.{form}"
+        raise BadUsage(f"only herd convert writes {form}", where=session.output, hint=hint)
     if not session.dry_run:
         artifacts.check_output(session.output, kind, format=format, clobber=session.clobber)
 

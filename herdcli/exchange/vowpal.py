@@ -1,0 +1,119 @@
+"""Vowpal Wabbit's readable model: a weight for each hashed feature, after a head that says how many bits the hash has.
+
+herd hashes names as Vowpal Wabbit does, into columns 1 …, and keeps the constant in column 0; Vowpal Wabbit has it at 11650396.
+A line is index:weight, or of a model that learning can go on from index:weight followed by two numbers of its own.
+Source: Vowpal Wabbit's wiki, "Command line arguments" (--readable_model) and gd.cc of the same program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.online.model import Classifier, Progress, Running, Settings
+
+if TYPE_CHECKING:
+    from herdcli.schema import Array
+
+CONSTANT = 11650396
+MOST_BITS = 30
+HARMLESS = ("--hash", "all", "strings", "--link", "identity", "logistic", "glf1", "poisson")
+
+
+def write(path: str | os.PathLike[str], model: Classifier) -> None:
+    """The weights of a classifier of two classes that hashes Vowpal Wabbit's text."""
+    weights = _weights(model)
+    head = ["Version 9.11.9", "Id ", "Min label:-1", "Max label:1", f"bits:{model.bits}", "lda:0", "0 ngram:", "0 skip:", "options:", ":0"]
+    lines = [f"{index}:{weights[index]!r}" for index in np.flatnonzero(weights).tolist()]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([*head, *lines]) + "\n")
+
+
+def _weights(model: Classifier) -> list[float]:
+    """What each hashed feature is multiplied by, the constant among them."""
+    for wrong, what in (
+        (model.mean is None, "has support vectors, and Vowpal Wabbit's readable model weights"),
+        (model.count != 1, f"has {len(model.classes)} classes, Vowpal Wabbit's readable model two"),
+        (model.text != "vw", "was not learned from Vowpal Wabbit text, whose features its readable model has"),
+        (model.settings.normalize, "scales examples to length 1, which Vowpal Wabbit's readable model cannot say"),
+    ):
+        if wrong:
+            raise BadUsage(what, hint="herd nherd-train TEXT.vw learns such a model")
+    assert model.mean is not None
+    mean = model.mean[0].astype(np.float64)
+    if model.seen is not None and model.size is not None:
+        # w·(x seen/size) is (w seen/size)·x
+        mean = np.where(model.size > 0, mean * model.seen / np.where(model.size > 0, model.size, 1.0), 0.0)
+    weights = mean[int(model.settings.bias) :]
+    if model.settings.bias:
+        weights = weights.copy()
+        weights[CONSTANT & (len(weights) - 1)] += mean[0]
+    found: list[float] = weights.tolist()
+    return found
+
+
+def read(text: str, require: Callable[[int, str], None]) -> Classifier:
+    """The classifier of a readable model.  Raises DataError with the line that is wrong.
+
+    require  is told the bytes that the declared bits take, and what for, before they are taken.
+    """
+    lines = enumerate(text.splitlines(), start=1)
+    bits = _bits(lines)
+    require(32 << bits, f"2^{bits} weights")
+    weights = np.zeros(1 << bits)
+    for number, line in lines:
+        place = re.fullmatch(r"(\d+):(\S+)(?: .*)?", line)
+        if place is None:
+            if re.fullmatch(r"\D.* \S+|\w*", line):  # the state of learning: initial_t 0
+                continue
+            raise DataError(f"line {number} is not index:weight")
+        try:
+            index, weight = int(place[1]), float(place[2])
+        except ValueError:
+            raise DataError(f"line {number} has no number as its weight") from None
+        if index >= len(weights):
+            raise DataError(f"line {number} has index {index} of 2^{bits} weights")
+        if not np.isfinite(weight):
+            raise DataError(f"line {number} has a weight that is not finite")
+        weights[index] = weight
+    return _classifier(weights, bits)
+
+
+def _bits(lines: Iterator[tuple[int, str]]) -> int:
+    """The bits that the head declares; the lines go on behind it."""
+    bits = 0
+    for number, line in lines:
+        if line.startswith("bits:"):
+            if not line[5:].isdigit() or not 1 <= int(line[5:]) <= MOST_BITS:
+                raise DataError(f"line {number} does not say 1 to {MOST_BITS} bits")
+            bits = int(line[5:])
+        if line.startswith("options:") and (strange := [word for word in line[8:].split() if word not in HARMLESS]):
+            raise DataError(f"was learned with {' '.join(strange)}", hint="one weight for each feature is read: no --oaa, -q or reductions")
+        if re.fullmatch(r":\d+", line):
+            if bits == 0:
+                break
+            return bits
+    raise DataError("ends before its weights", hint="vw --readable_model FILE writes one")
+
+
+def _classifier(weights: Array, bits: int) -> Classifier:
+    """Weights with variance 0: scores are Vowpal Wabbit's, and nothing is known of how sure they are."""
+    constant = CONSTANT & (len(weights) - 1)
+    mean = np.concatenate([[weights[constant]], weights])
+    mean[constant + 1] = 0.0
+    nothing = Progress(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+    return Classifier(
+        classes=["-1", "1"],
+        settings=Settings(bias=True),
+        running=Running(),
+        progress=nothing,
+        mean=mean[None],
+        variance=np.zeros((1, len(mean))),
+        bits=bits,
+        text="vw",
+    )

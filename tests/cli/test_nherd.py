@@ -450,3 +450,28 @@ def test_parts_that_cannot_be(herd, text, tmp_path, options, says):
     ended = herd("nherd-train", *options, "-o", "out.h5")
     assert (ended.code, says in ended.err) == (2, True), ended.err
     assert not (tmp_path / "out.h5").exists()
+
+
+@pytest.mark.slow
+def test_rows_of_a_large_file_stay_in_it(herd, tmp_path):
+    """Without --shuffle; the same rows from an archive are learned in memory, to the same weights."""
+    import h5py
+
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((86_000, 100)), random.integers(0, 3, 86_000)
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("X", data=X, chunks=(4096, 100))
+        file["y"] = y
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    for name in ("rows.h5", "rows.npz"):
+        ended = herd("nherd-train", name, "--C", "1", "-q", "-o", f"{name}.model.h5")
+        assert ended.code == 0, ended.err
+    one, other = (load(str(tmp_path / f"{name}.model.h5")).value for name in ("rows.h5", "rows.npz"))
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.holdout.score, other.holdout.score)
+    for part in (1, 2, 3):
+        assert herd("nherd-train", "rows.h5", "--C", "1", "--parts", "3", "--shard", f"{part}/3", "-q", "-o", f"{part}.h5").code == 0
+    assert herd("merge", "1.h5", "2.h5", "3.h5", "-q", "-o", "merged.h5").code == 0
+    assert herd("nherd-train", "rows.h5", "--C", "1", "--parts", "3", "-q", "-o", "whole.h5").code == 0
+    assert (tmp_path / "merged.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+    assert load(str(tmp_path / "whole.h5")).value.holdout.y.shape == one.holdout.y.shape

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.artifacts import Artifact, memory, preparation
+from herdcli.artifacts import Artifact, lazy, memory, preparation, ranges
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.svmlight import require_short
 from herdcli.cli.frame.session import Session
@@ -58,8 +58,13 @@ def text_format(head: bytes, name: str, wanted: str | None) -> str:
 
 
 @contextlib.contextmanager
-def opened(session: Session, path: str, *, role: str, passes: int, input_format: str | None, label: str | None) -> Iterator[Examples]:
-    """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read."""
+def opened(
+    session: Session, path: str, *, role: str, passes: int, input_format: str | None, label: str | None, lazily: bool = False
+) -> Iterator[Examples]:
+    """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
+
+    lazily  the rows of a large HDF5 file stay in it, for whoever takes them in their order.
+    """
     session.refuse_stdin_twice(path)
     with open_source(path, limit=UNBOUNDED) as source:
         form = text_format(source.head, source.name, input_format)
@@ -67,12 +72,25 @@ def opened(session: Session, path: str, *, role: str, passes: int, input_format:
             with _text(session, source, form, role, passes) as examples:
                 yield examples
             return
+        if source.regular and lazily and _stays(session, source, label):
+            with ranges.opened(path, input_format=input_format, note=session.console.note, verified=session.shard is None) as found:
+                kept = None if found is None else lazy.dataset(found)
+                if found is not None and kept is not None:
+                    session.inputs[role] = found.artifact
+                    yield Examples(source.name, data=replace(found.artifact, value=kept))
+                    return
         if source.regular:
             yield Examples(source.name, data=_loaded(session, path, path, role, input_format, label))
             return
         with source.file() as drained:
             data = _loaded(session, drained, source.name, role, input_format, label)
         yield Examples(source.name, data=data)
+
+
+def _stays(session: Session, source: Source, label: str | None) -> bool:
+    """Whether a file's rows can stay in it: it is large, HDF5, and its rows are taken as they are."""
+    plain = session.missing is None and "categorical" not in session.given and label in (None, "y")
+    return plain and source.size >= lazy.LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
 
 
 def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None) -> Artifact:
@@ -193,7 +211,7 @@ def classification(
     if len(np.unique(y)) < 2:
         label = names[int(y[0])] if len(y) else "none"
         raise DataError(f"every example has label {label}; a classifier needs at least two classes", where=data.name)
-    X = value.X if keep.all() else value.X[keep]
+    X = value.X if keep.all() else value.X.taken(keep) if isinstance(value.X, lazy.Lazy) else value.X[keep]
     weight = None if value.weight is None else value.weight[keep]
     return Rows(X, y, parts[keep], names, weight, value.feature_names)
 

@@ -14,7 +14,6 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.online import parts
 from herdcli.online.learner import Learner
 from herdcli.online.race import EXAMPLES, Replay, race, told
-from herdcli.splits import TEST, VALID
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from herdcli.online.parts import ClassifierShard, Held
     from herdcli.schema import Array
 
-HELD = 100_000  # rows of splits 1 and 2 that judge the whole, evenly spread over more
-
 
 def run(session: Session, request: Request) -> None:
     """Learn this run's parts, and save a `classifier` or a shard of it."""
@@ -34,7 +31,9 @@ def run(session: Session, request: Request) -> None:
         raise BadUsage("--parts learns each part from nothing, not with --continue", hint="herd merge joins a model with another")
     settings = runs.settings_of(session, request, None)
     form, label = request.input_format, request.label
-    with examples.opened(session, request.source, role="data", passes=settings.passes, input_format=form, label=label) as given:
+    with examples.opened(
+        session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=runs.lazily(request, settings)
+    ) as given:
         if given.data is None:
             raise BadUsage(
                 "--parts divides the rows of a data set, and text is learned as it arrives", hint="herd convert makes a data set"
@@ -86,8 +85,7 @@ def _raced(session: Session, rows: Rows, train: Array, settings: Settings, reque
 
 def _held(rows: Rows, table: Race | None) -> Held:
     """The rows that judge the whole."""
-    held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
-    held = held[np.arange(min(HELD, len(held))) * len(held) // max(1, min(HELD, len(held)))]
+    held = runs.held_out(rows)
     return parts.Held(rows.X[held], rows.y[held].astype(np.int64), rows.split[held].astype(np.uint8), table)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 import numpy as np
 
+from herdcli.artifacts.lazy import Lazy
 from herdcli.cli.frame import examples, outputs
 from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.console import Console, write_stdout
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 STRAINED = 30.0
+HELD = 100_000  # validation and test rows whose scores stay with the model
 TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
 
 
@@ -55,7 +57,9 @@ def run(session: Session, request: Request) -> None:
     model: Classifier | None = session.load(request.model, "model", kinds={"classifier"}).value if request.model else None
     settings = settings_of(session, request, model)
     form, label = request.input_format, request.label
-    with examples.opened(session, request.source, role="data", passes=settings.passes, input_format=form, label=label) as given:
+    with examples.opened(
+        session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=lazily(request, settings)
+    ) as given:
         try:
             made = _learn(session, given, settings, request, model)
         except DataError as error:
@@ -67,6 +71,11 @@ def run(session: Session, request: Request) -> None:
     judged = f", progressive error {made.running.wrong / made.running.seen:.4g}" if made.running.seen else ""
     summary = f"{made.running.examples} examples, {made.running.updates} updates{judged}{skipped}"
     outputs.artifact(session, made, summary, history=given.data)
+
+
+def lazily(request: Request, settings: Settings) -> bool:
+    """Whether rows can stay in their file: they are learned in its order, by no model that wants its columns in another."""
+    return not settings.shuffle and request.model is None
 
 
 def settings_of(session: Session, request: Request, model: Classifier | None) -> Settings:
@@ -136,7 +145,7 @@ def training(session: Session, rows: Rows, settings: Settings, name: str) -> Arr
 def source_of(session: Session, rows: Rows, chosen: Array, settings: Settings) -> Memory:
     """Some of the rows as a source: (n,) bool or their numbers."""
     return Memory(
-        rows.X[chosen],
+        rows.X.taken(chosen) if isinstance(rows.X, Lazy) else rows.X[chosen],
         rows.y[chosen],
         weight=None if rows.weight is None else rows.weight[chosen],
         passes=settings.passes,
@@ -281,9 +290,15 @@ class _Bounded:
         return batch
 
 
+def held_out(rows: Rows) -> Array:
+    """The validation and test rows (h,) that judge a model, evenly spread over more than 100,000."""
+    held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
+    return held if len(held) <= HELD else held[np.arange(HELD) * len(held) // HELD]
+
+
 def with_holdout(model: Classifier, rows: Rows) -> Classifier:
     """Scores of validation and test rows in the artifact; progressive ones calibrate where there is no validation row."""
-    held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
+    held = held_out(rows)
     if not len(held):
         return predict.calibrated(model)
     scores = [score(block) for score in [predict.scorer(model)] for block in _blocks(rows, held)]

@@ -1,0 +1,70 @@
+"""A matrix that stays in its file: rows are read when they are asked for, in stretches, so that memory does not grow with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.dataset import Dataset, validate
+from herdcli.artifacts.ranges import Ranges
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.schema import Array
+
+LEAST = 1 << 26  # bytes of a file whose rows are left in it
+STRETCH = 1 << 14  # rows that are read at one time
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """Rows of a file as what is asked of a matrix: its shape, and some of its rows.  chosen  (n,) their numbers, rising; None: all."""
+
+    ranges: Ranges
+    chosen: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows = self.ranges.count if self.chosen is None else len(self.chosen)
+        return rows, int(self.ranges.artifact.value.X.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def taken(self, rows: Array) -> Lazy:
+        """Some of the rows, (n,) bool or their places in rising order, which stay in the file."""
+        places = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows
+        return Lazy(self.ranges, places if self.chosen is None else self.chosen[places])
+
+    def __getitem__(self, rows: Array | slice) -> Array:
+        """Rows read: a slice, or (n,) places in rising order."""
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        numbers = rows if self.chosen is None else self.chosen[rows]
+        parts = [np.asarray(self.ranges.read(int(part[0]), int(part[-1]) + 1).X)[part - part[0]] for part in _stretches(numbers)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
+
+
+def _stretches(numbers: Array) -> Iterator[Array]:
+    """Rising numbers in parts that lie close together."""
+    start = 0
+    while start < len(numbers):
+        end = int(np.searchsorted(numbers, numbers[start] + STRETCH))
+        yield numbers[start:end]
+        start = end
+
+
+def dataset(ranges: Ranges) -> Dataset | None:
+    """The data set of a file whose labels, splits and weights are read, and whose rows stay in it; None for a file without labels."""
+    _, reader, where = ranges.parts[0]
+    further = getattr(reader, "further", {})
+    if len(ranges.parts) > 1 or "y" not in further:
+        return None
+    whole = {name: item[:] if name == "y" else item for name, item in further.items()}
+    found = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, ranges.artifact.value.X.shape[1])), **whole)
+    validate(replace(found, feature_names=None), where=where)
+    return replace(found, X=Lazy(ranges))

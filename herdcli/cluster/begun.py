@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ SECURITY = {"tls_ca_file": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_ke
 OWN = (*SECURITY, "wait")  # keys that mean the same everywhere; `wait`, seconds to wait for workers
 WAIT = {"local": 60.0, "running": 30.0}  # of others
 QUEUED = 600.0
+SUBMIT = {"slurm": "sbatch", "pbs": "qsub", "sge": "qsub", "lsf": "bsub"}
 MEMORY = 4_000_000_000  # of a job, where --max-memory is not given
 INSTALL = "pip install 'herdcli[dask]'"
 
@@ -257,6 +259,8 @@ def _queue(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Beg
     if not {"interface", "host"} & set(wanted):
         hint = "--cluster-option interface=eth0, or host=ADDRESS, and certificates where others use that network"
         raise BadUsage(f"--cluster {asked.where}: its workers must reach this machine, which listens to no other unless told", hint=hint)
+    if shutil.which(SUBMIT[kind]) is None:
+        raise Unavailable(f"--cluster {asked.where}: there is no {SUBMIT[kind]} here", hint="run it where jobs are submitted from")
     made = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}[kind]
     dashboard = wanted.pop("dashboard_address", "127.0.0.1:0")
     scheduler = {"dashboard_address": dashboard, **({"host": wanted.pop("host")} if "host" in wanted else {})}
@@ -267,9 +271,35 @@ def _queue(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Beg
         for key, value in wanted.items()
         if key.endswith(("directives", "prologue", "extra_args")) and not isinstance(value, list)
     }
-    with getattr(dask_jobqueue, made)(scheduler_options=scheduler, **(job(kind, size) | wanted | lists)) as cluster:
+    refused: list[str] = []
+    kept = _telling(getattr(dask_jobqueue, made), refused)
+
+    def keep() -> int:
+        if refused:
+            raise Unavailable(f"--cluster {asked.where}: {SUBMIT[kind]} refuses the job ({refused[0]})", hint="look at --cluster-option")
+        return 0
+
+    cluster = kept(scheduler_options=scheduler, **(job(kind, size) | wanted | lists))
+    try:
         cluster.scale(jobs=asked.where.count)
-        yield Begun(cluster, security, dashboard=cluster.dashboard_link if _has_dashboard() else None)
+        yield Begun(cluster, security, keep, cluster.dashboard_link if _has_dashboard() else None)
+    finally:
+        with contextlib.suppress(Exception):  # of jobs that were never begun
+            cluster.close()
+
+
+def _telling(cluster: Any, refused: list[str]) -> Any:
+    """A kind of cluster that says why a job was not taken, which Dask logs and tries again."""
+
+    class Job(cluster.job_cls):  # type: ignore[misc]
+        async def _submit_job(self, script: str) -> Any:
+            try:
+                return await super()._submit_job(script)
+            except Exception as error:
+                refused.append(_line(RuntimeError(str(error).rpartition("stderr:")[2] or str(error))))
+                raise
+
+    return type(cluster.__name__, (cluster,), {"job_cls": Job})
 
 
 @contextlib.contextmanager

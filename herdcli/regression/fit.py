@@ -10,14 +10,14 @@ Source: Makin, eq. 5.14 (iteratively reweighted least squares); Friedman, Hastie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from herdcli.algorithm import Progress
-from herdcli.numerics.blocks import Block, Blocks, Map, Rows, Sums, total
+from herdcli.numerics.blocks import Block, Blocks, Map, Rows, Source, Statistics, Sums, total
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.schema import Array, array
@@ -67,21 +67,43 @@ class Problem:
         return 0.5 * self.l2 * float(np.square(beta).sum()) + self.l1 * float(np.abs(beta).sum())
 
 
-def slopes(problem: Problem, theta: Array) -> Callable[[Block], Sums]:
-    """From a block to Σw, the loss, its gradient (K p,) and curvature (K p, K p)."""
+@dataclass(frozen=True)
+class Elsewhere:
+    """In the place of a problem's rows, for whoever is given blocks of them."""
 
-    def statistics(block: Block) -> Sums:
+    count: int
+    columns: int
+
+    def read(self, start: int, stop: int) -> Block:
+        """Not here."""
+        raise LookupError("these rows are with somebody else")
+
+
+@dataclass(frozen=True)
+class Slopes(Statistics):
+    """From a block to Σw, the loss at θ (K, p), its gradient (K p,) and curvature (K p, K p)."""
+
+    problem: Problem
+    theta: Array
+
+    def __call__(self, block: Block) -> Sums:
+        """The sums of a block."""
+        problem, theta = self.problem, self.theta
         Z, y, offset, weight = problem.parts(block)
-        loss, slope, curve = problem.family.terms(Z @ theta.T + offset[:, None], y)
-        return {
-            "mass": np.array([weight.sum()]),
-            "loss": np.array([weight @ loss]),
-            "gradient": ((slope * weight[:, None]).T @ Z).ravel(),
-            "curvature": curvature(Z, curve, weight),
-            "wrong": np.array([np.count_nonzero(wrong(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
-        }
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, slope, curve = problem.family.terms(Z @ theta.T + offset[:, None], y)
+            return {
+                "mass": np.array([weight.sum()]),
+                "loss": np.array([weight @ loss]),
+                "gradient": ((slope * weight[:, None]).T @ Z).ravel(),
+                "curvature": curvature(Z, curve, weight),
+                "wrong": np.array([np.count_nonzero(wrong(problem, Z @ theta.T, y)[weight > 0])], dtype=np.float64),
+            }
 
-    return statistics
+
+def slopes(problem: Problem, theta: Array) -> Slopes:
+    """The statistics of a step, which know the problem and not its rows."""
+    return Slopes(replace(problem, rows=Elsewhere(problem.rows.count, problem.rows.columns)), theta)
 
 
 def wrong(problem: Problem, eta: Array, y: Array) -> Array:
@@ -151,15 +173,16 @@ class Regression:
     iterations: int = 100
     tolerance: float = 1e-17
     map: Map = map
+    elsewhere: Source | None = None  # the blocks of the rows, where other processes have them
 
     @property
     def state(self) -> type[State]:
         return State
 
     @property
-    def source(self) -> Blocks:
+    def source(self) -> Source:
         """The fixed blocks of the rows."""
-        return Blocks(self.problem.rows)
+        return self.elsewhere or Blocks(self.problem.rows)
 
     def init(self) -> State:
         """θ at the start; the first step evaluates it."""

@@ -273,3 +273,13 @@ def test_other_models_have_no_rounds(rows):
     done = herd(rows, "em", "rows.npy", "--model", "kmeans", "--components", "3", "--cluster", "local:2", "-o", "none.h5")
     told = "herd em: --cluster has workers for the rows of --model gmm, not kmeans\nhint: leave out --cluster\n"
     assert (done.code, done.err) == (2, told)
+
+
+def test_steps_of_a_regression_on_workers_make_the_bytes_of_one_process(rows, tmp_path):
+    X = np.load(rows / "rows.npy")
+    np.savez(rows / "rows.npz", X=X[:, :3], y=(X[:, 3] > X[:, 0]).astype(np.int64))
+    words = ["regress", "rows.npz", "--l1", "0.001"]
+    assert herd(rows, *words, "-o", tmp_path / "a.h5").code == 0
+    done = herd(rows, *words, "-o", tmp_path / "b.h5", "--cluster", "local:2")
+    assert done.code == 0, done.err
+    assert (tmp_path / "b.h5").read_bytes() == (tmp_path / "a.h5").read_bytes()

@@ -68,7 +68,7 @@ def test_a_checkpoint_keeps_a_run_in_the_middle_of_a_pass(tmp_path: Path, monkey
     from herdcli.artifacts import codec
     from herdcli.artifacts.libhdf5 import h5py
 
-    monkeypatch.setattr(driver, "PASS_BLOCKS", 1)
+    monkeypatch.setattr(blocks, "PASS_BLOCKS", 1)
     X = np.random.default_rng(0).normal(size=(3 * blocks.BLOCK, 2))
     source = blocks.Blocks(blocks.Table(X))
     run = driver.EM(gmm.gmm(source, 2), source, driver.Settings(2, 0.0))

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.em.fitting import Made
     from herdcli.em.search import Found
-    from herdcli.numerics.blocks import Source
 
 KINDS = {"gmm": "mixture", "kmeans": "kmeans", "fa": "factors", "ppca": "factors", "pca": "factors", "hmm": "hmm", "lds": "lds"}
 PARTS = {"gmm": "component", "kmeans": "cluster", "fa": "factor", "ppca": "factor", "pca": "factor"}
@@ -25,7 +24,12 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     from herdcli.em.fitting import fitting
     from herdcli.em.search import Found
 
-    fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map, _elsewhere(session, inputs, request))
+    elsewhere = None
+    if session.cluster is not None:
+        from herdcli.cli.frame.workers import spread
+
+        elsewhere = spread(session, inputs.rows.training)
+    fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map, elsewhere)
     batches = fit.minibatch(session.map) if request.model == "kmeans" else None
     if fit.axes is not None:
         found = session.run(fit.axes, label=request.model, memory="the principal axes")
@@ -36,16 +40,6 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     value = fit.finished(found, session.map)
     outputs.artifact(session, value, _summary(value, found, request), history=inputs.history)
     _warn(session, value, found, request)
-
-
-def _elsewhere(session: Session, inputs: Inputs, request: Request) -> Source | None:
-    """The blocks of the rows with the workers of --cluster, if there are any."""
-    if session.cluster is None or session.dry_run:
-        return None
-    from herdcli.cli.frame.workers import spread
-    from herdcli.numerics.blocks import Blocks
-
-    return spread(session, session.cluster, Blocks(inputs.rows.training))
 
 
 def _summary(value: Made, found: Found, request: Request) -> str:

@@ -57,8 +57,13 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         weight = None if inputs.weight is None else inputs.weight[training]
         columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
         problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
+    elsewhere = None
+    if session.cluster is not None:
+        from herdcli.cli.frame.workers import spread
+
+        elsewhere = spread(session, problem.rows)
     fit = session.run(
-        Regression(problem, started(problem, session.map), request.iterations, map=session.map),
+        Regression(problem, started(problem, session.map), request.iterations, map=session.map, elsewhere=elsewhere),
         label="fitting",
         memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
     )

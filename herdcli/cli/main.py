@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact."),
     "apply": ("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes."),
     "sample": ("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling."),
-    "convert": ("herdcli.cli.convert.command", "Change a data set's format: HDF5, Parquet, CSV, NPZ, svmlight."),
+    "convert": ("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs."),
     "data": ("herdcli.cli.small.data", "Write a data set that ships with herd."),
     "info": ("herdcli.cli.small.info", "Show what an artifact holds and how it was made."),
     "check": ("herdcli.cli.small.check", "Verify seals and contents; silent when all is well."),

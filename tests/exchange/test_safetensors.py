@@ -95,7 +95,9 @@ def test_what_is_wrong_with_tensors_is_said_in_a_line(tmp_path, run):
     written(tmp_path, "layers.safetensors", **{"layers.0.W": W, "layers.0.b": b, "layers.0.c": c})
     written(tmp_path, "gap.safetensors", **{"layers.1.W": W, "layers.1.b": b, "layers.1.c": c})
     written(tmp_path, "chain.safetensors", **{f"layers.{n}.{k}": v for n in (0, 1) for k, v in (("W", W), ("b", b), ("c", c))})
+    safetensors.save_file({"W": W, "b": b, "c": c}, tmp_path / "units.safetensors", {"visible_units": "x"})
     for name, to, message in (
+        ("units", "rbm", "visible_units are 'x', expected one of binary, spin, "),
         ("short", "rbm", "safetensors cannot be read ("),
         ("head", "rbm", "safetensors cannot be read ("),
         ("bomb", "rbm", "safetensors cannot be read ("),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
 
 OF_WEIGHTS = {"units", "visible_units", "hidden_units", "threshold", "value_range"}
+Reader = Callable[["Session", "Request"], tuple[Any, str]]  # the model of a request, and what it is in words
 UNITS = {"units", "visible_units", "hidden_units"}
 HARMONIUMS = ("rbm", "dbn")
 EXPORTING = {"source", "format", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
@@ -35,14 +37,18 @@ def warn_of_idle(session: Session, names: set[str], why: str) -> None:
 
 def import_model(session: Session, request: Request) -> None:
     """Read what --to names and save it as a model."""
+    from herdcli.rbm.proper import require_proper
     from herdcli.schema import check
 
     warn_of_idle(session, session.given - (USED if request.to in HARMONIUMS else USED - OF_WEIGHTS), f"with --to {request.to}")
     outputs.check(session, request.to)
-    made, summary = {"rbm": _rbm, "dbn": _dbn, "classifier": _classifier}[request.to](session, request)
+    readers: dict[str, Reader] = {"rbm": _rbm, "dbn": _dbn, "classifier": _classifier}
+    made, summary = readers[request.to](session, request)
     read = session.inputs["weights"]
     try:
         check(made, where=read.name)
+        for harmonium in made.harmoniums() if request.to in HARMONIUMS else ():
+            require_proper(harmonium)
     except DataError as error:
         error.where = error.where or read.name
         raise
@@ -51,20 +57,16 @@ def import_model(session: Session, request: Request) -> None:
 
 def _rbm(session: Session, request: Request) -> tuple[RBM, str]:
     from herdcli.artifacts import memory, weights
-    from herdcli.rbm.proper import require_proper
 
     found = weights.read(request.source, limit=session.max_memory or memory.default_limit(), note=session.console.note)
     _remember(session, found.sha256, found.name, found.size)
     units = _units(session, request, [found.about.get(name) for name in ("visible_units", "hidden_units")])
-    model = _imported(request, found, units[0], units[1])
-    require_proper(model.harmonium())
-    return model, f"{len(found.b)} visible, {len(found.c)} hidden units"
+    return _imported(request, found, units[0], units[1]), f"{len(found.b)} visible, {len(found.c)} hidden units"
 
 
 def _dbn(session: Session, request: Request) -> tuple[DBN, str]:
     from herdcli.artifacts import memory, weights
     from herdcli.rbm.layers import DBN
-    from herdcli.rbm.proper import require_proper
 
     layers = weights.read_layers(request.source, limit=session.max_memory or memory.default_limit(), note=session.console.note)
     _remember(session, layers[0].sha256, layers[0].name, layers[0].size)
@@ -72,8 +74,6 @@ def _dbn(session: Session, request: Request) -> tuple[DBN, str]:
     lowest, above = _units(session, request, [known[0], known[-1]])
     told = known if len(known) == len(layers) + 1 and not session.given & UNITS else [lowest, *[above] * len(layers)]
     models = [_imported(request, part, told[index], told[index + 1], lowest=index == 0) for index, part in enumerate(layers)]
-    for model in models:
-        require_proper(model.harmonium())
     return DBN(models), f"{len(layers[0].b)} visible units, {len(layers)} layers"
 
 

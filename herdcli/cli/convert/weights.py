@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
 
 OF_WEIGHTS = {"units", "visible_units", "hidden_units", "threshold", "value_range"}
-Reader = Callable[["Session", "Request"], tuple[Any, str]]  # the model of a request, and what it is in words
+Reader = Callable[["Session", "Request"], tuple["RBM | DBN | Classifier", str]]  # the model of a request, and what it is in words
 UNITS = {"units", "visible_units", "hidden_units"}
 HARMONIUMS = ("rbm", "dbn")
 EXPORTING = {"source", "format", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"}
@@ -47,7 +47,7 @@ def import_model(session: Session, request: Request) -> None:
     read = session.inputs["weights"]
     try:
         check(made, where=read.name)
-        for harmonium in made.harmoniums() if request.to in HARMONIUMS else ():
+        for harmonium in made.harmoniums() if hasattr(made, "harmoniums") else ():
             require_proper(harmonium)
     except DataError as error:
         error.where = error.where or read.name

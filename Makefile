@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help demo test verify cluster-test mutants torture sanitize lint bench manual picture digits lock clean
+.PHONY: help site demo test verify cluster-test mutants torture sanitize lint bench manual picture digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -70,6 +70,10 @@ picture: $(VENV)/installed-dev  ## docs/pipeline.svg, the picture at the head of
 digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
 	$(BIN)/pip install --quiet scikit-learn
 	$(BIN)/python scripts/make_digits.py data/digits.h5
+
+site:  ## build/site from docs/, links checked: mkdocs-material, formulas as MathML
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock:  ## write requirements-ci.txt anew from the newest versions
 	scripts/lock.sh $(PYTHON) requirements-ci.txt

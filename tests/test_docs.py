@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -14,7 +15,10 @@ from herdcli.artifacts import locks
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = {"tutorial.md": 7, "cookbook.md": 14, "clusters.md": 5}  # pages whose pipelines run, one after another in one folder
+PAGES = {"tutorial.md": 7, "cookbook.md": 14, "clusters.md": 5, "gallery.md": 8} | {
+    f"howto/{name}.md": blocks
+    for name, blocks in {"own-data": 2, "thinning": 3, "scikit-learn": 1, "vowpal-wabbit": 1, "networks": 2}.items()
+}  # pages whose pipelines run, one after another in one folder
 
 
 def recipes(page: str) -> list[str]:
@@ -43,11 +47,46 @@ def bash(herd_environment, tmp_path):
 
 @pytest.mark.examples
 @pytest.mark.parametrize("page", PAGES)
-def test_the_recipes_run(bash, page):
+def test_the_recipes_run(bash, tmp_path, page):
     assert len(recipes(page)) == PAGES[page]
     for recipe in recipes(page):
         ended = bash("-euo", "pipefail", "-c", recipe)
         assert ended.returncode == 0, f"{recipe}\n{ended.stderr}"
+    shown = re.findall(r"!\[[^\]]+\]\(gallery/([^)]+)\)", (DOCS / page).read_text(encoding="utf-8"))
+    assert [name for name in shown if not (tmp_path / name).exists()] == []
+
+
+def test_pictures_of_the_gallery_are_small_and_all_are_shown():
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "gallery").iterdir()}
+    shown = re.findall(r"!\[[^\]]+\]\(gallery/([^)]+)\)", (DOCS / "gallery.md").read_text(encoding="utf-8"))
+    assert sorted(sizes) == sorted(shown)
+    assert max(sizes.values()) <= 60_000
+    assert sum(sizes.values()) <= 1_000_000
+
+
+def test_the_gallery_says_what_is_drawn_of_every_kind():
+    command = [sys.executable, ROOT / "scripts" / "make_gallery.py", "--check"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not all(map(importlib.util.find_spec, ("mkdocs", "material", "latex2mathml"))), reason="needs herdcli[docs]")
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    pages = {
+        path.relative_to(tmp_path / "site").as_posix(): path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")
+    }
+    assert {"index.html", "gallery.html", "results/index.html", "commands/eval.html", "CHANGELOG.html"} <= set(pages)
+    fetched = re.compile(
+        r"<(?:script|img|iframe)[^>]+src=[\"']?(?:https?:)?//|<link[^>]+rel=[\"']?(?:stylesheet|preconnect|icon)[^>]+https?://"
+    )
+    assert [name for name, page in pages.items() if fetched.search(page)] == []
+    theory = [page for name, page in pages.items() if name.startswith("theory/")]
+    assert len(theory) == 5
+    assert all(page.count("<math") > 5 and "$$" not in page for page in theory)
 
 
 def test_a_nightly_job_that_meets_the_last_one_does_nothing(bash, tmp_path):

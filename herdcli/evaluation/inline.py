@@ -10,7 +10,6 @@ from html import escape
 from herdcli.evaluation import style
 
 FONT, LARGER = "system-ui, sans-serif", 1.1  # words are narrower and may be larger than where they were laid out
-LONG = 400  # characters of a path, which is then a curve and needs no hundredths of a point
 GREYS = 40  # of images, which are tiles of grey: more than an eye tells apart in one
 _IMAGE = re.compile(r'(xlink:href|href)="data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
 
@@ -35,7 +34,6 @@ def inlined(svg: str, name: str, title: str) -> str:
         body = body.replace(colour, f"var({variable})")
     body = _IMAGE.sub(_smaller, body)
     body = re.sub(r"font: ([\d.]+)px [^;\"]*", lambda size: f"font: {LARGER * float(size[1]):.3g}px {FONT}", body)
-    body = re.sub(r'\b(?:d|x|y|points)="[^"]*"', _rounded, body)
     body = re.sub(r"<defs>\s*</defs>|(?<=\n) +", "", body)
     return re.sub(r"\n\s*(?=\n|[LQCMz])", "", body)
 
@@ -51,12 +49,6 @@ def _head(name: str, title: str) -> str:
 def _variables() -> list[tuple[str, str]]:
     series = [(colour, f"--c{index}") for index, colour in enumerate(style.COLOURS)]
     return [(style.INK, "--ink"), (style.PAPER, "--paper"), (style.GRID, "--grid"), *series]
-
-
-def _rounded(match: re.Match[str]) -> str:
-    """Coordinates with fewer digits."""
-    digits = 1 if len(match[0]) > LONG else 2
-    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.{digits}f}".rstrip("0").rstrip("."), match[0])
 
 
 def _smaller(match: re.Match[str]) -> str:

@@ -73,8 +73,10 @@ def _drawn(
 ) -> plots.Figure:  # fmt: skip
     """One number a variable: on a lattice as a picture, in a graph as colours, of very many as a picture of lines in order."""
     edges = edges_of(scopes)
-    shape = shape or lattice_of(len(level), edges)
-    if shape is not None:
+    found = lattice_of(len(level), edges)
+    if found is not None:
+        shape = found
+    if shape is not None and (found is not None or len(level) > MOST_NODES):
         return _picture(level.reshape(shape), f"{what} on a lattice of {shape[0]} × {shape[1]}", limits, scale, "column", "row")
     if len(level) > MOST_NODES:
         width = int(np.ceil(np.sqrt(len(level) * 1.6)))
@@ -82,7 +84,11 @@ def _drawn(
         padded[: len(level)] = level
         title = f"{what} of {len(level)} variables in order, {width} a line"
         return _picture(padded.reshape(-1, width), title, limits, scale, "variable", "line")
-    place = placed(len(level), edges)
+    place = (
+        placed(len(level), edges)
+        if shape is None
+        else np.stack([np.arange(len(level)) % shape[1], -(np.arange(len(level)) // shape[1])], axis=1)
+    )
     figure = plots.begin(4.8)
     axes = figure.add_subplot()
     from matplotlib.collections import LineCollection
@@ -100,6 +106,8 @@ def _drawn(
             axes.annotate(names[i] if names else str(i), (x, y), (0, 0.55 * np.sqrt(size)), textcoords="offset points", ha="center", size=6)
     axes.set_axis_off()
     axes.margins(0.08)
+    if shape is not None:
+        axes.set_aspect("equal")
     axes.set_title(f"{what}: {len(level)} variables, {len(edges)} pairs share a factor")
     figure.colorbar(dots, ax=axes, label=scale, shrink=0.7)
     return figure

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -26,6 +29,7 @@ Plot = Callable[..., Figure]
 
 SUFFIXES = (".png", ".pdf", ".svg")
 MOST_TILES = 400
+LONG = 400  # characters of a path, which is then a curve
 ALL = "all"  # the name that stands for every plot of a kind
 COUNTED = ("epoch", "iteration", "step", "atoms")  # axes whose ticks are whole
 
@@ -84,7 +88,35 @@ def write(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str, *, 
 
     undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}
     with mpl.rc_context(style.rules() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}):
-        figure.savefig(path, format=suffix[1:], metadata=undated[suffix], transparent=page)
+        if suffix != ".svg":
+            figure.savefig(path, format=suffix[1:], metadata=undated[suffix])
+            return
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg", metadata=undated[suffix], transparent=page, dpi=style.RASTER)
+    small = compact(drawn.getvalue().decode()).encode()
+    if isinstance(path, (str, PathLike)):
+        Path(path).write_bytes(small)
+    else:
+        path.write(small)
+
+
+def compact(svg: str) -> str:
+    """The same picture in fewer bytes: coordinates to hundredths of a point (long curves: tenths), no idle blanks, looks said once."""
+    svg = re.sub(r'\b(?:d|x|y|points)="[^"]*"', _rounded, svg)
+    svg = re.sub(r"\n\s*(?=[\nLQCMz<]|$)", "\n", svg)
+    return re.sub(r'<use [^>]*? style="([^"]*)"/>(?:\n<use [^>]*? style="\1"/>)+', _together, svg)
+
+
+def _together(match: re.Match[str]) -> str:
+    """Marks of one look, whose look is then said once."""
+    own = f' style="{match[1]}"'
+    return f"<g{own}>\n{match[0].replace(own, '')}\n</g>"
+
+
+def _rounded(match: re.Match[str]) -> str:
+    digits = 1 if len(match[0]) > LONG else 2
+    short = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.{digits}f}".rstrip("0").rstrip("."), match[0])
+    return re.sub(r"\s*\n\s*", " ", short).replace(' "', '"')
 
 
 def images(rows: Array, image_shape: Array | None) -> Array:

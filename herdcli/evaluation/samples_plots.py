@@ -17,7 +17,7 @@ from herdcli.schema import Array
 
 LARGEST, SMALLEST = 120.0, 16.0  # points², the area of the mark of the heaviest of few and of many atoms
 INK = 4000.0  # points² of all marks together between these
-MOST_ROWS = 4000  # of the target that are drawn behind
+MOST_ROWS = 1500  # of the target that are drawn behind
 GROUPS = 12  # in a legend
 Value = Samples | Judged
 Map = Callable[..., Any]
@@ -55,9 +55,10 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
 def _marks(panel: Any, flat: Array, area: Array, negative: Array, index: int, name: str, many: bool) -> None:
     """One group, weights below 0 hollow."""
     colour = style.colour(index)
-    face = np.where(negative, "none", colour)
+    face = np.where(negative, "none", colour).tolist() if negative.any() else colour
+    size = np.maximum(area, 2.0) if len(area) and np.ptp(area) > 0 else np.maximum(area[:1], 2.0)  # one mark where all are of one size
     panel.scatter(
-        flat[:, 0], flat[:, 1], s=np.maximum(area, 2.0), facecolors=face.tolist(), edgecolors=colour, marker=style.mark(index),
+        flat[:, 0], flat[:, 1], s=size, facecolors=face, edgecolors=colour, marker=style.mark(index),
         linewidths=0.6, alpha=0.7, label=name, rasterized=many,
     )  # fmt: skip
 

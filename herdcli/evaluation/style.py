@@ -21,6 +21,7 @@ DIVERGING = "RdBu_r"  # of signed numbers, white at 0
 
 INCHES = 6.4  # width of every figure
 DPI = 150
+RASTER = 80  # dots an inch of what is drawn as an image inside a vector picture
 MANY = 200  # points, from which they are drawn as an image inside a vector picture
 
 RULES: dict[str, Any] = {

@@ -34,6 +34,18 @@ def test_equal_figures_are_equal_bytes(suffix: str, tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_vector_pictures_are_written_in_few_bytes() -> None:
+    long = "M 1.23456 2 " + "L 1.23456 2.5\n" * 40
+    small = plots.compact(f'<g>\n   <path d="M 1.23456 7.5\nL 2.0 3.999 " x="1.005"/>\n  <path d="{long}"/>\n</g>\n')
+    assert small.startswith('<g>\n<path d="M 1.23 7.5 L 2 4" x="1"/>\n<path d="M 1.2 2 L 1.2 2.5 L 1.2')
+    assert small.endswith('L 1.2 2.5"/>\n</g>\n')
+
+
+def test_marks_of_one_look_say_it_once() -> None:
+    marks = '<use x="1" style="fill: red"/>\n<use x="2" style="fill: red"/>\n<use x="3" style="fill: blue"/>'
+    assert plots.compact(marks) == '<g style="fill: red">\n<use x="1"/>\n<use x="2"/>\n</g>\n<use x="3" style="fill: blue"/>'
+
+
 def test_only_so_many_tiles_are_drawn_and_the_title_says_so() -> None:
     pytest.importorskip("matplotlib")
     figure = plots.tiles(np.random.default_rng(0).random((500, 2, 2)), columns=20, title="many")

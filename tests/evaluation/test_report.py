@@ -126,7 +126,6 @@ def test_pictures_get_the_colours_of_the_page_and_names_of_their_own():
     assert "stroke: var(--c0)" in drawn
     assert "fill: var(--ink)" in drawn
     assert "url(#p-p1)" in drawn
-    assert 'd="M 1.23 7.5"' in drawn
     assert '<title id="p-title">what &lt;is&gt; seen</title>' in drawn
     assert "metadata" not in drawn
     assert "<style" not in drawn

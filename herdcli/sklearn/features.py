@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.neural_network import BernoulliRBM
 from sklearn.utils.validation import check_is_fitted
 
 from herdcli.engine import function
@@ -113,9 +114,43 @@ class RBM(Harmonium):
     def fit(self, X: Any, y: Any = None) -> RBM:
         """Learn from all rows (n, d) of an array, a sparse matrix or a frame; y is not looked at."""
         super().fit(X, y)
+        self._show_weights()
+        return self
+
+    def _show_weights(self) -> None:
         W, b, c = (components(item[0]) for item in (self.artifact_.W, self.artifact_.b, self.artifact_.c))
         self.components_, self.intercept_visible_, self.intercept_hidden_ = W.T, b, c
-        return self
+        self._n_features_out = len(c)
+
+    @classmethod
+    def from_artifact(cls, artifact: Any) -> RBM:
+        """The fitted estimator of a model that a command or function learned, or that `herd convert --to rbm` read."""
+        if getattr(artifact, "count", 1) != 1:
+            raise ValueError(f"there are {artifact.count} models, one for each class, and an RBM is one")
+        hidden, about = artifact.W.shape[2], {"visible_units": artifact.visible_units, "hidden_units": artifact.hidden_units}
+        made = cls(hidden, **about, epochs=artifact.epochs or 1, threshold=artifact.threshold, random_state=artifact.seed)
+        made.artifact_, made.seed_, made.n_features_in_ = artifact, artifact.seed, artifact.columns
+        limits = artifact.value_range if made._two_state() else None
+        made.value_range = made.value_range_ = None if limits is None else (float(limits[0]), float(limits[1]))
+        if artifact.feature_names is not None:
+            made.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
+        made._show_weights()
+        return made
+
+    def as_bernoulli_rbm(self) -> BernoulliRBM:
+        """The same weights as scikit-learn's own estimator, fitted.  Raises ValueError for units other than binary ones."""
+        check_is_fitted(self, "artifact_")
+        units = {self.artifact_.visible_units, self.artifact_.hidden_units}
+        if units != {"binary"}:
+            raise ValueError(f"a BernoulliRBM has binary units, this model {' and '.join(sorted(units))} ones")
+        made = BernoulliRBM(len(self.components_))
+        made.components_, made.intercept_visible_, made.intercept_hidden_ = (
+            self.components_,
+            self.intercept_visible_,
+            self.intercept_hidden_,
+        )
+        made.n_features_in_, made._n_features_out = self.n_features_in_, len(self.components_)
+        return made
 
     def score_samples(self, X: Any) -> Array:
         """−F(v) (n,) in nats: the log-probability of each row but for log Z."""

@@ -88,6 +88,32 @@ def test_rbms_transform_score_and_draw():
     assert deep.score(X) < 0
 
 
+def test_weights_go_to_scikit_learn_s_own_rbm_and_come_back(tmp_path):
+    from sklearn.neural_network import BernoulliRBM
+
+    X = bits()
+    ours = RBM(3, epochs=3).fit(X)
+    np.testing.assert_allclose(ours.as_bernoulli_rbm().transform(X), ours.transform(X), atol=1e-6)
+    theirs = BernoulliRBM(4, n_iter=3, random_state=0).fit(X)
+    np.savez(tmp_path / "w.npz", **{name: getattr(theirs, name) for name in ("components_", "intercept_visible_", "intercept_hidden_")})
+    read = RBM.from_artifact(herdcli.convert(tmp_path / "w.npz", to="rbm"))
+    np.testing.assert_allclose(read.transform(X), theirs.transform(X), atol=1e-6)
+    np.testing.assert_allclose(clone(read).set_params(epochs=1).fit(X).transform(X).shape, (60, 4))
+    with pytest.raises(ValueError, match=r"^a BernoulliRBM has binary units, this model spin ones$"):
+        RBM(2, units="spin", epochs=1).fit(2 * X - 1).as_bernoulli_rbm()
+
+
+def test_a_model_of_a_command_goes_into_a_pipeline():
+    grey = herdcli.data("digits")
+    model = herdcli.fit_rbm(grey, hidden=5, epochs=1, threshold=0.3)
+    line = make_pipeline(RBM.from_artifact(model), StandardScaler())
+    made = line[0].transform(grey.X[:50])
+    np.testing.assert_allclose(made, herdcli.apply(model, grey).X[:50], atol=1e-6)
+    two = herdcli.fit_rbm(bits(), np.arange(60) % 2, hidden=2, epochs=1, per_class=True)
+    with pytest.raises(ValueError, match=r"^there are 2 models, one for each class, and an RBM is one$"):
+        RBM.from_artifact(two)
+
+
 def test_grey_rows_have_the_range_of_the_training_rows():
     X = np.random.default_rng(4).uniform(2.0, 6.0, (40, 4))
     rbm = RBM(2, epochs=1).fit(X)

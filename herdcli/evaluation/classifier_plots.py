@@ -11,6 +11,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation import plots, style
 from herdcli.evaluation.classifier import BINS, TEST, calibration_error, judged
 from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.strongest import largest, names_of, weights_of
 from herdcli.online.model import Classifier
 from herdcli.schema import Array
 
@@ -108,11 +109,7 @@ def precisions(score: Array, positive: Array) -> tuple[Array, Array, float]:
 
 def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The largest weights by the names of their features, with two standard deviations where variances are known."""
-    if value.mean is None:
-        raise DataError("has no weights of features: it is a classifier of a kernel", hint="nherd-train without --kernel has some")
-    first = int(value.settings.bias)
-    mean, names = value.mean[:, first:], _names(value)
-    spread = None if value.variance is None else np.sqrt(value.variance[:, first:])
+    (mean, spread), names = weights_of(value), names_of(value)
     if len(mean) == 1:
         figure = plots.begin(1.0 + 0.19 * min(STRONGEST, mean.shape[1]))
         axes = figure.add_subplot()
@@ -132,7 +129,7 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
 
 
 def _strongest(axes: Any, mean: Array, spread: Array | None, names: Callable[[int], str], most: int) -> None:
-    chosen = np.argsort(-np.abs(mean), kind="stable")[:most][::-1]
+    chosen = largest(mean, most)[::-1]
     chosen = chosen[np.argsort(mean[chosen], kind="stable")]
     up = np.arange(len(chosen))
     if spread is not None:
@@ -142,16 +139,3 @@ def _strongest(axes: Any, mean: Array, spread: Array | None, names: Callable[[in
         axes.plot(mean[chosen][own], up[own], style.mark(int(positive)), color=style.colour(int(positive)))
     axes.axvline(0.0, color=style.INK, lw=0.7)
     axes.set_yticks(up, [names(int(index)) for index in chosen], size=6)
-
-
-def _names(value: Classifier) -> Callable[[int], str]:
-    """The name of a column without the bias: its own, the one it was hashed from, else its number."""
-    if value.feature_names is not None:
-        known = value.feature_names
-        return lambda index: known[index]
-    if value.hash_index is not None and value.hash_names is not None:
-        hashed = dict(zip(value.hash_index.tolist(), value.hash_names, strict=True))
-        bias = int(value.settings.bias)
-        return lambda index: hashed.get(index + bias, f"column {index}")
-    base = 0 if value.text != "svmlight" or value.zero_based else 1
-    return lambda index: f"feature {index + base}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.evaluation import classifier_plots, herding_plots, layout, network_plots, plots, samples_plots, style
+from herdcli.evaluation import classifier_plots, herding_plots, layout, network_plots, plots, samples_plots, strongest, style
 from herdcli.markov.model.network import build
 
 
@@ -90,9 +90,9 @@ def test_names_of_hashed_columns_are_theirs():
     hashed = SimpleNamespace(
         feature_names=None, hash_index=np.array([1, 3]), hash_names=["x", "y"], settings=settings, text="vw", zero_based=False
     )
-    assert [classifier_plots._names(hashed)(index) for index in (0, 1, 2)] == ["x", "column 1", "y"]
+    assert [strongest.names_of(hashed)(index) for index in (0, 1, 2)] == ["x", "column 1", "y"]
     text = SimpleNamespace(feature_names=None, hash_index=None, hash_names=None, settings=settings, text="svmlight", zero_based=False)
-    assert classifier_plots._names(text)(0) == "feature 1"
+    assert strongest.names_of(text)(0) == "feature 1"
 
 
 def test_pruned_units_are_put_back_where_they_were():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +12,11 @@ from herdcli.cli.frame.console import printable, write_stdout
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import stage
 from herdcli.cli.frame.request import unrecorded
-from herdcli.errors import escaped
+from herdcli.errors import HerdError, escaped
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
 
 
@@ -25,10 +26,14 @@ class Request:
 
     sources: tuple[str, ...] = unrecorded()
     format: str = unrecorded()
+    top: int | None = unrecorded()
 
 
 @click.command("info", cls=Command)
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="The N strongest features of each class, with ± two standard deviations."
+)
 @click.option("--format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people or for programs.")
 @stage(Request)
 def command(session: Session, request: Request) -> None:
@@ -36,17 +41,18 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd fit-rbm --epochs 5 | herd info
+      herd data digits | herd nherd-train | herd info --top 5
     """
-    described = [_describe(session, path) for path in request.sources or ("-",)]
+    described = [_describe(session, path, request.top) for path in request.sources or ("-",)]
     if request.format == "json":
         write_stdout(json.dumps(described, indent=2, ensure_ascii=False) + "\n")
     else:
         write_stdout("\n".join(_as_text(item) for item in described))
 
 
-def _describe(session: Session, path: str) -> dict[str, Any]:
+def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
     artifact = session.load(path, path, kinds=None, as_stored=True)
-    return {
+    found: dict[str, Any] = {
         "file": printable(artifact.name),
         "kind": artifact.kind,
         "bytes": artifact.size,
@@ -55,6 +61,17 @@ def _describe(session: Session, path: str) -> dict[str, Any]:
         "content": _content(artifact.value),
         "history": artifact.history,
     }
+    return found if top is None else found | {"strongest": _strongest(artifact, top)}
+
+
+def _strongest(artifact: Artifact, count: int) -> list[dict[str, Any]]:
+    from herdcli.evaluation.strongest import strongest
+
+    try:
+        return [asdict(weight) for weight in strongest(artifact.kind, artifact.value, count)]
+    except HerdError as error:
+        error.where = error.where or printable(artifact.name)
+        raise
 
 
 def _content(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -84,11 +101,25 @@ def _as_text(item: dict[str, Any]) -> str:
     lines = [f"{escaped(item['file'])}: {item['kind']}, {readable(item['bytes'])}, {seal}"]
     width = max(map(len, item["content"]), default=0)
     lines += [f"  {name:{width}}  {_short(value)}" for name, value in item["content"].items()]
+    lines += _table(item.get("strongest", []))
     for number, record in enumerate(item["history"], 1):
         options = "".join(f" {name}={_short(value)}" for name, value in record.get("parameters", {}).items() if value is not None)
         inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
         lines.append(f"  {number}. {record.get('command', 'unknown')}{options}" + (f"  ← {inputs}" if inputs else ""))
     return "\n".join(lines) + "\n"
+
+
+def _table(weights: list[dict[str, Any]]) -> list[str]:
+    """A line for each feature, under the class that it speaks for."""
+    lines, towards = [], None
+    width = max((len(escaped(each["feature"])) for each in weights), default=0)
+    for each in weights:
+        if each["towards"] != towards:
+            towards = each["towards"]
+            lines.append(f"  strongest features{' for ' + escaped(towards) if towards else ''}:")
+        spread = "" if each["deviation"] is None else f" ± {2 * each['deviation']:.2g}"
+        lines.append(f"    {escaped(each['feature']):{width}}  {each['weight']:+.4g}{spread}")
+    return lines
 
 
 def _short(value: Any) -> str:

@@ -18,6 +18,7 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.strongest import Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ def command(session: Session, request: Request) -> None:
     """
     described = [_describe(session, path, request.top) for path in request.sources or ("-",)]
     if request.format == "json":
-        write_stdout(json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+        write_stdout(json.dumps(described, indent=2, ensure_ascii=False, default=asdict) + "\n")
     else:
         write_stdout("\n".join(_as_text(item) for item in described))
 
@@ -64,11 +65,11 @@ def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
     return found if top is None else found | {"strongest": _strongest(artifact, top)}
 
 
-def _strongest(artifact: Artifact, count: int) -> list[dict[str, Any]]:
+def _strongest(artifact: Artifact, count: int) -> list[Weight]:
     from herdcli.evaluation.strongest import strongest
 
     try:
-        return [asdict(weight) for weight in strongest(artifact.kind, artifact.value, count)]
+        return strongest(artifact.kind, artifact.value, count)
     except HerdError as error:
         error.where = error.where or printable(artifact.name)
         raise
@@ -109,16 +110,16 @@ def _as_text(item: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(weights: list[dict[str, Any]]) -> list[str]:
+def _table(weights: list[Weight]) -> list[str]:
     """A line for each feature, under the class that it speaks for."""
     lines, towards = [], None
-    width = max((len(escaped(each["feature"])) for each in weights), default=0)
+    width = max((len(escaped(each.feature)) for each in weights), default=0)
     for each in weights:
-        if each["towards"] != towards:
-            towards = each["towards"]
+        if each.towards != towards:
+            towards = each.towards
             lines.append(f"  strongest features{' for ' + escaped(towards) if towards else ''}:")
-        spread = "" if each["deviation"] is None else f" ± {2 * each['deviation']:.2g}"
-        lines.append(f"    {escaped(each['feature']):{width}}  {each['weight']:+.4g}{spread}")
+        spread = "" if each.deviation is None else f" ± {2 * each.deviation:.2g}"
+        lines.append(f"    {escaped(each['feature']):{width}}  {each.weight:+.4g}{spread}")
     return lines
 
 

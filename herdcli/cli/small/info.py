@@ -53,7 +53,7 @@ def command(session: Session, request: Request) -> None:
 
 def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
     artifact = session.load(path, path, kinds=None, as_stored=True)
-    found: dict[str, Any] = {
+    found = {
         "file": printable(artifact.name),
         "kind": artifact.kind,
         "bytes": artifact.size,
@@ -62,7 +62,7 @@ def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
         "content": _content(artifact.value),
         "history": artifact.history,
     }
-    return found if top is None else found | {"strongest": _strongest(artifact, top)}
+    return found if top is None else {**found, "strongest": _strongest(artifact, top)}
 
 
 def _strongest(artifact: Artifact, count: int) -> list[Weight]:
@@ -119,11 +119,11 @@ def _table(weights: list[Weight]) -> list[str]:
             towards = each.towards
             lines.append(f"  strongest features{' for ' + escaped(towards) if towards else ''}:")
         spread = "" if each.deviation is None else f" ± {2 * each.deviation:.2g}"
-        lines.append(f"    {escaped(each['feature']):{width}}  {each.weight:+.4g}{spread}")
+        lines.append(f"    {escaped(each.feature):{width}}  {each.weight:+.4g}{spread}")
     return lines
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     text = escaped(text)
     return text if len(text) <= 80 else text[:77] + "…"

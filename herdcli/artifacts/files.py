@@ -20,7 +20,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.kinds import CHECKPOINT, KINDS, Kind, exporting, kind_of, named
 from herdcli.records import dataclass
 
-TEXT = ("csv", "svmlight")
+TEXT = ("csv", "svmlight", "vw")
 SHARD = "-shard"  # ends the kinds that hold a part of one
 
 

@@ -136,6 +136,15 @@ def test_what_has_no_graph_is_said_in_a_line(tmp_path, run):
     assert not (tmp_path / "m.onnx").exists()
 
 
+def test_a_pipe_and_python_write_the_same(tmp_path, run):
+    model = herdcli.fit_rbm(BITS, hidden=2, epochs=1)
+    expected = Path(exported(tmp_path, run, model)).read_bytes()
+    herdcli.save(tmp_path / "saved.onnx", model)
+    assert (tmp_path / "saved.onnx").read_bytes() == expected
+    assert run("convert", "model.h5", "--format", "onnx", "-q", "-o", "piped") == (0, "")
+    assert (tmp_path / "piped").read_bytes() == expected
+
+
 def test_without_the_library_the_line_says_how_to_get_it(tmp_path, run, monkeypatch):
     herdcli.save(tmp_path / "rbm.h5", herdcli.fit_rbm(BITS, hidden=2, epochs=1))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

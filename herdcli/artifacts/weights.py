@@ -9,6 +9,7 @@ In safetensors the last part of a dotted name counts, as in rbm.W; layers.0.W, l
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import field, replace
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.artifacts import codec, guard, header, npz, sniff
+from herdcli.artifacts import codec, guard, header, memory, npz, sniff
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
@@ -69,7 +70,7 @@ def read_layers(path: str, *, limit: int, note: Callable[[str], None]) -> list[W
 def _arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
     """Arrays by name, and what the file says of them."""
     if sniff.is_safetensors(source.head):
-        return _safetensors(source)
+        return _safetensors(source, limit)
     form = sniff.tell(source.head, source.name)
     if form not in ("npz", "hdf5"):
         raise DataError(f"is {form}, weights are read from NPZ, HDF5 and safetensors", where=source.name)
@@ -77,7 +78,7 @@ def _arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str
         return (npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _hdf5(opened, source, limit)), {}
 
 
-def _safetensors(source: Source) -> tuple[dict[str, Array], dict[str, str]]:
+def _safetensors(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
     try:
         from safetensors import safe_open
     except ImportError:
@@ -85,8 +86,10 @@ def _safetensors(source: Source) -> tuple[dict[str, Array], dict[str, str]]:
             "safetensors files need the package safetensors", where=source.name, hint="pip install 'herdcli[safetensors]'"
         ) from None
     try:
-        with source.file() as path, safe_open(path, framework="np") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118 (it is no mapping)
+        with source.file() as path:
+            memory.require(os.path.getsize(path), limit, where=source.name)
+            with safe_open(path, framework="np") as file:
+                return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118 (it is no mapping)
     except HerdError:
         raise
     except Exception as error:  # the library has errors of its own, and of types that NumPy has not

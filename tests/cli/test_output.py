@@ -212,3 +212,16 @@ def test_progress_stays_out_of_stdout_and_of_quiet_runs(herd_command, herd_envir
     code, shown, err = on_terminal([herd_command, "fit-rbm", "small.h5", "-o", "out.h5", "--epochs", "1"], tmp_path, herd_environment())
     assert (code, shown) == (0, "")
     assert "\x1b" not in err
+
+
+def test_data_that_ship_have_the_format_of_their_suffix(herd, tmp_path):
+    """It wrote HDF5 under any name."""
+    assert herd("data", "digits", "-q", "-o", "d.csv").code == 0
+    assert (tmp_path / "d.csv").read_bytes()[:2] != b"he"
+    assert herd("data", "digits", "-q", "-o", "d.h5").code == 0
+    assert herd("convert", "d.h5", "-q", "-o", "e.csv").code == 0
+    assert (tmp_path / "d.csv").read_bytes() == (tmp_path / "e.csv").read_bytes()
+    assert herd("data", "digits", "-q", "-o", "d.parquet").code == 0
+    assert herd("check", "d.parquet").code == 0
+    refused = herd("data", "digits", "-o", "d.doc")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "herd data: d.doc: '.doc' is not a format that herd writes")

@@ -113,6 +113,8 @@ def test_what_is_wrong_with_tensors_is_said_in_a_line(tmp_path, run):
         code, err = run("convert", f"{name}.safetensors", "--to", to, "-q", "-o", "out.h5")
         assert (code, err[: len(message) + len(name) + 30].startswith(f"herd convert: {name}.safetensors: {message}")) == (65, True), err
         assert len(err.splitlines()) <= 2
+    code, err = run("convert", "good.safetensors", "--to", "rbm", "--max-memory", "100", "-o", "x.h5")
+    assert (code, "declares 368 B, more than the 100 B allowed" in err) == (65, True), err
     assert run("convert", "good.safetensors", "-o", "x.h5") == (65, f"herd convert: good.safetensors: {KIND}")
     assert run("info", "good.safetensors") == (65, f"herd info: good.safetensors: {KIND}")
     assert not (tmp_path / "out.h5").exists()

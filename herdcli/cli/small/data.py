@@ -41,10 +41,16 @@ def command(session: Session, request: Request) -> None:
     digits: 1,797 handwritten digits of 8×8 pixels (UCI Optical Recognition, CC BY 4.0) with a
     stratified split 60/20/20.
     """
+    from herdcli.artifacts.files import output_format
     from herdcli.cli.frame import outputs
 
+    outputs.check(session, "dataset")
     with as_file(files("herdcli.data") / f"{request.name}.h5") as shipped:
-        outputs.beside(session, session.output, partial(_copy, shipped))
+        if output_format(session.output, None, "dataset") == "hdf5":
+            outputs.beside(session, session.output, partial(_copy, shipped))
+            return
+        found = session.load(str(shipped), "data", kinds={"dataset"})
+        outputs.artifact(session, found.value, f"{len(found.value.X)} rows", history=outputs.Restored(found))
 
 
 def _copy(shipped: Path, target: Path) -> None:

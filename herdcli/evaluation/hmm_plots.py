@@ -101,7 +101,15 @@ def _rows(panel: Any, X: Array, path: Array, value: MarkovChain) -> None:
     order = np.argsort(-spread, kind="stable")[:COLUMNS]
     for number, j in enumerate(np.sort(order)):
         steps_or_not = {"drawstyle": "steps-mid"} if whole else {}
-        panel.plot(steps, X[:, j], lw=0.9, ls=style.line(number), color=style.INK, label=names[j] if names else f"x{j}", **steps_or_not)
+        panel.plot(
+            steps,
+            X[:, j],
+            lw=0.9,
+            ls=style.line(number),
+            color=style.INK,
+            label=plots.in_legend(names[j]) if names else f"x{j}",
+            **steps_or_not,
+        )
     if X.shape[1] > 1:
         panel.legend(ncols=COLUMNS, loc="upper right")
     panel.set_ylabel("rows, likeliest states")

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import io
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
@@ -60,7 +61,22 @@ def _drawn(plot: Plot, *arguments: Any, **options: Any) -> Figure:
     import matplotlib as mpl
 
     with mpl.rc_context(style.rules()):
-        return plot(*arguments, **options)
+        return as_written(plot(*arguments, **options))
+
+
+def as_written(figure: Figure) -> Figure:
+    """The figure with names of columns and classes as they are: dollars begin no formula.  Ticks of powers of ten keep theirs."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    texts = [text for text in figure.findobj(Text) if "$" in text.get_text()]
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
+                texts += axis.get_ticklabels()
+    for text in texts:
+        text.set_parse_math(False)
+    return figure
 
 
 def require_matplotlib() -> None:
@@ -87,7 +103,9 @@ def write(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str, *, 
     import matplotlib as mpl
 
     undated: dict[str, Any] = {".png": {"Software": None}, ".pdf": {"CreationDate": None, "Producer": None}, ".svg": {"Date": None}}
-    with mpl.rc_context(style.rules() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}):
+    rules = style.rules() | {"svg.hashsalt": "herd", "svg.fonttype": "none" if page else "path"}
+    with mpl.rc_context(rules), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in other scripts: boxes in a picture, letters on a page
         if suffix != ".svg":
             figure.savefig(path, format=suffix[1:], metadata=undated[suffix])
             return
@@ -102,6 +120,7 @@ def write(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: str, *, 
 
 def compact(svg: str) -> str:
     """The same picture in fewer bytes: coordinates to hundredths of a point (long curves: tenths), no idle blanks, looks said once."""
+    svg = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", svg)  # of names; XML has none
     svg = re.sub(r'\b(?:d|x|y|points)="[^"]*"', _rounded, svg)
     svg = re.sub(r"\n\s*(?=[\nLQCMz<]|$)", "\n", svg)
     return re.sub(r'<use [^>]*? style="([^"]*)"/>(?:\n<use [^>]*? style="\1"/>)+', _together, svg)
@@ -209,8 +228,14 @@ def curves(lines: Mapping[str, tuple[Array, Array]], *, x: str, y: str, title: s
 def curve(axes: Any, index: int, across: Array, up: Array, **more: Any) -> None:
     """One curve in the colour, line and marks of its number; about a dozen marks along it, each curve's at places of its own."""
     apart = max(1, len(across) // 12)
+    more |= {"label": in_legend(str(more["label"]))} if "label" in more else {}
     look = {"color": style.colour(index), "linestyle": style.line(index), "marker": style.mark(index)}
     axes.plot(across, up, markevery=(index % apart, apart), **(look | more))
+
+
+def in_legend(name: str) -> str:
+    """A name as a label: matplotlib leaves those that begin with an underscore out of legends."""
+    return f" {name}" if name.startswith("_") else name
 
 
 def whole_ticks(axes: Any) -> None:

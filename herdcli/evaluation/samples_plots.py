@@ -59,7 +59,7 @@ def _marks(panel: Any, flat: Array, area: Array, negative: Array, index: int, na
     size = np.maximum(area, 2.0) if len(area) and np.ptp(area) > 0 else np.maximum(area[:1], 2.0)  # one mark where all are of one size
     panel.scatter(
         flat[:, 0], flat[:, 1], s=size, facecolors=face, edgecolors=colour, marker=style.mark(index),
-        linewidths=0.6, alpha=0.7, label=name, rasterized=many,
+        linewidths=0.6, alpha=0.7, label=plots.in_legend(name), rasterized=many,
     )  # fmt: skip
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -47,6 +49,23 @@ def test_all_pictures_of_a_kind_in_files_of_their_names(herd: Callable, small: P
         refused = herd("eval", "-n", "made.h5", "--plot", "all", "out.svg")
         assert refused.code == 73
         assert refused.err.startswith("herd eval: out-confusion.svg: exists already, and --no-clobber is set\nhint: remove it")
+
+
+HOSTILE = ("$a$^", "日本", "<b>&", "_under", "c\x01d")  # names of columns and classes
+
+
+def test_names_are_drawn_as_they_are(herd: Callable, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [[f"{(i % 3) + 0.1 * j * (i % 7)}" for j in range(5)] + [("$x^{$", "<i>y", "_z")[i % 3]] for i in range(60)]
+    (tmp_path / "h.csv").write_text("".join(",".join(row) + "\n" for row in [[*HOSTILE, "y"], *rows]), encoding="utf-8")
+    assert herd("nherd-train", "h.csv", "--label", "y", "--shuffle", "-q", "-o", "m.h5").code == 0
+    ended = herd("eval", "m.h5", "--plot", "all", "out.svg", "--report", "page.html", "-q")
+    assert (ended.code, ended.err) == (0, "")
+    drawn = {path.stem: ElementTree.parse(path) for path in tmp_path.glob("out-*.svg")}  # each is XML
+    assert len(drawn) == 4
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f">{name}<" in page for name in ("$a$^", "日本", "&lt;b&gt;&amp;", "_under", "cd", "$x^{$", "&lt;i&gt;y"))
+    assert re.search(r"> ?_z: [01]\.\d+<", page)  # in a legend too
 
 
 def test_atoms_are_drawn_on_the_rows_they_stand_for(herd: Callable, small: Path) -> None:

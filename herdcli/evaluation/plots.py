@@ -242,7 +242,10 @@ def whole_ticks(axes: Any) -> None:
     """Ticks of the axis across at whole numbers alone."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    low, high = axes.get_xlim()
+    if high - low < 1.0:  # a single epoch
+        axes.set_xlim(low - 0.5, high + 0.5)
 
 
 def points(axes: Any, x: Array, y: Array, index: int = 0, *, of: int = 0, **more: Any) -> None:

@@ -121,4 +121,6 @@ def test_axes_that_count_have_whole_ticks():
     (axes,) = plots.curves({"a": (np.arange(1, 4), np.arange(3.0))}, x="epoch", y="error", title="three epochs").axes
     ticks = axes.xaxis.get_major_locator().tick_values(1, 3)
     assert np.array_equal(ticks, np.round(ticks))
+    (one,) = plots.curves({"a": (np.array([1]), np.array([0.5]))}, x="epoch", y="error").axes
+    assert [tick for tick in one.get_xticks() if one.get_xlim()[0] < tick < one.get_xlim()[1]] == [1.0]
     assert axes.get_title() == "three epochs"

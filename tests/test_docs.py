@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import browser
 import pytest
 
 from herdcli.artifacts import locks
@@ -87,6 +88,10 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
     theory = [page for name, page in pages.items() if name.startswith("theory/")]
     assert len(theory) == 5
     assert all(page.count("<math") > 5 and "$$" not in page for page in theory)
+    if browser.ABLE:
+        wrong, passed = browser.violations(tmp_path / "site", "index.html", tmp_path)
+        assert [each for each in wrong if each[0] in ("serious", "critical")] == []
+        assert passed > 20
 
 
 def test_a_nightly_job_that_meets_the_last_one_does_nothing(bash, tmp_path):

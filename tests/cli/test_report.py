@@ -5,25 +5,16 @@ from __future__ import annotations
 import hashlib
 import html
 import http.server
-import importlib.util
-import json
 import re
 import shlex
-import shutil
-import subprocess
 import threading
-from pathlib import Path
 
+import browser
 import pytest
 
 from herdcli import artifacts
 from herdcli.artifacts.identity import digests
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; report-uri /violation"
 
 
@@ -64,7 +55,7 @@ def test_pages_that_cannot_be_written_are_refused_before_any_work(herd, path, co
     assert (ended.code, ended.out, ended.err) == (code, b"", message)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="needs chromium")
 def test_a_browser_shows_it_and_fetches_nothing(herd, model, tmp_path):
     assert herd("eval", "model.h5", "--report", "page.html").code == 0
     page, asked = (tmp_path / "page.html").read_bytes(), []
@@ -86,8 +77,7 @@ def test_a_browser_shows_it_and_fetches_nothing(herd, model, tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/page"
-        command = [CHROMIUM, *QUIET.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", address]
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+        shown = browser.dumped(address, tmp_path)
         server.shutdown()
     assert asked == ["/page"]
     assert shown.count("<section") == 2
@@ -137,23 +127,10 @@ def test_a_page_of_two_models_is_small(herd, digits, tmp_path):
     assert hashlib.sha256((tmp_path / "again.html").read_bytes()).digest() == hashlib.sha256(page).digest()
 
 
-AXE = "axe_core_python"
-
-
-@pytest.mark.skipif(CHROMIUM is None or importlib.util.find_spec(AXE) is None, reason="needs chromium and axe-core-python")
+@pytest.mark.skipif(not browser.ABLE, reason=browser.WHY)
 def test_axe_finds_nothing_serious(herd, model, tmp_path):
     assert herd("kernel-herd", "small.h5", "-m", "4", "-q", "-o", "b.h5").code == 0
     assert herd("eval", "model.h5", "b.h5", "--report", "page.html", "-q").code == 0
-    spec = importlib.util.find_spec(AXE)
-    axe = (Path(spec.origin).parent / "axe.min.js").read_text(encoding="utf-8")
-    ask = "axe.run().then(r => { const p = document.createElement('pre'); p.id = 'axe';"
-    ask += "p.textContent = JSON.stringify(r.violations.map(v => [v.impact, v.id, v.nodes[0].html])) + r.passes.length;"
-    ask += "document.body.append(p) })"
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    (tmp_path / "axed.html").write_text(f"{page}<script>{axe}</script><script>{ask}</script>", encoding="utf-8")
-    command = [CHROMIUM, *QUIET.split(), f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=9000", "--dump-dom"]
-    shown = subprocess.run([*command, str(tmp_path / "axed.html")], capture_output=True, text=True, timeout=120, check=True).stdout
-    said = html.unescape(re.search(r'<pre id="axe">(.*?)</pre>', shown, re.DOTALL)[1])
-    found, passed = json.JSONDecoder().raw_decode(said)[0], int(said[said.rindex("]") + 1 :])
-    assert [violation for violation in found if violation[0] in ("serious", "critical")] == []
+    wrong, passed = browser.violations(tmp_path, "page.html", tmp_path)
+    assert [each for each in wrong if each[0] in ("serious", "critical")] == []
     assert passed > 15

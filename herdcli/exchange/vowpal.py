@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 CONSTANT = 11650396
+ALL = "--hash all"  # names that are whole numbers are hashed as others are, which herd does
 MOST_BITS = 30
 HARMLESS = ("--hash", "all", "strings", "--link", "identity", "logistic", "glf1", "poisson")
 
@@ -28,7 +29,18 @@ HARMLESS = ("--hash", "all", "strings", "--link", "identity", "logistic", "glf1"
 def write(path: str | os.PathLike[str], model: Classifier) -> None:
     """The weights of a classifier of two classes that hashes Vowpal Wabbit's text."""
     weights = _weights(model)
-    head = ["Version 9.11.9", "Id ", "Min label:-1", "Max label:1", f"bits:{model.bits}", "lda:0", "0 ngram:", "0 skip:", "options:", ":0"]
+    head = [
+        "Version 9.11.9",
+        "Id ",
+        "Min label:-1",
+        "Max label:1",
+        f"bits:{model.bits}",
+        "lda:0",
+        "0 ngram:",
+        "0 skip:",
+        f"options: {ALL}",
+        ":0",
+    ]
     lines = [f"{index}:{weights[index]!r}" for index in np.flatnonzero(weights).tolist()]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join([*head, *lines]) + "\n")
@@ -57,10 +69,10 @@ def _weights(model: Classifier) -> list[float]:
     return found
 
 
-def read(text: str, require: Callable[[int, str], None]) -> Classifier:
+def read(text: str, require: Callable[[int, str], None], note: Callable[[str], None]) -> Classifier:
     """The classifier of a readable model.  Raises DataError with the line that is wrong.
 
-    require  is told the bytes that the declared bits take, and what for, before they are taken.
+    require  is told the bytes that the declared bits take, and what for, before they are taken.  note: one line for who reads it.
     """
     lines = enumerate(text.splitlines(), start=1)
     bits = _bits(lines)
@@ -81,6 +93,8 @@ def read(text: str, require: Callable[[int, str], None]) -> Classifier:
         if not np.isfinite(weight):
             raise DataError(f"line {number} has a weight that is not finite")
         weights[index] = weight
+    if f"options: {ALL}" not in text:
+        note(f"learned without {ALL}: features whose names are whole numbers have other weights in herd")
     return _classifier(weights, bits)
 
 

@@ -20,7 +20,7 @@ def text(tmp_path, rows=200):
     lines = []
     for _ in range(rows):
         a, b = rng.normal(size=2)
-        lines.append(f"{1 if a > 2 * b else -1} |f a:{a:.4f} b:{b:.4f} |g word d:{rng.random():.3f}")
+        lines.append(f"{1 if a > 2 * b else -1} |f a:{a:.4f} 7:{b:.4f} |g word d:{rng.random():.3f}")
     (tmp_path / "t.vw").write_text("\n".join(lines) + "\n")
     return lines
 
@@ -38,7 +38,7 @@ def vw():
 @pytest.mark.parametrize("further", ["", " --save_resume"])
 def test_its_weights_score_as_it_does(tmp_path, run, vw, further):
     lines = text(tmp_path)
-    theirs = vw(f"--quiet -b 10 --loss_function logistic --readable_model {tmp_path / 'r.txt'}{further}")
+    theirs = vw(f"--quiet --hash all -b 10 --loss_function logistic --readable_model {tmp_path / 'r.txt'}{further}")
     for line in lines:
         theirs.learn(line)
     expected = [theirs.predict(line.partition(" ")[2]) for line in lines]
@@ -46,6 +46,7 @@ def test_its_weights_score_as_it_does(tmp_path, run, vw, further):
     code, err = run("convert", "r.txt", "--to", "classifier", "-o", "c.h5")
     assert code == 0
     assert "of two classes, with probabilities that are not calibrated" in err
+    assert "whole numbers" not in err
     model = herdcli.load(tmp_path / "c.h5")
     np.testing.assert_allclose(scores(model, tmp_path / "t.vw"), expected, rtol=1e-4, atol=1e-5)
     assert run("apply", "c.h5", "t.vw", "-q", "-o", "p.csv") == (0, "")
@@ -58,7 +59,7 @@ def test_herd_s_weights_score_in_it_as_in_herd(tmp_path, run, vw, options):
     model = herdcli.nherd_train(tmp_path / "t.vw", bits=12, C=1.0, **options)
     herdcli.save(tmp_path / "c.h5", model)
     assert run("convert", "c.h5", "-q", "-o", "m.vw") == (0, "")
-    theirs = vw("--quiet -b 12 --loss_function logistic" + (" --noconstant" if options == {"bias": False} else ""))
+    theirs = vw("--quiet --hash all -b 12 --loss_function logistic" + (" --noconstant" if options == {"bias": False} else ""))
     for line in (tmp_path / "m.vw").read_text().partition("\n:0\n")[2].splitlines():
         index, weight = line.split(":")
         theirs.set_weight(int(index), 0, float(weight))
@@ -123,6 +124,14 @@ def test_bits_that_no_memory_holds_are_refused(tmp_path, run):
     code, err = run("convert", "m.txt", "--to", "classifier", "--max-memory", "1G", "-o", "c.h5")
     assert code == 65
     assert "2^30 weights" in err
+
+
+def test_names_that_are_numbers_are_spoken_of(tmp_path, run):
+    """Without --hash all Vowpal Wabbit does not hash them."""
+    (tmp_path / "m.txt").write_text(HEAD.format("") + "5:1\n")
+    code, err = run("convert", "m.txt", "--to", "classifier", "-o", "c.h5")
+    told = "convert: learned without --hash all: features whose names are whole numbers have other weights in herd"
+    assert (code, err.splitlines()[0]) == (0, told)
 
 
 def test_a_readable_model_is_no_data_set(tmp_path, run):

@@ -81,7 +81,7 @@ def _classifier(session: Session, request: Request) -> tuple[Classifier, str]:
     from herdcli.cli.frame.networks import load_text
     from herdcli.exchange import vowpal
 
-    model = load_text(session, request.source, "weights", lambda text: vowpal.read(text, session.require_memory))
+    model = load_text(session, request.source, "weights", lambda text: vowpal.read(text, session.require_memory, session.console.note))
     assert model.mean is not None
     session.console.note("of two classes, with probabilities that are not calibrated; scores are Vowpal Wabbit's")
     return model, f"{int((model.mean != 0).sum())} weights of 2^{model.bits}"

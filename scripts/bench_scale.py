@@ -4,6 +4,7 @@
     python scripts/bench_scale.py --parts data         # nherd-train --parts beside one pass; the folder holds data sets
     python scripts/bench_scale.py --memory 1e6,1e7     # peaks of commands that read rows by blocks
     python scripts/bench_scale.py --empty
+    python scripts/bench_scale.py --units 10 --rounds 1e7   # --cluster local:2 beside one process of one thread
 
 --herding  kernel-herd -m 1000 --block-rows 50000 of N rows in ten columns: seconds, CPU seconds and peak of two shards side by side and of
            the merge, and the bound of what is added to the MMD.  Bars: 60 s in all on two free cores (told as CPU s ÷ 2 too), a bound
@@ -12,6 +13,9 @@
 --memory   peak of resident memory of each command on HDF5 files of N rows in ten columns and a label; bar: what
            the largest takes more than the smallest is a quarter of what its rows are larger by (labels and their split stay in memory).
 --empty    CPU seconds of a shard beyond the last unit, beside `import numpy, h5py`; least of five.  Bar: .15 above.
+--units    --cluster local:2 beside one process: seconds until a run of nothing begins, seconds added to each of many small units by a
+           worker that lives, and ten units of so many seconds each.  Bars: 3 s, 50 ms, 1.8 times as fast.
+--rounds   an em round of ten components on N rows in ten columns, of the difference between runs of 3 and of 9.  Bar: 1.7 times as fast.
 
 Each section is a function of the namespace of options; another one is a function more.  Exit code 1 if a bar is missed.
 """
@@ -154,7 +158,50 @@ def empty(asked: argparse.Namespace, folder: Path) -> bool:
     return good
 
 
-SECTIONS = {"herding": herding, "parts": parts, "memory": memory, "empty": empty}
+def seconds(folder: Path, *words: object) -> float:
+    """Wall time of a command, which must succeed."""
+    begun = time.monotonic()
+    run(folder, *words)
+    return time.monotonic() - begun
+
+
+def units(asked: argparse.Namespace, folder: Path) -> bool:
+    random = np.random.default_rng(0)
+    dealt, quiet = ("--cluster", "local:2"), ("-j", 1, "-q", "-o", "made.h5")
+    with h5py.File(folder / "rows.h5", "w") as file:
+        file["X"] = random.standard_normal((2000, 4))
+        file["few"], file["many"] = np.arange(2000) % 10, np.arange(2000) % 250
+    small = {
+        (name, how): min(
+            seconds(folder, "kernel-herd", "rows.h5", "--by", name, "-m", 4, *(() if how == "one" else dealt), *quiet) for _ in range(3)
+        )
+        for name in ("few", "many")
+        for how in ("one", "dealt")
+    }
+    start = small["few", "dealt"] - small["few", "one"]
+    added = 2 * ((small["many", "dealt"] - small["few", "dealt"]) - (small["many", "one"] - small["few", "one"]) / 2) / 240
+    print(f"a run on a cluster of its own begins after {start:.2f} s; {1000 * added:.0f} ms a unit of a worker's time")
+    digits = Path(__file__).resolve().parent.parent / "data" / "digits.h5"
+    learn = ("fit-rbm", digits, "--per-class", "--hidden", 200, *quiet, "--epochs")
+    epochs = max(1, round(100 * 10 * float(asked.units) / (seconds(folder, *learn, 110) - seconds(folder, *learn, 10))))
+    one, two = seconds(folder, *learn, epochs), seconds(folder, *learn, epochs, *dealt)
+    print(f"ten units of {one / 10:.1f} s: {one:.1f} s in one process, {two:.1f} s with two workers, {one / two:.2f} times as fast")
+    return start <= 3.0 and added <= 0.05 and one / two >= 1.8
+
+
+def rounds(asked: argparse.Namespace, folder: Path) -> bool:
+    rows_in(folder / "rows.h5", int(float(asked.rounds)))
+    learn = ("em", "rows.h5", "--components", 10, "--tolerance", 0, "--split", "1,0,0", "-j", 1, "-q", "-o", "made.h5", "--iterations")
+    each = {}
+    for how in ((), ("--cluster", "local:1"), ("--cluster", "local:2")):
+        each[how] = (seconds(folder, *learn, 9, *how) - seconds(folder, *learn, 3, *how)) / 6
+        print(f"em {' '.join(how) or 'in one process'}: {each[how]:.2f} s a round")
+    faster = each[()] / each["--cluster", "local:2"]
+    print(f"two workers: {faster:.2f} times as fast")
+    return faster >= 1.7
+
+
+SECTIONS = {"herding": herding, "parts": parts, "memory": memory, "empty": empty, "units": units, "rounds": rounds}
 
 
 def main() -> None:
@@ -163,6 +210,8 @@ def main() -> None:
     parser.add_argument("--parts", metavar="FOLDER")
     parser.add_argument("--memory", metavar="ROWS,…")
     parser.add_argument("--empty", action="store_true")
+    parser.add_argument("--units", metavar="SECONDS")
+    parser.add_argument("--rounds", metavar="ROWS")
     asked, good = parser.parse_args(), True
     for name, section in SECTIONS.items():
         if getattr(asked, name):

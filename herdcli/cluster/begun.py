@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cluster.where import Asked
@@ -48,6 +49,7 @@ class Begun:
     address: Any  # or an object of Dask's that clients connect to
     security: Any = None
     keep: Callable[[], int] = field(default=lambda: 0)
+    why: Callable[[], str] = field(default=lambda: "")  # the last words of a worker that ended
     dashboard: str | None = None
 
 
@@ -203,12 +205,19 @@ def _local(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Beg
 
         keep()
         try:
-            yield Begun(cluster, security, keep, cluster.dashboard_link if _has_dashboard() else None)
+            yield Begun(cluster, security, keep, partial(_last_words, folder), cluster.dashboard_link if _has_dashboard() else None)
         finally:
             for process in processes.values():
                 process.kill()
             for process in processes.values():
                 process.wait()
+
+
+def _last_words(folder: str) -> str:
+    """The last line of the first worker's log."""
+    with open(os.path.join(folder, "worker-0.log"), encoding="utf-8", errors="replace") as log:
+        lines = [line.strip() for line in log if line.strip()]
+    return lines[-1][:200] if lines else "without a word"
 
 
 def _has_dashboard() -> bool:
@@ -282,7 +291,7 @@ def _queue(asked: Asked, size: Size, security: Any, folder: str) -> Iterator[Beg
     cluster = kept(scheduler_options=scheduler, **(job(kind, size) | wanted | lists))
     try:
         cluster.scale(jobs=asked.where.count)
-        yield Begun(cluster, security, keep, cluster.dashboard_link if _has_dashboard() else None)
+        yield Begun(cluster, security, keep, dashboard=cluster.dashboard_link if _has_dashboard() else None)
     finally:
         with contextlib.suppress(Exception):  # of jobs that were never begun
             cluster.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from herdcli.algorithm import Counted, Progress
+from herdcli.algorithm import Progress
 from herdcli.cluster import tasks
 from herdcli.cluster.farm import Farm, refuse
 from herdcli.cluster.files import Words
@@ -21,7 +21,7 @@ from herdcli.iterate import stopping
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST = 256  # shards that a run is dealt out as, whoever works: a lost worker costs little, and none is nothing
+LEAST, EACH = 64, 4  # shards of a run with many units, and of each worker where those are many: one that is lost costs little
 AT_ONCE = 3  # shards that a worker has been given, of which it does one
 
 
@@ -36,8 +36,8 @@ class Dealt:
 
 
 @dataclass(frozen=True)
-class Dealing(Counted[Dealt]):
-    """`count` shards on the workers of a farm."""
+class Dealing:
+    """`count` shards on the workers of a farm; a run that goes on keeps to the number that it was begun with."""
 
     count: int
     farm: Farm
@@ -53,11 +53,6 @@ class Dealing(Counted[Dealt]):
         """The type of its states."""
         return Dealt
 
-    @property
-    def steps(self) -> int:
-        """Shards in all."""
-        return self.count
-
     def init(self) -> Dealt:
         """Nothing done."""
         return Dealt(0, self.count)
@@ -67,6 +62,10 @@ class Dealing(Counted[Dealt]):
     def memory(self) -> int:
         """The shards, whose size nobody knows before."""
         return 0
+
+    def done(self, state: Dealt) -> bool:
+        """Whether all shards have come in."""
+        return state.step >= state.count
 
     def step(self, state: Dealt) -> Dealt:
         """Wait until a shard has come in."""
@@ -78,7 +77,7 @@ class Dealing(Counted[Dealt]):
                 continue
             number = self.out.pop(future, None)
             if number is not None and (made := self._taken(future, number)) is not None:
-                return Dealt(state.step + 1, self.count, [*state.number, number], [*state.made, made])
+                return Dealt(state.step + 1, state.count, [*state.number, number], [*state.made, made])
             self._deal(state)
         return state
 
@@ -88,11 +87,11 @@ class Dealing(Counted[Dealt]):
             return
         room = AT_ONCE * max(1, len(self.farm.workers())) - len(self.out)
         taken = {*state.number, *self.out.values()}
-        for number in [number for number in range(self.count) if number not in taken][: max(0, room)]:
-            self._submit(number)
+        for number in [number for number in range(state.count) if number not in taken][: max(0, room)]:
+            self._submit(number, state.count)
 
-    def _submit(self, number: int) -> None:
-        place = f"{number + 1}/{self.count}"
+    def _submit(self, number: int, count: int) -> None:
+        place = f"{number + 1}/{count}"
         sent = self.words.sent(self.farm)
         future = self.farm.submit(tasks.unit, self.farm.run, self.program, self.words.words, place, self.farm.wanted, sent)
         self.out[future] = number
@@ -128,14 +127,19 @@ class Dealing(Counted[Dealt]):
         self.failures[number] = self.failures.get(number, 0) + 1
         if self.failures[number] > self.retries:
             times = f"{self.failures[number]} times" if self.retries else "once"
-            raise Unavailable(f"unit {number + 1} of {self.count} failed {times}: {why}", hint="--retries N tries more often")
-        self.farm.note(f"unit {number + 1} of {self.count} is done again: {why}")
+            raise Unavailable(f"shard {number + 1} failed {times}: {why}", hint="--retries N tries more often")
+        self.farm.note(f"shard {number + 1} is done again: {why}")
 
     def progress(self, state: Dealt) -> Progress:
         """Shards that have come in."""
-        return Progress(state.step, self.count, f"{len(self.farm.workers())} workers")
+        return Progress(state.step, state.count, f"{len(self.farm.workers())} workers")
 
     def result(self, state: Dealt) -> list[bytes]:
         """The bytes of all shards in their order."""
         order = np.argsort(state.number)
         return [state.made[place].tobytes() for place in order]
+
+
+def shards(units: int, workers: int) -> int:
+    """Into how many shards a run is divided: one a unit, or fewer where those are many, since what comes before units is done for each."""
+    return min(units, max(LEAST, EACH * workers))

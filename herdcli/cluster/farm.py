@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 LOOK = 0.25  # seconds between looks at what goes on
-GONE = 10.0  # seconds without a scheduler after which it is given up
+GONE = 5.0  # seconds without a scheduler after which it is given up
+FALSE_STARTS = 2  # of each worker, before it is given up
 EXACT = ("herd", "NumPy", "SciPy")  # what must be equal where the order of every sum is fixed
 
 
@@ -103,11 +104,13 @@ class Farm:
     def await_workers(self) -> None:
         """Until all are there that were asked for, or some and nothing more comes.  Raises Unavailable where none comes."""
         wanted = self.asked.where.count or 1
-        end = time.monotonic() + patience(self.asked)
+        end, ended = time.monotonic() + patience(self.asked), 0
         while (here := len(self.workers())) < wanted:
             if time.monotonic() > end:
                 break
-            self.made.keep()
+            ended += self.made.keep()
+            if ended > FALSE_STARTS * wanted and not here:
+                raise Unavailable(f"--cluster {self.asked.where}: its workers end as they begin ({self.made.why()})")
             time.sleep(0.05)
         self.known = set(self.workers())
         if not here:

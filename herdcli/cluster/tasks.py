@@ -107,7 +107,7 @@ def sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, str]) -
     if differing:
         return {"differs": differing}
     try:
-        return {"sums": wire.packed(chunk_sums(wire.unpacked(rows), wire.unpacked(statistics), skipped, BLOCK))}
+        return {"sums": wire.packed(chunk_sums(wire.unpacked(rows, own=False), wire.unpacked(statistics), skipped, BLOCK))}
     except HerdError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "where": error.where}
     except np.linalg.LinAlgError as error:

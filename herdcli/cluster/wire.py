@@ -27,15 +27,16 @@ def packed(value: object) -> bytes:
     return b"".join(pieces)
 
 
-def unpacked(content: bytes) -> Any:
-    """The value again, with arrays of its own."""
+def unpacked(content: bytes, *, own: bool = True) -> Any:
+    """The value again.  own  whether its arrays are; else they are views of the bytes, to be read."""
     length = int(content[:ALIGNED])
     shape, sizes = json.loads(content[ALIGNED : ALIGNED + length])
     at, arrays = ALIGNED + _up(length), []
     for kind, extent in sizes:
         dtype = np.dtype(kind)
         count = int(np.prod(extent, dtype=np.int64))
-        arrays.append(np.frombuffer(content, dtype, count, at).reshape(extent).copy())
+        view = np.frombuffer(content, dtype, count, at).reshape(extent)
+        arrays.append(view.copy() if own else view)
         at += _up(count * dtype.itemsize)
     return _made(shape, arrays)
 

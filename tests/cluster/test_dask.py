@@ -21,6 +21,7 @@ pytest.importorskip("distributed", reason="dask.distributed is not installed: he
 pytestmark = pytest.mark.cluster
 
 FIT = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "5", "-j", "1"]
+BROKEN = {"DASK_DISTRIBUTED__WORKER__PRELOAD": '["herdcli.there_is_none"]'}
 LONG = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "200", "-j", "1"]
 RUNS = {
     "models": FIT,
@@ -85,7 +86,8 @@ def test_killed_workers_cost_nothing_but_time(here, tmp_path):
     )
     assert done.code == 0, done.err
     assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
-    assert done.err.count("is gone: others do what it had begun") == len(killed) == 2
+    assert len(killed) == 2
+    assert 1 <= done.err.count("is gone: others do what it had begun") <= 2  # one that was killed before it had come is not missed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -162,6 +164,13 @@ def test_a_scheduler_without_workers(here, tmp_path):
     with dasks.running(tmp_path, workers=0) as made:
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address, "--cluster-option", "wait=0.5")
     assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: begin some: dask worker\n")
+
+
+def test_workers_that_do_not_begin_are_told(here, monkeypatch):
+    """Their last words are in the line; nobody waits for a minute."""
+    done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", "local:1", "--cluster-option", "host=127.0.0.1", env=os.environ | BROKEN)
+    assert (done.code, done.err.count("\n")) == (75, 1), done.err
+    assert "herd fit-rbm: --cluster local:1: its workers end as they begin (" in done.err
 
 
 def test_workers_of_another_version_or_processor_are_named(here, tmp_path):

@@ -18,7 +18,7 @@ from herdcli.artifacts.streams import scratch_file
 from herdcli.cli.frame.request import recorded
 from herdcli.cluster import rounds
 from herdcli.cluster.begun import Size
-from herdcli.cluster.dealing import MOST, Dealing
+from herdcli.cluster.dealing import Dealing, shards
 from herdcli.cluster.farm import Farm, hired
 from herdcli.cluster.files import Words
 from herdcli.errors import DataError
@@ -39,14 +39,14 @@ HERE = {
 
 def dealt(session: Session, asked: Asked, count: int, what: str) -> list[object]:
     """What all units made, in their order, by workers."""
-    shards, threads = min(count, MOST), worker_threads(session, asked)
+    threads = worker_threads(session, asked)
     words = typed(session, threads)
     with _hired(session, asked, Size(threads, session.max_memory)) as farm:
         words.place(farm)
-        dealing = Dealing(shards, farm, PROGRAM, words, asked.retries)
+        dealing = Dealing(shards(count, len(farm.workers())), farm, PROGRAM, words, asked.retries)
         made = session.run(dealing, label=what)
     session.told = list(dict.fromkeys(dealing.warned))
-    parts: list[object] = joined([_opened(session, content, number, shards, count) for number, content in enumerate(made)]).parts
+    parts: list[object] = joined([_opened(session, content, number, len(made), count) for number, content in enumerate(made)]).parts
     return parts
 
 
@@ -113,15 +113,15 @@ def _texts(value: object) -> Iterator[str]:
     yield from map(str, value) if isinstance(value, (list, tuple)) else [str(value)]
 
 
-def _opened(session: Session, content: bytes, number: int, shards: int, count: int) -> Shard:
+def _opened(session: Session, content: bytes, number: int, dealt: int, count: int) -> Shard:
     """The shard in these bytes, which must be of this run."""
     with scratch_file(named=True) as path:
         path.write_bytes(content)
         found = artifacts.load(str(path), kinds=None)
     made: Shard = found.value
     place = made.place
-    if (place.index, place.count, made.units) != (number + 1, shards, count) or not found.history:
-        raise DataError(f"a worker made {place.name} of {made.units} units in the place of shard {number + 1} of {shards} of {count}")
+    if (place.index, place.count, made.units) != (number + 1, dealt, count) or not found.history:
+        raise DataError(f"a worker made {place.name} of {made.units} units in the place of shard {number + 1} of {dealt} of {count}")
     if provenance.digest(found.history[-1]) != provenance.digest(session.record()):
         raise DataError("the input changed while the run was going on", hint="run it again")
     return made

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from herdcli.artifacts import columns, delimited, header, sniff
+from herdcli.artifacts import columns, delimited, header, sniff, tables
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.dataset import Dataset, reckonable, validate
 from herdcli.artifacts.inputs import Source, open_source
@@ -84,8 +84,12 @@ def _arrow(source: Source, asked: Asked) -> Iterator[Any]:
 def _parquet(source: Source, asked: Asked) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with plainly("Parquet file", source.name), source.file() as path, pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with plainly("Parquet file", source.name), source.file() as path:
+        tables.verify(path, where=source.name)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    with plainly("Parquet file", source.name), file:
         source.forget_file()
+        tables.past(file, source.name)
         yield from file.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
 
 

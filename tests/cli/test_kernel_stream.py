@@ -41,6 +41,20 @@ def _digest(inputs):
     return found["sha256"]
 
 
+def test_a_seal_holds_on_a_pipe_too(herd, tmp_path):
+    (tmp_path / "rows.csv").write_bytes(piped("csv"))
+    assert herd("convert", "rows.csv", "-o", "rows.parquet").code == 0
+    good = (tmp_path / "rows.parquet").read_bytes()
+    place = good.index(b"herd.sha256")
+    place = next(i for i in range(place, len(good)) if all(c in b"0123456789abcdef" for c in good[i : i + 64]))
+    bad = good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :]
+    ended = herd(*OPTIONS, "-o", "x.h5", stdin=bad)
+    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd kernel-herd: stdin: the contents do not match the seal (SHA-256 differs)")
+    assert herd(*OPTIONS, "-o", "x.parquet", stdin=good).code == 0
+    ended = herd(*OPTIONS, "-o", "y.h5", stdin=(tmp_path / "x.parquet").read_bytes())
+    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd kernel-herd: stdin: is of kind samples, expected dataset")
+
+
 def test_every_format_has_the_same_atoms_within_the_bound(herd, tmp_path):
     np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b,c", comments="", fmt="%.17g")
     found = {}

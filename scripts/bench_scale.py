@@ -114,6 +114,7 @@ def parts(asked: argparse.Namespace, folder: Path) -> bool:
 STREAMED = {  # commands whose peaks do not grow with the rows
     "kernel-herd --block-rows": ("kernel-herd", "-m", 100, "--block-rows", 50_000, "-j", 1, "-o", "out.h5"),
     "nherd-train": ("nherd-train", "-o", "out.h5"),
+    "convert to CSV": ("convert", "-o", "out.csv"),
 }
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset, validate
-from herdcli.artifacts.ranges import Ranges
+from herdcli.artifacts.inputs import Source
+from herdcli.artifacts.ranges import Hdf5, Ranges
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -58,12 +59,17 @@ def _stretches(numbers: Array) -> Iterator[Array]:
         start = end
 
 
+def stays(source: Source) -> bool:
+    """Whether the rows of an input can stay in it: a large HDF5 file."""
+    return source.regular and source.size >= LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
+
+
 def dataset(ranges: Ranges) -> Dataset | None:
-    """The data set of a file whose labels, splits and weights are read, and whose rows stay in it; None for a file without labels."""
+    """The data set of one HDF5 file whose labels, splits and weights are read, and whose rows stay in it; None for others."""
     _, reader, where = ranges.parts[0]
-    further = getattr(reader, "further", {})
-    if len(ranges.parts) > 1 or "y" not in further:
+    if len(ranges.parts) > 1 or not isinstance(reader, Hdf5) or reader.others:
         return None
+    further = reader.further
     whole = {name: item[:] if name == "y" else item for name, item in further.items()}
     found = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, ranges.artifact.value.X.shape[1])), **whole)
     validate(replace(found, feature_names=None), where=where)

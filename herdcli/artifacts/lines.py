@@ -1,7 +1,7 @@
 """Where the rows of a text begin: one pass counts its lines and takes its digest, and any stretch of rows is then read by itself.
 
-The pass is remembered for large files in $XDG_CACHE_HOME/herd (~/.cache/herd), under the file's name, size and time of change, so that the
-shards of a run make it once.
+The pass, and that for the digest of another file without a seal, is remembered for large files in $XDG_CACHE_HOME/herd (~/.cache/herd),
+under the file's name, size and time of change, so that the shards of a run make it once.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import io
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from herdcli.artifacts import delimited
 from herdcli.artifacts.asked import Asked
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.inputs import Source
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
@@ -46,7 +48,19 @@ def index(path: str, head: bytes) -> Index | None:
     if found is None:
         found = _counted(path, begin)
         if found is not None and own is not None:
-            _keep(own, found)
+            _keep(own, {"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256})
+    return found
+
+
+def digest(source: Source, path: str, *, fresh: bool) -> str:
+    """The digest of a file's bytes; unless it is to be `fresh`, the one that was found when a large file was last read whole."""
+    own = None if fresh else _cache(path)
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        if own is not None and len(found := str(json.loads(own.read_text())["sha256"])) == 64:
+            return found
+    found = source.sha256
+    if own is not None:
+        _keep(own, {"sha256": found})
     return found
 
 
@@ -128,10 +142,10 @@ def _kept(place: Path | None) -> Index | None:
     return None
 
 
-def _keep(place: Path, found: Index) -> None:
-    """Remember an index; a folder that cannot be written is no matter."""
+def _keep(place: Path, found: dict[str, Any]) -> None:
+    """Remember what one pass has found; a folder that cannot be written is no matter."""
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         fresh = place.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps({"count": found.count, "begin": found.begin, "places": found.places, "sha256": found.sha256}))
+        fresh.write_text(json.dumps(found))
         os.replace(fresh, place)

@@ -46,12 +46,17 @@ class Reader(Protocol):
 
 @dataclass
 class Ranges:
-    """Rows by their numbers.  artifact  what the record says of them, without a value; its `value` has no rows, but their names."""
+    """Rows by their numbers.
+
+    artifact   what the record says of them; its `value` has no rows, but their names.
+    as_stored  rows are not reckoned with: values of any size, and booleans.
+    """
 
     artifact: Artifact
     count: int
     parts: list[tuple[int, Reader, str]] = field(default_factory=list)  # first row, reader, name
     names: list[str] | None = None
+    as_stored: bool = False
 
     def read(self, start: int, stop: int) -> Dataset:
         """Rows [start, stop), of one file or of several.  Raises DataError for values that cannot be reckoned with, and other columns."""
@@ -73,7 +78,7 @@ class Ranges:
         except DataError as error:
             error.where = where if row == 0 else f"{where}, rows from {row}"
             raise
-        return reckonable(data, where=where)
+        return data if self.as_stored else reckonable(data, where=where)
 
 
 def _joined(parts: list[Dataset]) -> Dataset:
@@ -212,17 +217,18 @@ def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: E
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1])
     history, recoding = tables.past(file, source.name)
-    return reader, digest or source.sha256, history, digest is not None, recoding
+    return reader, digest or lines.digest(source, path, fresh=verified), history, digest is not None, recoding
 
 
 @dataclass
-class _Hdf5:
-    """Rows of a dense matrix."""
+class Hdf5:
+    """Rows of a dense matrix.  further  arrays over all rows, and names; others  whether the file has further columns."""
 
     X: Any
     where: str
     further: dict[str, Any]
     count: int
+    others: bool = False
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
         """Rows [start, stop)."""
@@ -253,8 +259,8 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     further |= {"split": split_of(own["split"], where, silent)} if "split" in own else {}
     known = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
     recoding = Recoding.from_json(str(known["recoding"]), where=where) if "recoding" in known else Recoding()
-    digest = source.sha256 if sealed is None else sealed.sha256
-    return _Hdf5(X, where, further, len(X)), digest, known.get("history", []), sealed is not None, recoding
+    digest = lines.digest(source, path, fresh=verified) if sealed is None else sealed.sha256
+    return Hdf5(X, where, further, len(X), "columns" in file), digest, known.get("history", []), sealed is not None, recoding
 
 
 @dataclass

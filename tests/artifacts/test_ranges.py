@@ -110,6 +110,28 @@ def test_an_index_of_a_large_text_is_kept_until_it_changes(folder, tmp_path, mon
     assert lines.index(path, own.read_bytes()[:65536]) is None
 
 
+def test_the_digest_of_a_large_file_without_a_seal_is_kept_for_shards(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "LEAST", 1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("foreign.h5", "foreign.parquet"):
+        whole = artifacts.load(str(folder / name)).sha256
+        for _ in range(2):
+            with opened(folder / name, verified=False) as found:
+                assert found.artifact.sha256 == whole
+    kept = sorted((tmp_path / "cache" / "herd").iterdir())
+    assert len(kept) == 2
+    for path in kept:
+        path.write_text('{"sha256": "' + "0" * 64 + '"}')
+    with opened(folder / "foreign.h5", verified=False) as found:
+        assert found.artifact.sha256 == "0" * 64
+    with opened(folder / "foreign.h5", verified=True) as found:
+        assert found.artifact.sha256 != "0" * 64
+    for path in kept:
+        path.write_text("{")
+    with opened(folder / "foreign.h5", verified=False) as found:
+        assert found.artifact.sha256 != "0" * 64
+
+
 def test_what_cannot_be_read_by_parts_is_left_to_others(tmp_path):
     (tmp_path / "text.csv").write_text("a,b\n1,red\n2,blue\n")
     np.save(tmp_path / "rows.npy", X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -122,3 +123,25 @@ def test_options_without_effect_are_named(tmp_path, capsys):
     err = capsys.readouterr().err
     assert "--count has no effect without --patches or --segments\n" in err
     assert "--seed has no effect without --patches or --segments, --split or --hold-out\n" in err
+
+
+@pytest.mark.slow
+def test_rows_of_a_large_file_are_written_in_pieces(herd, tmp_path):
+    """The bytes that the same rows give from memory; a gap in the last of them leaves nothing behind."""
+    X = np.random.default_rng(0).standard_normal((84_000, 100))
+    y, weight = (np.arange(84_000) % 3).astype(np.uint8), np.full(84_000, 0.5)
+    for name, rows in (
+        ("rows.h5", X),
+        ("huge.h5", np.where(X > 5.0, 1e300, X)),
+        ("gap.h5", np.where(np.arange(84_000)[:, None] < 83_999, X, np.nan)),
+    ):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["X"], file["y"], file["weight"], file["class_names"] = rows, y, weight, ["a", "b", "c"]
+    names = np.array(["a", "b", "c"])
+    np.savez(tmp_path / "rows.npz", X=X, y=y, weight=weight, class_names=names)
+    for name in ("rows.h5", "rows.npz", "huge.h5"):
+        ended = herd("convert", name, "-q", "-o", f"{name}.csv")
+        assert ended.code == 0, ended.err
+    assert (tmp_path / "rows.h5.csv").read_bytes() == (tmp_path / "rows.npz.csv").read_bytes()
+    ended = herd("convert", "gap.h5", "-o", "gap.csv")
+    assert (ended.code, "NaN" in ended.err, (tmp_path / "gap.csv").exists()) == (65, True, False), ended.err

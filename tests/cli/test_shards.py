@@ -366,3 +366,33 @@ def test_a_shard_without_units_loads_no_libraries_of_distances(made, options):
     assert "has nothing to do: there are 4" in ended.stderr
     assert "numpy" in ended.stderr
     assert "scipy.spatial" not in ended.stderr
+
+
+def test_shards_of_blocks_that_do_not_fit_together(made, herd, tmp_path):
+    """Of other blocks, of an input that changed between them, cut short, missing, given twice."""
+    X = np.random.default_rng(1).standard_normal((60, 2))
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b", comments="")
+
+    def shard(place, size, name):
+        ended = herd("kernel-herd", "rows.csv", "-m", 3, "--block-rows", size, "--shard", place, "-q", "-o", name)
+        assert ended.code == 0, ended.err
+
+    shard("1/2", 20, "one.h5")
+    shard("2/2", 20, "two.h5")
+    shard("2/2", 30, "other.h5")
+    np.savetxt(tmp_path / "rows.csv", X + 1.0, delimiter=",", header="a,b", comments="")
+    shard("2/2", 20, "changed.h5")
+    whole = (tmp_path / "two.h5").read_bytes()
+    (tmp_path / "cut.h5").write_bytes(whole[:-300])
+    for second, code, says in (
+        ("other.h5", 65, "other.h5: belongs to a run with --block-rows 30, one.h5 of one with --block-rows 20"),
+        ("changed.h5", 65, "changed.h5: belongs to a run with other inputs than one.h5"),
+        ("cut.h5", 65, f"cut.h5: the file is cut short: {len(whole) - 300:,} bytes of {len(whole):,}".replace(",", " ")),
+        ("one.h5", 65, "one.h5: is shard 1 of 2, as is one.h5"),
+    ):
+        ended = herd("merge", "one.h5", second, "-o", "out.h5")
+        assert (ended.code, ended.err.splitlines()[0].replace("\u202f", " ").replace("\xa0", " ")) == (code, f"herd merge: {says}")
+    ended = herd("merge", "one.h5", "-o", "out.h5")
+    assert (ended.code, ended.err) == (66, "herd merge: shard 2 of 2 is missing\nhint: --shard 2/2 makes it\n")
+    assert not (tmp_path / "out.h5").exists()
+    assert herd("merge", "two.h5", "one.h5", "-q", "-o", "out.h5").code == 0

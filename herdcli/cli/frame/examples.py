@@ -75,7 +75,7 @@ def opened(
         if source.regular and lazily and _stays(session, source, label):
             with ranges.opened(path, input_format=input_format, note=session.console.note, verified=session.shard is None) as found:
                 kept = None if found is None else lazy.dataset(found)
-                if found is not None and kept is not None:
+                if found is not None and kept is not None and kept.y is not None:
                     session.inputs[role] = found.artifact
                     yield Examples(source.name, data=replace(found.artifact, value=kept))
                     return
@@ -90,7 +90,7 @@ def opened(
 def _stays(session: Session, source: Source, label: str | None) -> bool:
     """Whether a file's rows can stay in it: it is large, HDF5, and its rows are taken as they are."""
     plain = session.missing is None and "categorical" not in session.given and label in (None, "y")
-    return plain and source.size >= lazy.LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
+    return plain and lazy.stays(source)
 
 
 def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None) -> Artifact:

@@ -95,6 +95,12 @@ def text(session: Session, content: str, summary: str | None = None, what: str =
         _finished(session, summary, f"{what} {readable(len(content.encode()))}")
 
 
+def pieces(session: Session, write: Callable[[Path], None], summary: str, what: str) -> None:
+    """Write a result that is text, a piece after the other.  what: its format, for the closing line."""
+    _deliver(session, session.output, write, binary=False)
+    _finished(session, summary, what)
+
+
 def beside(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:
     """Write a file beside the result."""
     _deliver(session, path, write, binary=binary)

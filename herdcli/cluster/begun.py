@@ -238,6 +238,7 @@ def _process(address: str, host: str, number: int, size: Size, folder: str, aske
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=os.environ | {"TMPDIR": folder},  # what a worker that is killed leaves goes with the cluster
             start_new_session=True,
         )
 

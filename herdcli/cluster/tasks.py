@@ -86,12 +86,22 @@ def unit(run: str, program: str, words: list[Any], place: str, wanted: dict[str,
     differing = differences(wanted)
     if differing:
         return {"differs": differing}
-    with _counted(run), tempfile.TemporaryDirectory(prefix="herd-unit-") as folder:
+    with _counted(run), tempfile.TemporaryDirectory(prefix="herd-unit-", dir=_room()) as folder:
         try:
             command, *placed = [word if isinstance(word, str) else _placed(word, sent, Path(folder)) for word in words]
         except FileNotFoundError:
             return {"unseen": True}
         return _made(program, [command, "--shard", place, *placed], words, Path(folder))
+
+
+def _room() -> str | None:
+    """Where this worker may put files: its own folder, which Dask removes where the worker cannot; elsewhere the usual one."""
+    try:
+        from distributed import get_worker
+
+        return str(get_worker().local_directory)
+    except (ImportError, ValueError):
+        return None
 
 
 def sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, str]) -> Reply:

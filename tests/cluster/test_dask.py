@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,7 +100,9 @@ def test_a_signal_ends_the_workers_and_what_is_done_is_saved(here, tmp_path, num
         os.kill(pid, number)
 
     words = [*LONG, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1"]
+    before = set(os.listdir(tempfile.gettempdir()))
     done = disturbed(here, state.exists, interrupt, *words)
+    assert not [name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith(("herd-", "dask-"))]
     assert done.code == 75, done.err
     assert "interrupted after step" in done.err
     assert "hint: the checkpoint is saved: continue with --resume" in done.err

@@ -36,7 +36,14 @@ class Dask:
         """`python -m distributed.cli.MODULE WORDS`."""
         with open(self.folder / "dask.log", "ab") as log:
             command = [sys.executable, "-m", f"distributed.cli.{module}", *words, *self.tls]
-            made = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env=os.environ | environment, start_new_session=True)
+            made = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=os.environ | environment | {"DASK_TEMPORARY_DIRECTORY": str(self.folder)},
+                start_new_session=True,
+            )
         self.processes.append(made)
         return made
 

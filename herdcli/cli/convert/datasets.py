@@ -35,7 +35,9 @@ def convert(session: Session, request: Request) -> None:
     value = partitioned(value, request)
     rows, columns = value.X.shape
     if value.is_sparse and target in ("csv", "netcdf"):
-        session.require_memory(2 * rows * columns, f"{rows} × {columns} values as {target}, two bytes each at least,")
+        session.require_memory(
+            2 * rows * columns, f"{rows} × {columns} values as {'CSV' if target == 'csv' else target}, two bytes each at least,"
+        )
     outputs.artifact(session, value, f"{rows} rows × {columns} columns", history=data, format=request.format)
 
 

@@ -39,7 +39,7 @@ def check(session: Session, kind: str, format: str | None = None) -> None:
     """Refuse an artifact at -o that cannot be written, before any work is done."""
     if session.shard is not None:
         kind = f"{kind}-shard"
-    if session.command != "convert" and (form := sniff.to_write(session.output)) in sniff.OF_MODELS:
+    if session.command != "convert" and format is None and (form := sniff.to_write(session.output)) in sniff.OF_MODELS:
         hint = f"write -o FILE.h5, then: herd convert FILE.h5 -o FILE.{form}"
         raise BadUsage(f"only herd convert writes {form}", where=session.output, hint=hint)
     if not session.dry_run:

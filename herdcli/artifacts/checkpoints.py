@@ -15,6 +15,7 @@ from herdcli.kinds import CHECKPOINT
 
 State = TypeVar("State")
 VERSION = 1
+DEALT = "dealt"  # in the place of a shard: the state of units that are with workers
 
 
 def check_checkpoint(path: str) -> None:
@@ -73,6 +74,15 @@ def _refuse_other(saved: str, wanted: str, path: str) -> None:
     if run != wanted_run:
         hint = "use the options and inputs of the original run, or start afresh without --resume"
         raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
+    if DEALT in (shard, wanted_shard) and shard != wanted_shard:
+        saved_by, this_is = (
+            ("a run whose units are done by --cluster", "one without") if shard == DEALT else ("a run without --cluster", "one with it")
+        )
+        raise BadUsage(
+            f"the checkpoint belongs to {saved_by}, this is {this_is}",
+            where=path,
+            hint="go on as it was begun, or start afresh without --resume",
+        )
     if shard != wanted_shard:
         is_of, this_is = (f"--shard {name}" if name else "a run without --shard" for name in (shard, wanted_shard))
         hint = "give each shard its own checkpoint, for example --checkpoint run-2.state with --shard 2/4"

@@ -29,14 +29,20 @@ class Words:
     _sending: bool = False
 
     def add(self, text: str, stdin: str | None) -> None:
-        """A word that may name a file.  stdin  the file that has its bytes."""
+        """A word that may name a file, or end with a name after a colon.  stdin  the file that has its bytes."""
         path = stdin if text == "-" and stdin else text
-        self.words.append(self._file(text, path) if os.path.exists(path) else text)
+        form, colon, rest = text.partition(":")
+        if os.path.exists(path):
+            self.words.append(self._file("stdin" if text == "-" else text, path, ""))
+        elif colon and os.path.exists(rest):
+            self.words.append(self._file(rest, rest, form + colon))
+        else:
+            self.words.append(text)
 
-    def _file(self, text: str, path: str) -> tasks.File:
+    def _file(self, name: str, path: str, before: str) -> tasks.File:
         absolute, status = os.path.abspath(path), os.stat(path)
         digest = None if os.path.isdir(path) else tasks.digest(absolute, status.st_mtime_ns, status.st_ino)
-        self.files.append({"path": absolute, "size": status.st_size, "sha256": digest, "name": "stdin" if text == "-" else text})
+        self.files.append({"path": absolute, "size": status.st_size, "sha256": digest, "name": name, "before": before})
         return self.files[-1]
 
     def place(self, farm: Farm) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from herdcli import iterate
 
 Reply = dict[str, Any]
-File = dict[str, Any]  # path, size, sha256 and name, as it was typed
+File = dict[str, Any]  # path, size, sha256, name, as it was typed, and what stands before it in its word
 _running: dict[str, set[int]] = {}  # threads that work for a run
 _stopped: set[str] = set()
 _guard = threading.Lock()
@@ -138,18 +138,18 @@ def _placed(file: File, sent: dict[str, bytes], folder: Path) -> str:
     if content is None:
         if not _sees(file):
             raise FileNotFoundError(file["path"])
-        return str(file["path"])
+        return f"{file['before']}{file['path']}"
     target = folder / file["sha256"][:16] / os.path.basename(file["path"])
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(content)
-    return str(target)
+    return f"{file['before']}{target}"
 
 
 def _made(program: str, arguments: list[str], words: list[Any], folder: Path) -> Reply:
     """The bytes of the artifact that a command makes and what it warned of, or what went wrong."""
     import click
 
-    from herdcli.errors import HerdError, Interrupted
+    from herdcli.errors import CannotCreate, HerdError, Interrupted, WriteFailed
 
     module, _, name = program.partition(":")
     cli, warned = getattr(import_module(module), name), list[str]()
@@ -159,6 +159,8 @@ def _made(program: str, arguments: list[str], words: list[Any], folder: Path) ->
         return {"made": output.read_bytes(), "warned": warned}
     except Interrupted:
         return {"stopped": True}
+    except (CannotCreate, WriteFailed) as error:  # of this machine's disk; another one may have room
+        return {"failed": f"on a worker, {error}"}
     except HerdError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "where": _typed(error.where, words, folder)}
     except click.ClickException as error:

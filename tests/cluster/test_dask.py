@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -217,6 +218,22 @@ def test_an_input_that_changes_is_told(here, tmp_path):
     assert "changed while the run was going on" in done.err
 
 
+def test_a_disk_that_is_full_on_a_node_leaves_what_was_done(here, tmp_path):
+    """A worker whose files may have no more than 64 kB: units fail there, are tried again, and the run can go on elsewhere."""
+    state = tmp_path / "run.state"
+    words = ["fit-rbm", "digits.h5", "--per-class", "--epochs", "1", "-o", tmp_path / "a.h5", "-q", "--checkpoint", state]
+    with dasks.running(tmp_path, workers=0) as made:
+        worker = made.worker()
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+        done = herd(here, *words, "--hidden", "400", "--cluster", made.address, "--retries", "1")
+    assert (done.code, done.err.count("\n")) == (75, 2), done.err
+    assert "failed 2 times: on a worker, " in done.err
+    assert "File too large" in done.err
+    done = herd(here, *words, "--hidden", "400", "--resume")
+    told = f"herd fit-rbm: {state}: the checkpoint belongs to a run whose units are done by --cluster, this is one without\n"
+    assert (done.code, done.err) == (2, f"{told}hint: go on as it was begun, or start afresh without --resume\n")
+
+
 def test_tls(here, tmp_path):
     """Scheduler, workers and client of one authority; without its certificates nobody gets in."""
     if shutil.which("openssl") is None:
@@ -295,3 +312,24 @@ def test_steps_of_a_regression_on_workers_make_the_bytes_of_one_process(rows, tm
     done = herd(rows, *words, "-o", tmp_path / "b.h5", "--cluster", "local:2")
     assert done.code == 0, done.err
     assert (tmp_path / "b.h5").read_bytes() == (tmp_path / "a.h5").read_bytes()
+
+
+@pytest.mark.slow
+def test_thirty_kills(here, tmp_path):
+    """At any of thirty moments: the same bytes, no unit lost, none counted twice."""
+    draw, state, killed = random.Random(time.time_ns()), tmp_path / "run.state", list[int]()
+
+    def often(pid: int) -> None:
+        for _ in range(3):
+            time.sleep(draw.uniform(0.0, 1.2))
+            found = [child for child in children(pid) if child not in killed]
+            if found:
+                killed.append(draw.choice(found))
+                kill(killed[-1])
+
+    words = [*LONG, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1", "--retries", "20"]
+    while len(killed) < 30:
+        done = disturbed(here, state.exists, often, *words)
+        assert done.code == 0, done.err
+        assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
+        (tmp_path / "a.h5").unlink()

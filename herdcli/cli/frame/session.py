@@ -289,12 +289,14 @@ class Session:
         memory: str | None = None,
         after: Callable[[S], tuple[float, int]] | None = None,
         ended: Callable[[S], None] | None = None,
+        part: str | None = None,
     ) -> R:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
 
         memory  what is too large, in the words of a refusal where it would take more than --max-memory.
         after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
         ended   called with the last state before the result is made of it, which it may refuse.
+        part    what checkpoints are of, where not of the run's own steps.
         """
         from herdcli.cli.frame import tracing
 
@@ -302,7 +304,7 @@ class Session:
             self.require_memory(algorithm.memory(), memory)
         if self.dry_run:
             self._print_plan(algorithm, label, after)
-        digest = provenance.digest(self.record()) + (f" {self.shard}" if self.shard else "")
+        digest = provenance.digest(self.record()) + (f" {self.shard}" if self.shard else f" {part}" if part else "")
         resumed = self._resumed(algorithm, digest)
 
         def keep(now: S) -> None:

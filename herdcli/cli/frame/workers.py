@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from herdcli import artifacts
-from herdcli.artifacts import provenance
+from herdcli.artifacts import checkpoints, provenance
 from herdcli.artifacts.streams import scratch_file
 from herdcli.cli.frame.request import recorded
 from herdcli.cluster import rounds
@@ -44,7 +44,7 @@ def dealt(session: Session, asked: Asked, count: int, what: str) -> list[object]
     with _hired(session, asked, Size(threads, session.max_memory)) as farm:
         words.place(farm)
         dealing = Dealing(shards(count, len(farm.workers())), farm, PROGRAM, words, asked.retries)
-        made = session.run(dealing, label=what)
+        made = session.run(dealing, label=what, part=checkpoints.DEALT)
     session.told = list(dict.fromkeys(dealing.warned))
     parts: list[object] = joined([_opened(session, content, number, len(made), count) for number, content in enumerate(made)]).parts
     return parts

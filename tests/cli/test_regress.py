@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import numpy as np
 import pytest
+
+from herdcli import artifacts
 
 
 @pytest.fixture
@@ -103,6 +106,26 @@ def test_other_rows_judge_a_regression_by_the_columns_it_was_fitted_with(herd, t
     ended = herd("eval", "m.h5", "--data", "short.csv")
     assert ended.code == 2
     assert "--offset a: there is no such column" in ended.err
+
+
+def test_predictions_have_the_offset_of_the_fit(herd, table, tmp_path):
+    """Means of a Poisson model are counts at each row's exposure: e^(b·x + α + offset)."""
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    (tmp_path / "t.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")  # without y
+    line = ("regress", "t.csv", "--target", "count", "--family", "poisson", "--offset", "a", "--split", "1,0,0", "-q")
+    for suffix in ("csv", "h5"):
+        assert herd(*line, "-o", "m.h5").code == 0
+        assert herd("convert", "t.csv", "-o", "t.h5", "-q").code == 0
+        ended = herd("apply", "m.h5", f"t.{suffix}", "-o", "p.h5")
+        assert ended.code == 0, ended.err
+        model, made = (artifacts.load(str(tmp_path / name)).value for name in ("m.h5", "p.h5"))
+        rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+        X = np.array([[float(row[name]) for name in model.feature_names] for row in rows])
+        expected = np.exp(X @ model.coefficients[0] + model.intercept[0] + [float(row["a"]) for row in rows])
+        np.testing.assert_allclose(made.X[:, 0], expected, rtol=1e-12)
+    (tmp_path / "short.csv").write_text("b,c,count\n1,2,0\n")
+    ended = herd("apply", "m.h5", "short.csv")
+    assert (ended.code, ended.err.splitlines()[0]) == (2, "herd apply: short.csv: --offset a: there is no such column")
 
 
 def test_other_rows_have_the_classes_of_the_model(herd, tmp_path):

@@ -68,7 +68,7 @@ def learning_options(command: Command) -> Command:
             type=click.IntRange(1),
             default=100,
             show_default=True,
-            help="Number of Number of Number of Gibbs chains of gradient.",
+            help="Number of Gibbs chains of gradient.",
         ),
         click.option(
             "--learning-rate",

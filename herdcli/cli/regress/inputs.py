@@ -56,8 +56,8 @@ def read(session: Session, request: Request, *, in_time: bool = False) -> Inputs
     y, classes, data = _target(data, target, artifact.name, named=request.target is not None)
     if classes is None and request.family in (None, "softmax") and not request.gls:
         y, classes = _as_classes(y)
-    offset, data = _column(data, request.offset, "--offset", artifact.name)
-    weight, data = _column(data, request.weights, "--weights", artifact.name)
+    offset, data = column(data, request.offset, "--offset", artifact.name)
+    weight, data = column(data, request.weights, "--weights", artifact.name)
     weight = data.weight if request.weights is None else weight
     try:
         steps = None
@@ -112,9 +112,9 @@ def others(session: Session, source: str, known: Fitted, input_format: str | Non
     if known.in_time:
         data, _, steps, _ = grouped(data, known.sequence)
     y, classes, data = _target(data, target, artifact.name, named=target != LABELS)
-    values, data = _column(data, offset, "--offset", artifact.name)
+    values, data = column(data, offset, "--offset", artifact.name)
     there = weights in (data.columns or {}) or weights in (data.feature_names or [])
-    weight, data = _column(data, weights if there else None, "--weights", artifact.name)
+    weight, data = column(data, weights if there else None, "--weights", artifact.name)
     return Inputs(
         preparation.dense(data, np.float64),
         y,
@@ -146,7 +146,7 @@ def _loaded(
         return found
 
 
-def _column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
+def column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
     """A column of numbers by its name, and the data set without it."""
     if name is None:
         return None, data
@@ -201,7 +201,7 @@ def _target(data: Dataset, name: str, where: str, *, named: bool) -> tuple[Array
         classes, y = np.unique(further[name].astype(str), return_inverse=True)
         return y.astype(np.float64), [str(text) for text in classes], data
     if name in further or (named and data.feature_names and name in data.feature_names):
-        values, data = _column(data, name, "--target", where)
+        values, data = column(data, name, "--target", where)
         assert values is not None
         return values, None, data
     if named and name != LABELS:

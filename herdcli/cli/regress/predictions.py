@@ -30,12 +30,16 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
         return forecasts(session, fitted, request)
     if want not in ("means", "classes") or (want == "classes" and not model.classes):
         raise BadUsage(f"--want {want} is not available for this regression", hint="--want means, or classes where the target has them")
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=["y"])
+    added = inputs.fitted(fitted).offset
+    also = [added] if added else []
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, keep=["y"], also=also)
+    offset, rest = inputs.column(data.value, added, "--offset", data.name)
+    data = replace(data, value=rest)
     columns = model.coefficients.shape[1]
     value = by_name(session, data, model.feature_names, columns).value
     if value.X.shape[1] != columns:
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
-    mean = model.distribution().mean(model.predictor(preparation.dense(value, np.float64)))
+    mean = model.distribution().mean(model.predictor(preparation.dense(value, np.float64), offset))
     if model.classes and model.family == "bernoulli":
         mean = np.column_stack([1 - mean[:, 0], mean[:, 0]])
     kept = {"split": value.split, "weight": value.weight}

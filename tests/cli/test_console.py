@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -63,9 +64,10 @@ def test_help_opens_with_an_example_that_runs(herd, shell, digits, command):
 
 
 def missing_inputs(example: str, folder: Path) -> list[str]:
-    """Files that an example reads and that neither herd nor an earlier example makes."""
-    named = re.findall(r"(?<!-o )(?<!> )\b[\w.-]+\.(?:h5|svm|gz|csv|parquet|json)\b", example)
-    return [name for name in named if not (folder / name).exists()]
+    """Files that an example reads and that neither herd nor an earlier example makes, and an extra that it needs and is not there."""
+    named = re.findall(r"(?<!-o )(?<!> )\b[\w.-]+\.(?:h5|svm|gz|csv|parquet|json|safetensors)\b", example)
+    extra = ["onnx"] if example.endswith(".onnx") and find_spec("onnx") is None else []
+    return [name for name in named if not (folder / name).exists()] + extra
 
 
 def test_help_and_h_are_the_same(herd):

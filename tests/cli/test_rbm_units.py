@@ -453,7 +453,7 @@ def test_options_of_the_other_purpose_are_said_to_do_nothing(run: Callable, grey
     ended = run("convert", "grey.h5", "--units", "spin", "--range", "0,1", "-o", "g.npz")
     assert ended.code == 0
     for option in ("--units", "--range"):
-        assert f"convert: warning: {option} has no effect without --to rbm\n" in ended.err
+        assert f"convert: warning: {option} has no effect without --to rbm or dbn\n" in ended.err
 
 
 def test_weights_without_a_distribution_are_refused(run: Callable, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ Measured on one thread of an AMD EPYC 9xx4 (AVX-512) whose two processors and me
     1,000,000 x 10 -> 1,000: 14.0 CPU s, 707 MB; all pairs take 387 CPU s; MMD to all rows 0.0022103 by nystrom:1000, 0.0021855 by all
     pairs (1.011 times); added error 1.0e-5, bound 2.7e-4
     100 trials: the added error is at most .37 of its bound for sample:N, .57 for nystrom:R, .14 for fourier:R
-    pipes of 10⁶ and 10⁷ rows: Arrow 4.3 and 24.3 CPU s, 316 and 347 MB; CSV 6.2 and 36.0 CPU s, 409 and 418 MB (wall clock of 10⁷ rows, on
-    the crowded machine: 90 and 142 s)
+    pipes of 10⁶ and 10⁷ rows: Arrow 4.3 and 24.3 CPU s, 316 and 347 MB; CSV 6.2 and 36.0 CPU s, 409 and 418 MB; with both processors
+    free 10⁷ rows take 16 and 26 s of wall clock, 287 and 381 MB
 
 Exit code 1 if a bar is missed.
 """

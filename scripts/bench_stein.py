@@ -6,9 +6,9 @@ Draws of an autoregression under a correlated normal law, with their exact score
 (imq with length 1, or the draws' covariance as metric) in one process on one thread; a step is a column of the kernel, so that few
 atoms show the time of any number.  Bar: the package takes 10 times as long, and all indices are equal.
 
-Measured on one thread of an AMD EPYC 9xx4, its memory shared by ten other programs: at 5,000 and 1,000,000 rows all indices are equal;
-1,000,000 x 10 -> 100 takes 2.91 CPU s (smpcov 2.01) and the package 25.4 (25.6), 8.7 (12.7) times as long; a column, the step that every
-further atom repeats, takes 13 ms and is read from memory at 13 GB/s.
+Measured on one thread of an AMD EPYC 9xx4: at 5,000 and 1,000,000 rows all indices are equal; 1,000,000 x 10 -> 100 takes 2.40 CPU s
+(smpcov 2.06) and the package 23.4 (23.9), 9.8 (11.6) times as long, of which .5 s prepare the rows; a column, the step that every further
+atom repeats, takes 13 ms and is read from memory at 13 GB/s.
 
 Exit code 1 if a bar is missed.
 """

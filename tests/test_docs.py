@@ -47,7 +47,7 @@ def bash(herd_environment, tmp_path):
 
 
 @pytest.mark.examples
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow) if page == "gallery.md" else page for page in PAGES])
 def test_the_recipes_run(bash, tmp_path, page):
     assert len(recipes(page)) == PAGES[page]
     for recipe in recipes(page):

@@ -28,7 +28,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BASES = ("imq", "gaussian")
-BLOCK = 4096  # rows that are prepared at one time
+BLOCK = 512  # rows that are prepared at one time
 LANES = 16  # a multiple of which the columns are
 SINGULAR = 1e-12  # of the largest eigenvalue of a covariance: a direction below it is not there
 Metric = tuple[tuple[float, ...], ...]

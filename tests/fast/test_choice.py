@@ -41,7 +41,7 @@ def test_only_what_is_used_is_imported(tmp_path):
     assert all(name.split(".")[-1].lstrip("_").removeprefix("numpy_").startswith("online") for name in found)
 
 
-@pytest.mark.parametrize("name", ["sse2", "avx2"])
+@pytest.mark.parametrize("name", ["sse2", pytest.param("avx2", marks=pytest.mark.slow)])
 def test_loops_of_every_instruction_set_have_the_twins_bits(name, tmp_path):
     """The tests of twins once more: what a machine without the wider registers computes."""
     if fast.kernels() != "cython":

@@ -251,11 +251,10 @@ def start_process(tmp_path: Path, scratch: Path) -> Callable[..., subprocess.Pop
     """start_process(*arguments) begins a herd in tmp_path and does not wait for it."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(*arguments: object) -> subprocess.Popen[bytes]:
-        command = [HERD, *map(str, arguments)]
-        pipe = subprocess.PIPE
+    def start(*arguments: object, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+        command, pipe = [HERD, *map(str, arguments)], subprocess.PIPE
         started.append(
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=tmp_path, env=environment(scratch))
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=pipe, cwd=tmp_path, env=environment(scratch))
         )
         return started[-1]
 

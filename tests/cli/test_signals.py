@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ WAIT = 60.0
 @pytest.fixture
 def start(start_process, digits):
     """start(*options) begins the fit; returns the running process."""
-    return lambda *options: start_process(*FIT, *options)
+    return lambda *options, **streams: start_process(*FIT, *options, **streams)
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +192,13 @@ def test_signal_while_the_result_is_written_leaves_a_checkpoint_to_go_on_from(st
 
 def test_signal_after_the_last_step_saves_it(start, tmp_path, uninterrupted):
     """The loop has ended within the minute after which a checkpoint is due: its last state is saved upon the signal."""
-    running = start("--checkpoint", "state.h5")
-    assert os.read(running.stdout.fileno(), 1) == b"h"  # the pipe holds less than what is written, and nobody reads on
-    assert not (tmp_path / "state.h5").exists()
-    code, _, err = stop(running, signal.SIGTERM)
+    ours, theirs = socket.socketpair()  # which holds less than what is written; a pipe may hold large pages
+    with ours, theirs:
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        running = start("--checkpoint", "state.h5", stdout=theirs.fileno())
+        assert ours.recv(1) == b"h"  # and nobody reads on
+        assert not (tmp_path / "state.h5").exists()
+        code, _, err = stop(running, signal.SIGTERM)
     assert (code, err.splitlines()[-1]) == (75, "hint: the checkpoint is saved: continue with --resume")
     resumed = start("--checkpoint", "state.h5", "--resume", "-o", "out.h5")
     _, err = resumed.communicate(timeout=WAIT)

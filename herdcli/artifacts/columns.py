@@ -55,6 +55,8 @@ def from_table(
         note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     if roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
+    if "weight" in roles and not attributes:  # a file of herd's own says what it holds
+        note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
     X = features if isinstance(features, np.ndarray) else _matrix(table, features, where, missing=missing)
     unlabelled = _absent(table.column(roles["y"])) if missing and "y" in roles else np.zeros(0, dtype=bool)
     if unlabelled.all():

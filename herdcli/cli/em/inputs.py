@@ -57,8 +57,6 @@ def _in_memory(session: Session, request: Request) -> Artifact:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    if value.weight is not None and request.weights is None:
-        session.console.note("rows are weighted by the column 'weight'")
     return replace(data, value=value)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows, warn_of_weights
+from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
+from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm.remarks import warn_of_pairs, warn_of_weights
+from herdcli.cli.fit_rbm.remarks import warn_of_pairs
 from herdcli.cli.frame import outputs
+from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.errors import DataError
 from herdcli.splits import TRAIN
 

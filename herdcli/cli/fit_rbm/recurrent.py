@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.fit_rbm.in_time import led_up
-from herdcli.cli.fit_rbm.remarks import warn_of_weights
 from herdcli.cli.frame import outputs, sequences
+from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.errors import DataError
 from herdcli.splits import TEST, TRAIN, VALID
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
     from herdcli.rbm.model import RBM
     from herdcli.rbm.problem import Problem
     from herdcli.rbm.settings import Settings
     from herdcli.schema import Array
-
-
-def warn_of_weights(session: Session, data: Dataset) -> None:
-    """Say that rows have weights, which no model of this command learns by."""
-    if data.weight is not None:
-        session.console.warn("the column 'weight' is left out: every row counts once here (as data it needs another name)")
 
 
 def warn_of_rows(session: Session, problem: Problem) -> None:

@@ -11,6 +11,7 @@ from herdcli.errors import DataError
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.alignment import Names, Order
+    from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
 
 
@@ -46,3 +47,9 @@ def ordered(session: Session, have: Names, count: int, names: Names, columns: in
     if found is not None and found.left_out:
         session.console.note(f"{where}: left out {alignment.listed(found.left_out)}, unknown to the model")
     return found
+
+
+def warn_of_weights(session: Session, data: Dataset) -> None:
+    """Say that rows have weights, which this command does not learn by."""
+    if data.weight is not None:
+        session.console.warn("the column 'weight' is left out: every row counts once here (as data it needs another name)")

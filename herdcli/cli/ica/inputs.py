@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts import Artifact, Dataset, preparation
+from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import whitening
 from herdcli.ica.whitening import Whitening
@@ -43,6 +44,7 @@ def read(session: Session, request: Request) -> Rows:
     """The rows of split 0, or all where the data set has no split and none is asked for.  Raises DataError for too few."""
     artifact = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     data = artifact.value
+    warn_of_weights(session, data)
     if data.is_sparse:
         raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
     try:

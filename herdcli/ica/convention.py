@@ -7,14 +7,13 @@ positive.  The filters of a topographic map stay where they are on its grid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
+from herdcli.ica.whitening import in_blocks
+from herdcli.numerics.blocks import Block, Map, Rows, Source, Statistics, Sums, total
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BLOCK = 1 << 14  # rows whose outputs are held at one time
 SMALLEST = 1e-150  # variance that an output is divided by
 
 
@@ -27,25 +26,38 @@ class Moments:
     log_cosh: Array
 
 
-def moments(Z: Array, J: Array) -> Moments:
-    """Of the outputs Z @ J.T of centred rows Z (n, D)."""
-    second, fourth, contrast = np.zeros((3, len(J)))
-    for u in _outputs(Z, J):
-        squares = np.square(u, dtype=np.float64)
-        second += squares.sum(axis=0)
-        fourth += np.square(squares).sum(axis=0)
-    variance = second / len(Z)
+@dataclass(frozen=True)
+class _Powers(Statistics):
+    """Σ u² and Σ u⁴ of the outputs of a block."""
+
+    J: Array
+
+    def __call__(self, block: Block) -> Sums:
+        squares = np.square(block.X @ self.J.T)
+        return {"second": squares.sum(axis=0), "fourth": np.square(squares).sum(axis=0)}
+
+
+@dataclass(frozen=True)
+class _LogCosh(Statistics):
+    """Σ log cosh of the outputs of a block, each over its `scale` (M,)."""
+
+    J: Array
+    scale: Array
+
+    def __call__(self, block: Block) -> Sums:
+        size = np.abs(block.X @ self.J.T) / self.scale
+        return {"log_cosh": (size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0)).sum(axis=0)}
+
+
+def moments(Z: Array | Rows, J: Array, map: Map = map, elsewhere: Source | None = None) -> Moments:
+    """Of the outputs J z of centred rows Z (n, D), in memory or read block by block.      elsewhere  their blocks with other processes."""
+    source, n = elsewhere or in_blocks(Z), len(Z) if isinstance(Z, np.ndarray) else Z.count
+    J = np.asarray(J, dtype=np.float64)
+    sums = total(source, _Powers(J), map)
+    variance = sums["second"] / n
     scale = np.sqrt(np.maximum(variance, SMALLEST))
-    for u in _outputs(Z, J):
-        size = np.abs(u) / scale
-        contrast += (size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0)).sum(axis=0)
-    return Moments(variance, fourth / len(Z) / scale**4 - 3.0, contrast / len(Z))
-
-
-def _outputs(Z: Array, J: Array) -> Iterator[Array]:
-    filters = J.T.astype(Z.dtype)
-    for start in range(0, len(Z), BLOCK):
-        yield Z[start : start + BLOCK] @ filters
+    contrast = total(source, _LogCosh(J, scale), map)["log_cosh"]
+    return Moments(variance, sums["fourth"] / n / scale**4 - 3.0, contrast / n)
 
 
 def power(variance: Array, basis: Array) -> Array:

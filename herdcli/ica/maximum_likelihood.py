@@ -6,7 +6,8 @@
     curvature, without E ψ'_i u_j u_k of j ≠ k:  Σ_ij h_ij P_ij² / 2 + Σ_ij P_ij P_ji / 2,  h_ij = E ψ'_i u_j²
 
 The 2 × 2 blocks of that curvature are kept positive and start each L-BFGS recursion; a step is halved until L falls.
-Rows are first thinned out: the optimum of the thinned ones is where all rows begin.
+Rows are first thinned out: the optimum of the thinned ones is where all rows begin.  Sums over rows are made block by block, so that
+rows may be in memory, in a file, or with other processes, and the filters are the same.
 
 With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.signs`,
 which is looked at as the fit goes on and once more where the gradient is small.
@@ -23,55 +24,86 @@ import numpy as np
 
 from herdcli.algorithm import Progress
 from herdcli.errors import BadUsage, DataError
-from herdcli.ica.experts import AUTO, EXPERTS, Expert, check_integrable, named, signs, together
+from herdcli.ica import likelihood
+from herdcli.ica.experts import AUTO, check_integrable, named, signs
+from herdcli.ica.likelihood import SUPER, Evaluation, Likelihood, every
 from herdcli.ica.model import Trace
 from herdcli.ica.results import Fit
+from herdcli.ica.whitening import in_blocks
+from herdcli.numerics.blocks import Map, Rows, Source
 from herdcli.numerics.lbfgs import apply_inverse
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 DENSITIES = ("logistic", "student", "laplace-smooth", "bimodal")
 THINNED = 8192  # rows of the first optimisation, where there are twice as many or more
-SUPER = "laplace-smooth"  # of "auto", with the bimodal one
 CHOSEN_BY = 2 * THINNED  # rows, spread over all of them, that a sign is looked at with
 LOOKED = (10, 5)  # signs are looked at after each of so many steps, then every so many, and at the end
 SWITCHES = 10  # of the density of one output, so that none goes to and fro for ever
 MEMORY = 7
 LEAST_CURVATURE = 0.01
 HALVINGS = 10
-BLOCK_ELEMENTS = 1 << 15  # outputs that stay in the cache
+WORK = 6  # arrays of a block's outputs that a thread holds
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Whitened rows Z (n, D) float64, a density, and the largest |G_ij| at which the fit is done.
+    """Whitened rows Z (n, D), a density, and the largest |G_ij| at which the fit is done.
 
-    gamma  of every expert.      iterations  at most.
+    Z      float64, or rows that are read block by block.     gamma  of every expert.      iterations  at most.
+    elsewhere  the blocks of the rows, where other processes have them.
     """
 
-    Z: Array
+    Z: Array | Rows
     density: str = AUTO
     gamma: float = 1.0
     tolerance: float = 1e-7
     iterations: int = 500
     initial: Array | None = None
-    _columns: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+    elsewhere: Source | None = None
+    _kept: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _sources: dict[int, Source] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.density not in (AUTO, *DENSITIES):
             allowed = ", ".join((AUTO, *DENSITIES))
             raise BadUsage(f"density '{self.density}' has no curvature to go by", hint=f"use one of {allowed}, or infomax")
         check_integrable(self.density, self.gamma)
-        if len(self.Z) < 2:
+        if self.count < 2:
             raise DataError("there must be at least two rows")
 
-    def columns(self, stage: int) -> Array:
-        """The rows of a stage as columns (D, n'): every so many of them in stage 0, contiguous; in stage 1 all, and no copy."""
-        if stage == 1:
-            return self.Z.T
-        if not self._columns:
-            self._columns[0] = np.ascontiguousarray(self.Z[:: max(1, len(self.Z) // THINNED)].T)
-        return self._columns[0]
+    @property
+    def count(self) -> int:
+        """n."""
+        return len(self.Z) if isinstance(self.Z, np.ndarray) else self.Z.count
+
+    @property
+    def dimensions(self) -> int:
+        """D."""
+        return int(self.Z.shape[1]) if isinstance(self.Z, np.ndarray) else self.Z.columns
+
+    def source(self, stage: int) -> Source:
+        """The blocks of a stage: of every so many of the rows in stage 0, in stage 1 of all."""
+        if stage not in self._sources:
+            self._sources[stage] = (self.elsewhere or in_blocks(self.Z)) if stage else in_blocks(self.thinned())
+        return self._sources[stage]
+
+    def counted(self, stage: int) -> int:
+        """Rows of a stage."""
+        return self.count if stage else len(self.thinned())
+
+    def thinned(self) -> Array:
+        """The rows of stage 0, (n', D)."""
+        return self._spread("thinned", max(1, self.count // THINNED))
+
+    def looked_at(self, stage: int) -> Array:
+        """The rows that signs are looked at with, (n', D)."""
+        return self._spread("looked at", -(-self.count // CHOSEN_BY)) if stage else self.thinned()
+
+    def _spread(self, name: str, step: int) -> Array:
+        if name not in self._kept:
+            self._kept[name] = every(self.source(1), step)
+        return self._kept[name]
 
     def experts(self, state: State) -> list[str]:
         """The name of each output's density."""
@@ -96,96 +128,42 @@ class State:
     switched: Array | None = array("M", "of auto: how often an output's density has changed", kind="i", optional=True)
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """L at J, its relative gradient and the curvature h."""
-
-    loss: float
-    G: Array
-    h: Array
-
-
-def evaluate(problem: Problem, stage: int, J: Array, signs: Array | None = None) -> Evaluation:
+def evaluate(problem: Problem, stage: int, J: Array, signs: Array | None = None, map: Map = map) -> Evaluation:
     """L, G and h over the rows of a stage, block by block.      signs  (M,) of "auto"."""
-    columns = problem.columns(stage)
-    expert = EXPERTS[problem.density] if signs is None else together(named(signs, SUPER))
-    below = None if signs is None or (signs > 0).all() else signs < 0
-    M, n = len(J), columns.shape[1]
-    total, G, h = 0.0, np.zeros((M, M)), np.zeros((M, M))
-    size = max(1, BLOCK_ELEMENTS // M)
-    for start in range(0, n, size):
-        u = J @ columns[:, start : start + size]
-        energy, slope, curved = _derivatives(expert, u) if below is None else _of_both(below, u)
-        total += energy
-        G += slope @ u.T
-        h += curved @ (u * u).T
-    gamma = problem.gamma
-    log_z = float(expert.log_z(np.full(M, gamma)).sum())
-    # At (I + P) J, u becomes u + Pu.  −log det (I + P) = −tr P + ½ tr P² − …, and E Σ E_i(u_i + (Pu)_i) = … + Σ_ij P_ij E ψ_i u_j + ½ Σ_i E
-    # ψ'_i ((Pu)_i)²: the slope is G = E ψu' − I, the curvature ½ Σ h_ij P_ij² + ½ Σ P_ij P_ji.
-    loss = gamma * total / n + log_z - float(np.linalg.slogdet(J)[1])
-    return Evaluation(loss, gamma * G / n - np.eye(M), gamma * h / n)
+    source = problem.source(stage)
+    return likelihood.evaluate(source, problem.counted(stage), Likelihood(J, problem.density, signs), problem.gamma, map)
 
 
-def _derivatives(expert: Expert, u: Array) -> tuple[float, Array, Array]:
-    """Σ E, E' and E'' of a block.  tanh and log cosh share what they can."""
-    if expert.name not in ("logistic", "laplace-smooth"):
-        return float(expert.energy(u).sum()), expert.slope(u), expert.curvature(u)
-    half = 0.5 if expert.name == "logistic" else 1.0  # E = (1/half) log cosh(half u) + const
-    size = np.abs(u)
-    size *= -2.0 * half
-    decay = np.exp(size)
-    slope = np.copysign((1.0 - decay) / (1.0 + decay), u)
-    # log cosh(v) = |v| + log(1 + e^{−2|v|}) − log 2, and the logistic energy is 2 log cosh(u/2) + 2 log 2
-    total = -0.5 * float(size.sum()) + float(np.log1p(decay, out=decay).sum())
-    if half == 1.0:
-        total -= u.size * np.log(2.0)
-        return total, slope, 1.0 - slope * slope
-    return 2.0 * total, slope, 0.5 * (1.0 - slope * slope)
-
-
-def _of_both(below: Array, u: Array) -> tuple[float, Array, Array]:
-    """The same of outputs u (M, b), bimodal in the rows `below` and sech in the others: E = u²/2 − log cosh u has what sech lacks."""
-    _, slope, curved = _derivatives(EXPERTS[SUPER], u)
-    size = np.abs(u)
-    energies = (size + np.log1p(np.exp(-2.0 * size))).sum(axis=1) - u.shape[1] * np.log(2.0)
-    energies[below] = 0.5 * np.square(u[below]).sum(axis=1) - energies[below]
-    slope[below] = u[below] - slope[below]
-    curved[below] = 1.0 - curved[below]
-    return float(energies.sum()), slope, curved
-
-
-def _started(problem: Problem) -> State:
-    D = problem.Z.shape[1]
+def _started(problem: Problem, map: Map) -> State:
+    D = problem.dimensions
     J = np.eye(D) if problem.initial is None else problem.initial.astype(np.float64)
-    stage = 0 if len(problem.Z) >= 2 * THINNED else 1
+    stage = 0 if problem.count >= 2 * THINNED else 1
     chosen = _signs(problem, stage, J) if problem.density == AUTO else None
-    found = evaluate(problem, stage, J, chosen)
+    found = evaluate(problem, stage, J, chosen, map)
     none = np.zeros((0, D, D))
     more = {} if chosen is None else {"signs": chosen, "switched": np.zeros(D, dtype=np.int64)}
     return State(0, stage, False, found.loss, J, found.G, found.h, none, none, np.array([-found.loss]), **more)
 
 
-def _stepped(problem: Problem, state: State) -> State:
-    tolerance = problem.tolerance if state.stage else 10.0 / len(problem.columns(0).T)
+def _stepped(problem: Problem, state: State, map: Map) -> State:
+    tolerance = problem.tolerance if state.stage else 10.0 / problem.counted(0)
     state.step += 1
-    arrived = bool(np.abs(state.G).max() <= tolerance) or not _advance(problem, state)
+    arrived = bool(np.abs(state.G).max() <= tolerance) or not _advance(problem, state, map)
     if arrived and state.stage == 0:
         state.stage = 1
         _choose(problem, state)
-        _restart(problem, state)
+        _restart(problem, state, map)
     elif arrived or state.step <= LOOKED[0] or state.step % LOOKED[1] == 0:
         changed = _choose(problem, state)
         state.done = arrived and not changed
         if changed:
-            _restart(problem, state)
+            _restart(problem, state, map)
     state.trace = np.append(state.trace, -state.loss)
     return state
 
 
 def _signs(problem: Problem, stage: int, J: Array) -> Array:
-    columns = problem.columns(stage)
-    return signs(J @ columns[:, :: -(-columns.shape[1] // CHOSEN_BY)])
+    return signs(J @ problem.looked_at(stage).T)
 
 
 def _choose(problem: Problem, state: State) -> bool:
@@ -197,14 +175,14 @@ def _choose(problem: Problem, state: State) -> bool:
     return bool(changed.any())
 
 
-def _restart(problem: Problem, state: State) -> None:
+def _restart(problem: Problem, state: State, map: Map) -> None:
     """L, G and h anew, of other rows or other densities, and what the steps before taught forgotten."""
-    found = evaluate(problem, state.stage, state.J, state.signs)
+    found = evaluate(problem, state.stage, state.J, state.signs, map)
     state.loss, state.G, state.h = found.loss, found.G, found.h
     state.moves = state.changes = np.zeros((0, *state.G.shape))
 
 
-def _advance(problem: Problem, state: State) -> bool:
+def _advance(problem: Problem, state: State, map: Map) -> bool:
     """Move along the L-BFGS direction, else along the preconditioned gradient; False where neither lowers L."""
     for direction in (_direction(state), -_solve(state.h, state.G)):
         slope = float((direction * state.G).sum())
@@ -213,7 +191,7 @@ def _advance(problem: Problem, state: State) -> bool:
         size = 1.0
         for _ in range(HALVINGS):
             J = state.J + size * direction @ state.J
-            found = evaluate(problem, state.stage, J, state.signs)
+            found = evaluate(problem, state.stage, J, state.signs, map)
             if found.loss < state.loss + 1e-4 * size * slope:
                 break
             size *= 0.5
@@ -248,9 +226,10 @@ def _solve(h: Array, G: Array) -> Array:
 
 @dataclass(frozen=True)
 class MaximumLikelihood:
-    """ml as an algorithm."""
+    """ml as an algorithm.  map: goes over blocks of rows; it may use threads."""
 
     problem: Problem
+    map: Map = map
 
     @property
     def state(self) -> type[State]:
@@ -258,18 +237,18 @@ class MaximumLikelihood:
 
     def like(self) -> State:
         """J = I, at which nothing has been evaluated."""
-        D = self.problem.Z.shape[1]
+        D = self.problem.dimensions
         square, none = np.zeros((D, D)), np.zeros((0, D, D))
         counts = np.zeros(D, dtype=np.int64) if self.problem.density == AUTO else None
         return State(0, 0, False, 0.0, np.eye(D), square, square, none, none, np.zeros(1), counts, counts)
 
     def init(self) -> State:
         """J = I, or as given; on thinned rows first where there are many."""
-        return _started(self.problem)
+        return _started(self.problem, self.map)
 
     def step(self, state: State) -> State:
         """One L-BFGS step; the move to all rows counts as one."""
-        return _stepped(self.problem, state)
+        return _stepped(self.problem, state, self.map)
 
     def done(self, state: State) -> bool:
         """Whether the gradient is below the tolerance, or L cannot fall, or the iterations are over."""
@@ -277,8 +256,9 @@ class MaximumLikelihood:
 
     def memory(self) -> int:
         """Bytes of the steps that are remembered, of the state, of the thinned rows and of a block's outputs."""
-        n, D = map(int, self.problem.Z.shape)
-        return 8 * ((4 * MEMORY + 12) * D * D + (2 * THINNED * D if n >= 2 * THINNED else n * D) + 6 * max(BLOCK_ELEMENTS, D))
+        n, D = self.problem.count, self.problem.dimensions
+        kept = (2 * THINNED * D if n >= 2 * THINNED else n * D) + (CHOSEN_BY * D if self.problem.density == AUTO else 0)
+        return 8 * ((4 * MEMORY + 12) * D * D + kept + WORK * max(likelihood.BLOCK_ELEMENTS, D))
 
     def progress(self, state: State) -> Progress:
         """With the likelihood and the largest entry of the gradient, which falls to the tolerance."""

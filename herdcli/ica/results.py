@@ -12,6 +12,7 @@ from herdcli.ica.experts import EXPERTS, SUB
 from herdcli.ica.model import ICA, Trace
 from herdcli.ica.whitening import Whitening
 from herdcli.numerics import linear
+from herdcli.numerics.blocks import Map, Rows
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -39,12 +40,12 @@ class Fit:
     failure: HerdError | None = None
 
 
-def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA, list[str]]:
+def finish(fit: Fit, Z: Array | Rows, whitening: Whitening, *, map: Map = map, **known: Any) -> tuple[ICA, list[str]]:
     """The artifact, and what is to be said of the outputs' kurtoses.
 
-    Z  (n, D) whitened training rows.      known  fields of ICA that the caller knows.
+    Z  (n, D) whitened training rows, in memory or read block by block.      known  fields of ICA that the caller knows.
     """
-    found = convention.moments(Z, fit.J)
+    found = convention.moments(Z, fit.J, map)
     dictionary = fit.more.get("dictionary")
     basis = whitening.backward @ (linear.pseudoinverse(fit.J) if dictionary is None else dictionary)
     power = convention.power(found.variance, basis)
@@ -62,7 +63,7 @@ def finish(fit: Fit, Z: Array, whitening: Whitening, **known: Any) -> tuple[ICA,
         whitening=whitening,
         trace=fit.trace,
         objective=fit.objective,
-        rows=len(Z),
+        rows=len(Z) if isinstance(Z, np.ndarray) else Z.count,
         iterations=fit.iterations,
         **more,
         **known,

@@ -17,12 +17,12 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factors, linear
-from herdcli.numerics.principal import covariance, principal
+from herdcli.numerics.blocks import BLOCK, Block, Blocks, Map, Moments, Rows, Table, moments
+from herdcli.numerics.principal import of_covariance, principal
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 Method = Literal["pca", "zca", "centre", "fa"]
-BLOCK_ELEMENTS = 1 << 21  # of rows held in float64 at a time
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,9 @@ class Whitening:
         if X.shape[1] != self.mean.size:
             raise DataError(f"/X has {X.shape[1]} columns, the whitening was fitted to {self.mean.size}")
         result = np.empty((len(X), len(self.forward)))
-        step = max(1, BLOCK_ELEMENTS // X.shape[1])
-        for start in range(0, len(X), step):
-            rows = log_intensities(X[start : start + step], start) if self.log else X[start : start + step]
-            np.matmul(rows - self.mean, self.forward.T, out=result[start : start + step])
+        for start in range(0, len(X), BLOCK):  # the blocks of every sum, so that rows that are read by blocks are the same to the last bit
+            rows = log_intensities(X[start : start + BLOCK], start) if self.log else X[start : start + BLOCK]
+            np.matmul(rows - self.mean, self.forward.T, out=result[start : start + BLOCK])
         return result
 
     def rotated(self, J: Array) -> Array:
@@ -85,8 +84,38 @@ class Whitening:
         return np.expm1(result) if self.log else np.asarray(result)
 
 
-def fit(X: Array, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False) -> Whitening:
-    """The whitening of rows X (m, D), with the covariance's divisor m.
+@dataclass(frozen=True)
+class Whitened:
+    """Rows of a source of any length, whitened as they are read."""
+
+    rows: Rows
+    whitening: Whitening
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.rows.count
+
+    @property
+    def columns(self) -> int:
+        """Dimensions that the whitening keeps."""
+        return len(self.whitening.forward)
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows [start, stop), whitened."""
+        return Block(start, self.whitening.apply(self.rows.read(start, stop).X))
+
+
+def fit(
+    X: Array | Rows,
+    *,
+    method: Method = "pca",
+    components: int | None = None,
+    share: float | None = None,
+    log: bool = False,
+    map: Map = map,
+) -> Whitening:
+    """The whitening of rows X (m, D), in memory or read block by block, with the covariance's divisor m.
 
     method      pca: onto the principal axes, each of unit variance.  zca: back in the rows' own axes, the whitening that
                 moves rows least, E|z − x|².  centre: only the mean is taken away.
@@ -98,18 +127,22 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
     Raises BadUsage for components there cannot be, DataError for rows that do not vary at all or cannot be logged.
     Source: Teh (2003), sec. 4.6 (ZCA) and 4.7.4 (Λ^−½ Pᵀ M).
     """
-    columns = X.shape[1]
+    columns = X.shape[1] if isinstance(X, np.ndarray) else X.columns
     if components is not None and not 1 <= components <= columns:
         raise BadUsage(f"{components} components of {columns} columns cannot be kept", hint=f"from 1 to {columns}")
     if components not in (None, columns) and method not in ("pca", "fa"):
         raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="pca keeps as many as wanted")
-    if log:
-        X = log_intensities(X)
-    if method == "fa":
-        return _by_factors(X, components, log)
+    if method == "fa" and components is None:
+        raise BadUsage("fa needs a number of components", hint="--components N")
     if share is not None and method != "pca":
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
-    found = principal(X, components)
+    if isinstance(X, np.ndarray) and len(X) < columns and method != "fa":
+        found = principal(log_intensities(X) if log else X, components)
+    else:
+        known = moments(in_blocks(X, log=log), map)
+        if method == "fa" and components is not None:
+            return _by_factors(known, components, log)
+        found = of_covariance(known.mean, known.covariance, known.rows, components)
     if share is not None:
         found = found.leading(1 + int(np.searchsorted(np.cumsum(found.eigenvalues), share * found.total * (1.0 - 1e-12))))
     axes, scale = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]
@@ -124,14 +157,12 @@ def fit(X: Array, *, method: Method = "pca", components: int | None = None, shar
     return Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
 
 
-def _by_factors(X: Array, components: int | None, log: bool) -> Whitening:
+def _by_factors(known: Moments, components: int, log: bool) -> Whitening:
     """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937).
 
-    log: the rows are logarithms already.
+    log: the moments are of logarithms.
     """
-    if components is None:
-        raise BadUsage("fa needs a number of components", hint="--components N")
-    mean, S = covariance(X)
+    mean, S = known.mean, known.covariance
     # B = Ψ^−½SΨ^−½ has BU = UΘ, so that forward S forward' = Θ^−½ U'BU Θ^−½ = I; backward = Ψ^½ U Θ^½ has forward @ backward = U'U = I.
     found = factors.fit(S, components)
     noise = np.sqrt(found.noise)[:, np.newaxis]
@@ -139,7 +170,7 @@ def _by_factors(X: Array, components: int | None, log: bool) -> Whitening:
     power = np.square(backward).sum(axis=0)
     order = np.argsort(-power, kind="stable")
     forward = (found.vectors / noise / np.sqrt(found.values)).T[order]
-    dropped = X.shape[1] - int(np.linalg.matrix_rank(S, hermitian=True))
+    dropped = len(mean) - int(np.linalg.matrix_rank(S, hermitian=True))
     return Whitening(mean, forward, np.ascontiguousarray(backward[:, order]), power[order], float(np.trace(S)), "fa", dropped, log)
 
 
@@ -155,3 +186,30 @@ def log_intensities(X: Array, first: int = 0) -> Array:
         row = first + int(negative.argmax())
         raise DataError(f"/X has negative values, first in row {row}: log(1 + x) is of intensities, from 0 upwards")
     return np.asarray(np.log1p(X, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Rows x as log(1 + x), as they are read."""
+
+    rows: Rows
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.rows.count
+
+    @property
+    def columns(self) -> int:
+        """How many columns they have."""
+        return self.rows.columns
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows [start, stop).  Raises DataError for a negative value."""
+        return Block(start, log_intensities(self.rows.read(start, stop).X, start))
+
+
+def in_blocks(X: Array | Rows, *, log: bool = False) -> Blocks:
+    """The fixed blocks of rows in memory or elsewhere, of log(1 + x) under `log`."""
+    rows: Rows = Table(X) if isinstance(X, np.ndarray) else X
+    return Blocks(Logged(rows) if log else rows)

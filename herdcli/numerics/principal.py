@@ -52,18 +52,32 @@ def principal(X: Array, count: int | None = None, *, mean: Array | None = None) 
     if n == 0:
         raise DataError("principal components need rows, there are none")
     mean = X.mean(axis=0, dtype=np.float64) if mean is None else np.asarray(mean, dtype=np.float64)
-    wide = n < D
-    gram = _inner(X, mean) if wide else _outer(X, mean)
+    if n >= D:
+        return of_covariance(mean, _outer(X, mean), n, count)
+    gram = _inner(X, mean)
+    eigenvalues, vectors, rank = _spectrum(gram, mean, D)
+    kept = rank if count is None else min(count, rank)
+    # ZZ'a = nλ a gives Z'Z(Z'a) = nλ (Z'a): the eigenvectors of the small Gram matrix, mapped by Z', are those of the covariance.
+    components = _orthonormal((np.asarray(X, dtype=np.float64) - mean).T @ vectors[:, :kept])
+    return Principal(mean, _signed(components), eigenvalues[:kept].copy(), float(np.trace(gram)), rank)
+
+
+def of_covariance(mean: Array, S: Array, rows: int, count: int | None = None) -> Principal:
+    """The same of so many rows' mean (D,) and covariance (D, D), however they were added up."""
+    eigenvalues, vectors, rank = _spectrum(S, mean, rows)
+    kept = rank if count is None else min(count, rank)
+    return Principal(mean, _signed(vectors[:, :kept].T), eigenvalues[:kept].copy(), float(np.trace(S)), rank)
+
+
+def _spectrum(gram: Array, mean: Array, other: int) -> tuple[Array, Array, int]:
+    """Eigenvalues of a Gram matrix of rows with another such side, falling; its eigenvectors; how many are above rounding."""
     eigenvalues, vectors = np.linalg.eigh(gram)
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     eps = np.finfo(np.float64).eps
-    rank = int(np.count_nonzero(eigenvalues > eigenvalues[0] * max(n, D) * eps))
-    if not eigenvalues[0] > D * (eps * np.abs(mean).max()) ** 2:  # what rounding of the mean leaves in rows that are all alike
+    rank = int(np.count_nonzero(eigenvalues > eigenvalues[0] * max(len(gram), other) * eps))
+    if not eigenvalues[0] > len(mean) * (eps * np.abs(mean).max()) ** 2:  # what rounding of the mean leaves in rows that are all alike
         raise DataError("principal components need rows that differ, these are all alike")
-    kept = rank if count is None else min(count, rank)
-    # ZZ'a = nλ a gives Z'Z(Z'a) = nλ (Z'a): the eigenvectors of the small Gram matrix, mapped by Z', are those of the covariance.
-    components = _orthonormal((np.asarray(X, dtype=np.float64) - mean).T @ vectors[:, :kept]) if wide else vectors[:, :kept].T
-    return Principal(mean, _signed(components), eigenvalues[:kept].copy(), float(np.trace(gram)), rank)
+    return eigenvalues, vectors, rank
 
 
 def covariance(X: Array) -> tuple[Array, Array]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from herdcli.algorithm import solve
+from herdcli.cluster import wire
+from herdcli.cluster.chunks import chunk_sums
 from herdcli.errors import BadUsage
-from herdcli.ica import libraries, whitening
+from herdcli.ica import convention, libraries, likelihood, whitening
 from herdcli.ica import maximum_likelihood as ml
 from herdcli.ica.amari import amari_distance
 from herdcli.ica.experts import EXPERTS
+from herdcli.numerics import blocks
 
 
 def mixed(n=3000, D=4, seed=0, density="laplace"):
@@ -71,7 +78,7 @@ def test_many_rows_begin_with_few():
     problem = ml.Problem(Z)
     first = ml.MaximumLikelihood(problem).init()
     assert first.stage == 0
-    assert problem.columns(0).shape == (3, ml.THINNED)
+    assert problem.thinned().shape == (ml.THINNED, 3)
     state = run(problem)
     assert state.stage == 1
     whole = ml.Problem(Z, initial=np.linalg.inv(product))
@@ -140,7 +147,68 @@ def test_the_curvature_is_solved_block_by_block_with_its_smallest_eigenvalues_ra
 @pytest.mark.parametrize("name", ["logistic", "laplace-smooth", "student"])
 def test_what_a_block_needs_of_a_density_is_its_energy_and_two_differences_of_it(name):
     expert, u, width = EXPERTS[name], np.array([[-40.0, -2.0, -0.3, 1e-3], [0.4, 1.0, 3.0, 30.0]]), 1e-4
-    total, slope, curved = ml._derivatives(expert, u)
+    total, slope, curved = likelihood.derivatives(expert, u)
     assert total == pytest.approx(expert.energy(u).sum(), rel=1e-13)
     np.testing.assert_allclose(slope, (expert.energy(u + width) - expert.energy(u - width)) / (2 * width), atol=1e-7)
     np.testing.assert_allclose(curved, (expert.energy(u + width) - 2 * expert.energy(u) + expert.energy(u - width)) / width**2, atol=1e-5)
+
+
+@dataclass(frozen=True)
+class FromElsewhere:
+    """Rows that are handed over a few at a time, as a file does."""
+
+    X: np.ndarray
+
+    @property
+    def count(self):
+        return len(self.X)
+
+    @property
+    def columns(self):
+        return self.X.shape[1]
+
+    def read(self, start, stop):
+        return blocks.Block(start, np.ascontiguousarray(self.X[start:stop], dtype=np.float64))
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_rows_that_are_read_block_by_block_give_the_bytes_of_rows_in_memory(log):
+    """Whitening, filters and outputs' moments; 20,000 rows are five blocks, of which the last is short, and are thinned first."""
+    random = np.random.default_rng(3)
+    X = np.exp(0.1 * random.laplace(size=(20_000, 3)) @ random.standard_normal((3, 3))).astype(np.float32)
+    given = FromElsewhere(X)
+    held, read = whitening.fit(X, method="zca", log=log), whitening.fit(given, method="zca", log=log)
+    assert held.forward.tobytes() == read.forward.tobytes()
+    Z = held.apply(X)
+    rows = whitening.Whitened(given, read)
+    assert rows.read(4096, 12_000).X.tobytes() == Z[4096:12_000].tobytes()
+    with ThreadPoolExecutor(2) as pool:
+        one, other = run(ml.Problem(Z)), solve(ml.MaximumLikelihood(ml.Problem(rows), pool.map))
+    assert one.J.tobytes() == other.J.tobytes()
+    assert one.step == other.iterations > 3
+    for ours, theirs in zip(vars(convention.moments(Z, one.J)).values(), vars(convention.moments(rows, one.J)).values(), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_a_block_adds_what_its_rows_are_worth():
+    """The sums of two blocks in the tree are those of a plain loop over rows, for both kinds of density together."""
+    random = np.random.default_rng(4)
+    Z, J, which = random.laplace(size=(5000, 3)), random.standard_normal((3, 3)), np.array([1, -1, 1])
+    sums = blocks.total(blocks.Blocks(FromElsewhere(Z)), likelihood.Likelihood(J, "auto", which))
+    u = Z @ J.T
+    experts = [EXPERTS["laplace-smooth" if sign > 0 else "bimodal"] for sign in which]
+    slope, curved = (np.column_stack([getattr(e, name)(u[:, i]) for i, e in enumerate(experts)]) for name in ("slope", "curvature"))
+    assert sums["energy"][0] == pytest.approx(sum(e.energy(u[:, i]).sum() for i, e in enumerate(experts)), rel=1e-12)
+    np.testing.assert_allclose(sums["slopes"], slope.T @ u, rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(sums["curvature"], curved.T @ u**2, rtol=1e-9, atol=1e-8)
+
+
+def test_a_likelihood_can_be_sent_to_other_processes():
+    asked = likelihood.Likelihood(np.eye(2), "auto", np.array([1, -1]))
+    assert wire.unpacked(wire.packed(asked)) == asked
+    rows = blocks.Block(0, np.random.default_rng(0).laplace(size=(9000, 2)))
+    tree = blocks.Tree()
+    for size, sums in chunk_sums(rows, asked, 0, blocks.BLOCK):
+        tree.push(sums, size)
+    whole = blocks.total(blocks.Blocks(FromElsewhere(rows.X)), asked)
+    assert all(tree.total()[name].tobytes() == item.tobytes() for name, item in whole.items())

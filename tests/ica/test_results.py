@@ -67,7 +67,7 @@ def test_thinned_rows_are_left_where_their_gradient_is_below_ten_over_their_numb
 def test_signs_are_looked_at_after_each_of_ten_steps_then_every_five_and_at_the_end(monkeypatch):
     looked = []
     monkeypatch.setattr(ml, "_choose", lambda problem, state: bool(looked.append(state.step)))
-    monkeypatch.setattr(ml, "_advance", lambda problem, state: state.step != 23)
+    monkeypatch.setattr(ml, "_advance", lambda problem, state, map: state.step != 23)
     algorithm = ml.MaximumLikelihood(ml.Problem(laplace(), tolerance=0.0))
     state = walked(algorithm, 23)
     assert looked == [*range(1, 11), 15, 20, 23]
@@ -92,7 +92,7 @@ def searched(monkeypatch, losses, history=0):
     """A state after `_advance` where the loss takes these values, whether it moved, and the J that were tried."""
     tried, left = [], iter(losses)
 
-    def evaluate(problem, stage, J, signs=None):
+    def evaluate(problem, stage, J, signs=None, map=map):
         tried.append(J)
         return ml.Evaluation(next(left), 0.5 * G, h)
 
@@ -100,7 +100,7 @@ def searched(monkeypatch, losses, history=0):
     monkeypatch.setattr(ml, "evaluate", evaluate)
     none = np.zeros((history, 2, 2))
     state = ml.State(0, 1, False, 1.0, np.diag([2.0, 3.0]), G, h, none, none, np.zeros(1))
-    return state, ml._advance(SimpleNamespace(), state), tried, ml._solve(h, G)
+    return state, ml._advance(SimpleNamespace(), state, map), tried, ml._solve(h, G)
 
 
 def test_a_step_is_halved_until_the_loss_falls_by_a_share_of_its_slope(monkeypatch):

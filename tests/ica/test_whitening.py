@@ -95,7 +95,7 @@ def test_rows_are_whitened_block_by_block_and_the_bad_one_is_named(monkeypatch):
     fitted = whitening.fit(X, log=True)
     whole = fitted.apply(X)
     np.testing.assert_allclose(whole, (np.log1p(X) - fitted.mean) @ fitted.forward.T)
-    monkeypatch.setattr(whitening, "BLOCK_ELEMENTS", 12)
+    monkeypatch.setattr(whitening, "BLOCK", 3)
     np.testing.assert_allclose(fitted.apply(X), whole)
     X[13, 2] = -0.1
     with pytest.raises(DataError, match="first in row 13"):

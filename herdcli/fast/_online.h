@@ -254,10 +254,11 @@ HERD_LOOP_32(int64_t, online_project,
     return fetched;
 }
 
-/* Two classes.  y is +1 or −1; margin[row] = y·μ·x and variance[row] = x'Σx before the example is learned. */
+/* Two classes, or a number for each example where `target` is given.  y is +1 or −1, and 1 for numbers; margin[row] = y·μ·x and
+ * variance[row] = x'Σx before the example is learned.  An example of weight 0 is judged and changes nothing. */
 static int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
-                             const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
-                             double *variance, double *scratch)
+                             const double *weight, const double *target, ptrdiff_t rows, const online_rule *rule, double *running, int fetch,
+                             double *margin, double *variance, double *scratch)
 {
     const int64_t entries = fetch ? pointer[rows] : 0;
     int64_t updates = 0, fetched = 0;
@@ -265,14 +266,20 @@ static int64_t online_binary(double *table, const int64_t *pointer, const int32_
         const int64_t begin = pointer[row], count = pointer[row + 1] - begin;
         const int32_t *restrict at = index + begin;
         const double *restrict x = value + begin;
-        const double sign = label[row] ? 1.0 : -1.0;
+        const double sign = target || label[row] ? 1.0 : -1.0;
         double sums[3], C;
         online_step step;
         fetched = online_sums((const online_pair *)table, at, x, count, fetched, entries - begin, sums);
         margin[row] = sums[0] * sign;
         variance[row] = sums[1];
+        if (weight && weight[row] == 0.0) {
+            fetched = fetched > count ? fetched - count : 0;
+            continue;
+        }
         C = online_aggressiveness(rule, running, sums[2], weight ? weight[row] : 1.0);
-        step = online_solve(rule, margin[row], sums[1], C);
+        step = online_solve(rule, target ? 0.0 : margin[row], sums[1], C);
+        if (target) /* ½ (t − w·x)² moves the mean by (t − m)/(v + 1/C) Σx: what a margin of 0 does, t − m times */
+            step.alpha *= target[row] - margin[row];
         if (step.alpha != 0.0 || step.gamma > 0.0) {
             if (step.gamma > 0.0 && rule->form != DROP && !online_is_herd(rule))
                 fetched = online_project((online_pair *)table, at, x, count, step.alpha * sign, step.gamma, fetched, entries - begin);
@@ -305,13 +312,18 @@ HERD_LOOP(double, online_scores,
     return squares;
 }
 
-/* Entries over the mean size of their feature's values: sizes[2 i] counts those ≠ 0 so far, sizes[2 i + 1] adds up their |x|. */
-static void online_rescale(double *restrict sizes, const int32_t *restrict index, const double *restrict x, int64_t count,
-                           double *restrict out)
+/* Entries over the mean size of their feature's values: sizes[2 i] counts those ≠ 0 so far, sizes[2 i + 1] adds up their |x|.
+ * Entries whose `frozen` is not 0 add nothing, and one of a feature that has no size yet is its sign. */
+static void online_rescale(double *restrict sizes, const int32_t *restrict index, const double *restrict x, const uint8_t *restrict frozen,
+                           int64_t count, double *restrict out)
 {
     for (int64_t i = 0; i < count; i++) {
         double *const at = sizes + 2 * (ptrdiff_t)index[i];
         const double size = fabs(x[i]);
+        if (frozen && frozen[i]) {
+            out[i] = at[1] > 0.0 ? x[i] * at[0] / at[1] : (double)((x[i] > 0.0) - (x[i] < 0.0));
+            continue;
+        }
         at[0] += size > 0.0 ? 1.0 : 0.0;
         at[1] += size;
         out[i] = at[1] > 0.0 ? x[i] * at[0] / at[1] : 0.0;
@@ -337,6 +349,8 @@ static int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t
         double *s = score + row * classes, *u = variance + row * classes;
         const ptrdiff_t y = label[row];
         const double squares = online_scores(table, classes, at, x, count, s, u);
+        if (weight && weight[row] == 0.0)
+            continue;
         const double C = online_aggressiveness(rule, running, squares, weight ? weight[row] : 1.0);
         int changed = 0;
         if (top) {

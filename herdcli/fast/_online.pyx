@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from herdcli.fast import numpy_online as _twin
 
@@ -20,13 +20,13 @@ cdef extern from "_online.h" nogil:
     double online_scores(const double *table, ptrdiff_t classes, const int32_t *index, const double *x, ptrdiff_t count, double *score,
                          double *variance)
     int64_t online_binary(double *table, const int64_t *pointer, const int32_t *index, const double *value, const int32_t *label,
-                          const double *weight, ptrdiff_t rows, const online_rule *rule, double *running, int fetch, double *margin,
-                          double *variance, double *scratch)
+                          const double *weight, const double *target, ptrdiff_t rows, const online_rule *rule, double *running, int fetch,
+                          double *margin, double *variance, double *scratch)
     int64_t online_multiclass(double *table, ptrdiff_t classes, const int64_t *pointer, const int32_t *index, const double *value,
                               const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                               double *running, double *score, double *variance, double *scratch)
     void online_normal_cdf(const double *x, ptrdiff_t count, double *out)
-    void online_rescale(double *sizes, const int32_t *index, const double *x, int64_t count, double *out)
+    void online_rescale(double *sizes, const int32_t *index, const double *x, const uint8_t *frozen, int64_t count, double *out)
 
 cdef extern from "online_text.h" nogil:
     ctypedef struct online_output:
@@ -61,26 +61,30 @@ def solve_step(tuple rule, double m, double v, double C):
 
 
 def learn_binary(double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
-                 const int32_t[::1] label, weight, tuple rule, double[::1] running, double[::1] margin, double[::1] variance):
+                 const int32_t[::1] label, weight, tuple rule, double[::1] running, double[::1] margin, double[::1] variance, target=None):
     """See the twin."""
     cdef online_rule made = _rule(rule)
-    cdef const double[::1] weights
+    cdef const double[::1] weights, targets
     cdef const double *weight_at = NULL
+    cdef const double *target_at = NULL
     cdef ptrdiff_t rows = label.shape[0]
     cdef int fetch = table.shape[0] * 16 > CACHED
     cdef int64_t updates
     cdef double[::1] scratch
-    _twin.check_examples(np.asarray(table), pointer, index, value, label, weight, margin, variance)
+    _twin.check_examples(np.asarray(table), pointer, index, value, label, weight, margin, variance, target)
     if rows == 0 or value.shape[0] == 0:
         return _twin.learn_binary(np.asarray(table), np.asarray(pointer), np.asarray(index), np.asarray(value), np.asarray(label), weight, rule,
-                                  np.asarray(running), np.asarray(margin), np.asarray(variance))
+                                  np.asarray(running), np.asarray(margin), np.asarray(variance), target)
     if weight is not None:
         weights = weight
         weight_at = &weights[0]
+    if target is not None:
+        targets = target
+        target_at = &targets[0]
     scratch = np.empty(int(np.diff(pointer).max()) + 1)
     with nogil:
-        updates = online_binary(&table[0, 0, 0], &pointer[0], &index[0], &value[0], &label[0], weight_at, rows, &made, &running[0], fetch,
-                                &margin[0], &variance[0], &scratch[0])
+        updates = online_binary(&table[0, 0, 0], &pointer[0], &index[0], &value[0], &label[0], weight_at, target_at, rows, &made, &running[0],
+                                fetch, &margin[0], &variance[0], &scratch[0])
     return updates
 
 
@@ -108,15 +112,20 @@ def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const 
     return updates
 
 
-def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] value, double[::1] out):
+def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] value, double[::1] out, frozen=None):
     """See the twin."""
     cdef int64_t count = value.shape[0]
+    cdef const uint8_t[::1] still
+    cdef const uint8_t *still_at = NULL
     _twin.check_entries(sizes.shape[0], index, value)
-    if sizes.shape[1] != 2 or out.shape[0] != count:
+    if sizes.shape[1] != 2 or out.shape[0] != count or (frozen is not None and len(frozen) != count):
         raise ValueError("the arrays of an example do not fit each other")
     if count:
+        if frozen is not None:
+            still = frozen
+            still_at = &still[0]
         with nogil:
-            online_rescale(&sizes[0, 0], &index[0], &value[0], count, &out[0])
+            online_rescale(&sizes[0, 0], &index[0], &value[0], still_at, count, &out[0])
 
 
 def normal_cdf(const double[::1] x, double[::1] out):

@@ -146,12 +146,21 @@ def check_entries(width: int, index: Array, value: Array) -> None:
 
 
 def check_examples(
-    table: Array, pointer: Array, index: Array, value: Array, label: Array | None, weight: Array | None, score: Array, variance: Array
+    table: Array,
+    pointer: Array,
+    index: Array,
+    value: Array,
+    label: Array | None,
+    weight: Array | None,
+    score: Array,
+    variance: Array,
+    target: Array | None = None,
 ) -> None:
     """Raise ValueError unless CSR rows, their labels and the room for their scores fit a table (D, 2, C) and each other."""
     check_entries(table.shape[0], index, value)
     at, rows, classes = np.asarray(pointer), len(score), table.shape[2]
-    fits = table.shape[1] == 2 and len(at) == rows + 1 and len(variance) == rows and (weight is None or len(weight) == rows)
+    fits = table.shape[1] == 2 and len(at) == rows + 1 and len(variance) == rows
+    fits &= all(each is None or len(each) == rows for each in (weight, target))
     if not (fits and at[0] >= 0 and at[-1] <= len(index) and (at[1:] >= at[:-1]).all()):
         raise ValueError("the arrays of the examples do not fit each other")
     if label is not None:
@@ -170,13 +179,14 @@ def normal_cdf(x: Array, out: Array) -> None:
     out *= 0.5
 
 
-def rescale(sizes: Array, index: Array, value: Array, out: Array) -> None:
+def rescale(sizes: Array, index: Array, value: Array, out: Array, frozen: Array | None = None) -> None:
     """Entries of examples, one after the other, over the mean size of their feature's values so far, into `out` (nnz,).
 
     sizes (D, 2), changed: how many values ≠ 0 each feature had, and the sum of their |x|, this entry included.
+    frozen (nnz,) uint8: entries that add nothing to them; one of a feature without a size yet becomes its sign.
     """
     check_entries(len(sizes), index, value)
-    if sizes.shape[1] != 2 or len(out) != len(value):
+    if sizes.shape[1] != 2 or len(out) != len(value) or (frozen is not None and len(frozen) != len(value)):
         raise ValueError("the arrays of an example do not fit each other")
     order = np.argsort(index, kind="stable")  # entries of a feature side by side, in the order they came
     at, x = index[order], value[order]
@@ -184,10 +194,12 @@ def rescale(sizes: Array, index: Array, value: Array, out: Array) -> None:
     made = np.empty(len(x))
     for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(at)], strict=False):
         feature, part = at[begin], np.abs(x[begin:end])
+        if frozen is not None:
+            part = np.where(frozen[order[begin:end]], 0.0, part)
         seen = np.cumsum(np.append(sizes[feature, 0], part > 0.0))[1:]
         size = np.cumsum(np.append(sizes[feature, 1], part))[1:]
         sizes[feature] = seen[-1], size[-1]
-        made[begin:end] = np.divide(x[begin:end] * seen, size, out=np.zeros(len(part)), where=size > 0.0)
+        made[begin:end] = np.divide(x[begin:end] * seen, size, out=np.sign(x[begin:end]), where=size > 0.0)
     out[order] = made
 
 
@@ -202,12 +214,14 @@ def learn_binary(
     running: Array,
     margin: Array,
     variance: Array,
+    target: Array | None = None,
 ) -> int:
     """Learn CSR rows one after the other; two classes, C = 1.  Returns the number of updates.
 
     table (D, 2, 1), changed.  label (n,) int32, 1 or 0.  margin, variance (n,): y μ·x and x'Σx before the row is learned.
+    A row of weight 0 is judged and changes nothing.  target (n,): numbers in the place of labels (y = 1), whose loss is squared.
     """
-    check_examples(table, pointer, index, value, label, weight, margin, variance)
+    check_examples(table, pointer, index, value, label, weight, margin, variance, target)
     pairs, so_far, updates = table.reshape(-1).view(np.complex128), running.tolist(), 0
     lengths, used = np.diff(pointer), slice(int(pointer[0]), int(pointer[-1]))
     value, places, bounds = value[used], index[used].astype(np.intp), (pointer - pointer[0]).tolist()
@@ -218,13 +232,20 @@ def learn_binary(
     squares = ((a + b) + (c + d)).tolist()
     lane = np.arange(2 * lengths.max(initial=0)) % 8
     for row, (y, begin, end) in enumerate(zip(label.tolist(), bounds, bounds[1:], strict=False)):
-        at, x, sign = places[begin:end], value[begin:end], 1.0 if y else -1.0
+        at, x, sign = places[begin:end], value[begin:end], 1.0 if y or target is not None else -1.0
         entry = pairs.take(at).view(np.float64)  # mean and variance by turns
         m, v, m1, v1, m2, v2, m3, v3 = np.bincount(lane[: len(entry)], entry * factor[2 * begin : 2 * end], 8).tolist()
         m, v = ((m + m1) + (m2 + m3)) * sign, (v + v1) + (v2 + v3)
         margin[row], variance[row] = m, v
+        if weight is not None and weight[row] == 0.0:
+            continue
         C = _aggressiveness(rule, so_far, squares[row], 1.0 if weight is None else float(weight[row]))
-        step = solve_step(rule, m, v, C)
+        if target is None:
+            step = solve_step(rule, m, v, C)
+        else:
+            # ½ (t − w·x)² moves the mean by (t − m)/(v + 1/C) Σx: what a margin of 0 does, t − m times.
+            alpha, *others = solve_step(rule, 0.0, v, C)
+            step = (alpha * (float(target[row]) - m), *others)
         if step[0] != 0.0 or step[1] > 0.0:
             s = entry[1::2].copy()
             entry[::2] += (step[0] * sign) * (s * x)
@@ -260,6 +281,8 @@ def learn_multiclass(
         at, x = index[bounds[row] : bounds[row + 1]], value[bounds[row] : bounds[row + 1]]
         s, u, squares = _scores(table, at, x)
         score[row], variance[row] = s, u
+        if weight is not None and weight[row] == 0.0:
+            continue
         C = _aggressiveness(rule, running, squares, 1.0 if weight is None else float(weight[row]))
         changed = False
         for z, sign, step in _class_steps(rule, top, s, u, y, C):

@@ -213,7 +213,7 @@ def _vw_head(head: bytes) -> tuple[float, float]:
         found.append(_checked(token[0], token.start(), token.end(), BAD_WEIGHT if found else BAD_LABEL))
     if not found:
         raise _Wrong(NO_LABEL, 0, len(head))
-    if len(found) > 1 and not found[1] > 0.0:
+    if len(found) > 1 and not found[1] >= 0.0:
         raise _Wrong(BAD_WEIGHT, 0, len(head))
     return found[0], found[1] if len(found) > 1 else 1.0
 

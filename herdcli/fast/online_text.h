@@ -73,6 +73,15 @@ static int online_number(const char *at, const char *end, double *out)
     return isnan(*out) || online_spells(c, end, "inf") || online_spells(c, end, "infinity") ? NOT_FINITE : BAD_VALUE;
 }
 
+/* The last step of a hash of so many bytes. */
+static inline uint32_t online_murmur_end(uint32_t h, size_t length)
+{
+    h ^= (uint32_t)length;
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    return h ^ h >> 16;
+}
+
 static uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
 {
     uint32_t h = seed, k;
@@ -91,10 +100,7 @@ static uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
         k *= 0xcc9e2d51u;
         h ^= (k << 15 | k >> 17) * 0x1b873593u;
     }
-    h ^= (uint32_t)length;
-    h = (h ^ h >> 16) * 0x85ebca6bu;
-    h = (h ^ h >> 13) * 0xc2b2ae35u;
-    return h ^ h >> 16;
+    return online_murmur_end(h, length);
 }
 
 /* What a call found: bytes and lines used up, and where it stopped if the text is not what it should be. */
@@ -187,13 +193,13 @@ static inline uint64_t online_numbers(uint64_t one, uint64_t two)
     return (uint64_t)_mm_cvtsi128_si64(v);
 }
 
-#define ONLINE_NEXT(stop)                  \
+#define ONLINE_NEXT(stop, scan)            \
     do {                                   \
         while (!bits) {                    \
             base += 64;                    \
-            if (limit - base < 72)         \
+            if (limit - base < 88)         \
                 goto done;                 \
-            bits = online_strange(base);   \
+            bits = scan(base);             \
         }                                  \
         stop = base + __builtin_ctzll(bits); \
         bits &= bits - 1;                  \
@@ -212,7 +218,7 @@ static const char *online_plain(const char *c, const char *limit, online_output 
     int64_t n = *entries, previous = *last;
     const char *base = c + 1;
     uint64_t bits;
-    if (limit - base < 72 || *c != ' ')
+    if (limit - base < 88 || *c != ' ')
         return c;
     bits = online_strange(base);
     while (*c == ' ') {
@@ -220,15 +226,15 @@ static const char *online_plain(const char *c, const char *limit, online_output 
         int64_t index, count, negative = 0;
         uint64_t whole, both;
         double value;
-        ONLINE_NEXT(colon);
+        ONLINE_NEXT(colon, online_strange);
         if (*colon != ':' || (uint64_t)(colon - token - 1) > 7)
             break;
         number = colon + 1;
-        ONLINE_NEXT(stop);
+        ONLINE_NEXT(stop, online_strange);
         if (stop == number && *stop == '-') {
             negative = 1;
             number++;
-            ONLINE_NEXT(stop);
+            ONLINE_NEXT(stop, online_strange);
         }
         count = stop - number;
         if ((uint64_t)(count - 1) > 7)
@@ -236,7 +242,7 @@ static const char *online_plain(const char *c, const char *limit, online_output 
         if (*stop == '.') {
             const char *const point = stop;
             whole = count == 1 ? (uint64_t)(*number - '0') : online_numbers(online_word(number, count), 0);
-            ONLINE_NEXT(stop);
+            ONLINE_NEXT(stop, online_strange);
             count = stop - point - 1;
             if ((uint64_t)(count - 1) > 15 || stop - number > 17)
                 break;
@@ -268,7 +274,106 @@ done:
     *last = previous;
     return c;
 }
+
+/* A bit for each of 64 bytes that ends a name or a number: blanks and other control characters, the bar, the colon. */
+static inline uint64_t online_ends(const char *at)
+{
+    const __m128i blank = _mm_set1_epi8(' '), bar = _mm_set1_epi8('|'), colon = _mm_set1_epi8(':');
+    uint64_t ends = 0;
+    for (int k = 0; k < 4; k++) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(at + 16 * k)), low = _mm_cmpeq_epi8(_mm_max_epu8(v, blank), blank);
+        const __m128i end = _mm_or_si128(low, _mm_or_si128(_mm_cmpeq_epi8(v, bar), _mm_cmpeq_epi8(v, colon)));
+        ends |= (uint64_t)(uint32_t)_mm_movemask_epi8(end) << 16 * k;
+    }
+    return ends;
+}
+
+/* The hash of a token after which four bytes more may be read: no loop over the bytes that are left of it. */
+static inline uint32_t online_murmur_short(const char *text, size_t length, uint32_t seed)
+{
+    uint32_t h = seed, k;
+    size_t left = length;
+    for (; left >= 4; left -= 4, text += 4) {
+        memcpy(&k, text, 4);
+        k *= 0xcc9e2d51u;
+        k = (k << 15 | k >> 17) * 0x1b873593u;
+        h ^= k;
+        h = (h << 13 | h >> 19) * 5 + 0xe6546b64u;
+    }
+    memcpy(&k, text, 4);
+    k &= ((uint32_t)1 << 8 * left) - 1; /* of no bytes that are left 0, which changes nothing below */
+    k *= 0xcc9e2d51u;
+    return online_murmur_end(h ^ (k << 15 | k >> 17) * 0x1b873593u, length);
+}
+
+/* A number that is plain: perhaps a minus, at most 8 digits, perhaps a point and at most 8 more, 16 bytes in all.  0 for any other,
+ * which may be a number too.  16 bytes are read. */
+static inline int online_plain_number(const char *at, const char *stop, double *out)
+{
+    const int negative = *at == '-';
+    const __m128i less = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(at += negative)), _mm_set1_epi8('0'));
+    const int64_t length = stop - at;
+    uint32_t strange;
+    int64_t before, after;
+    uint64_t both;
+    if ((uint64_t)(length - 1) > 15)
+        return 0;
+    strange = ~(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(less, _mm_set1_epi8(9)), less)) & (((uint32_t)1 << length) - 1);
+    before = strange ? __builtin_ctz(strange) : length;
+    after = strange ? length - before - 1 : 0;
+    if ((uint64_t)(before - 1) > 7 || after > 8 || (strange && (at[before] != '.' || !after || strange & (strange - 1))))
+        return 0;
+    both = online_numbers(online_word(at, before), after ? online_word(at + before + 1, after) : 0);
+    both = (both & 0xffffffffu) * (uint64_t)ONLINE_TEN[after] + (both >> 32); /* all digits, without the point */
+    if (both >= (uint64_t)1 << 53)
+        return 0;
+    *out = (double)(int64_t)both / ONLINE_TEN[after];
+    *out = negative ? -*out : *out;
+    return 1;
+}
+
+/* Features of a namespace from the blank `c` on, as long as they are plain: a name, perhaps a colon and a plain number.  What ends them
+ * is found 64 bytes at a time.  Returns the blank before the first that is not plain, or the end of the namespace. */
+static const char *online_plain_features(const char *c, const char *end, const char *limit, online_output *out, int64_t begin,
+                                         int64_t *entries, uint32_t seed, double scale)
+{
+    const char *base = c + 1;
+    uint64_t bits;
+    if (limit - base < 88)
+        return c;
+    bits = online_ends(base);
+    while (c < end && online_is_end(*c)) {
+        const char *const token = c + 1, *name, *stop;
+        double value = 1.0;
+        ONLINE_NEXT(name, online_ends);
+        stop = name;
+        if (name == token || name > end) {
+            if (name != token || !online_is_end(*name))
+                break;
+            c = name;
+            continue;
+        }
+        if (*name == ':') {
+            ONLINE_NEXT(stop, online_ends);
+            if (stop > end || !online_plain_number(name + 1, stop, &value))
+                break;
+        }
+        if (!online_is_end(*stop) && *stop != '|')
+            break;
+        online_put_hashed(out, begin, entries, (int32_t)(online_murmur_short(token, (size_t)(name - token), seed) & out->mask) + 1, value * scale);
+        c = stop;
+    }
+done:
+    return c;
+}
 #else
+static const char *online_plain_features(const char *c, const char *end, const char *limit, online_output *out, int64_t begin,
+                                         int64_t *entries, uint32_t seed, double scale)
+{
+    (void)end, (void)limit, (void)out, (void)begin, (void)entries, (void)seed, (void)scale;
+    return c;
+}
+
 static const char *online_plain(const char *c, const char *limit, online_output *out, int64_t *entries, int64_t *last)
 {
     (void)limit, (void)out, (void)entries, (void)last;
@@ -400,14 +505,14 @@ static int online_vw_head(const char *line, const char *bar, online_output *out,
     }
     if (isnan(found[0]))
         return online_fail(report, line, line, bar, NO_LABEL);
-    if (!(found[1] > 0.0))
+    if (!(found[1] >= 0.0))
         return online_fail(report, line, line, bar, BAD_WEIGHT);
     out->label[report->rows] = found[0];
     out->weight[report->rows] = found[1];
     return FINE;
 }
 
-static int online_vw_line(const char *line, const char *end, online_output *out, online_report *report)
+static int online_vw_line(const char *line, const char *end, const char *limit, online_output *out, online_report *report)
 {
     const char *c = line, *bar;
     int64_t count = report->entries;
@@ -439,7 +544,8 @@ static int online_vw_line(const char *line, const char *end, online_output *out,
         while (c < end && *c != '|') {
             double value = 1.0;
             if (online_is_end(*c)) {
-                c++;
+                c = online_plain_features(c, end, limit, out, begin, &count, seed, scale);
+                c += c < end && online_is_end(*c);
                 continue;
             }
             colon = NULL;
@@ -467,7 +573,7 @@ static void online_parse(const char *text, int64_t size, int vw, online_output *
         if (!end) {
             end = memchr(line, '\n', (size_t)(size - report->used));
             end = end ? end : text + size;
-            code = vw ? online_vw_line(line, end, out, report) : online_svmlight_line(line, end, text + size, out, report);
+            code = vw ? online_vw_line(line, end, text + size, out, report) : online_svmlight_line(line, end, text + size, out, report);
         }
         if (code)
             report->token += report->used;

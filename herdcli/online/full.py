@@ -35,12 +35,14 @@ def learn_full(
     running: Array,
     score: Array,
     variance: Array,
+    target: Array | None = None,
 ) -> int:
     """Learn dense rows X (n, D) one after the other.  Returns the number of rows that changed something.
 
     mean (C, D), changed.  sigma (C, D, D) of each class against the rest (C = 1: two classes), or (1, C·D, C·D) for the
     difference to the best rival; only its lower triangle (upper in C order) is kept up to date until `symmetrised`.
-    label (n,) class indices.  score, variance (n, C) before the row is learned.
+    label (n,) class indices.  score, variance (n, C) before the row is learned.  weight (n,): a row of 0 is judged and changes nothing.
+    target (n,): numbers in the place of labels (C = 1).
     """
     from scipy.linalg import blas
 
@@ -50,6 +52,9 @@ def learn_full(
     for row, x in enumerate(X):
         y = int(label[row])
         score[row] = mean @ x
+        if weight is not None and weight[row] == 0.0:
+            variance[row] = _spread(blas, columns, x, classes)
+            continue
         C = aggressiveness(rule, running, float(x @ x), 1.0 if weight is None else float(weight[row]))
         if top:
             updates += _learn_top(blas, mean, columns[0], x, y, rule, C, score[row], variance[row])
@@ -57,12 +62,23 @@ def learn_full(
         changed = False
         for z in range(classes):
             g = blas.dsymv(1.0, columns[z], x, lower=1)
-            sign = (1.0 if y == 1 else -1.0) if classes == 1 else (1.0 if y == z else -1.0)
+            sign = (1.0 if y == 1 or target is not None else -1.0) if classes == 1 else (1.0 if y == z else -1.0)
             variance[row, z] = v = float(x @ g)
-            step = fast.solve_step(rule, sign * float(score[row, z]), v, C)
+            step = fast.solve_step(rule, 0.0 if target is not None else sign * float(score[row, z]), v, C)
+            if target is not None:
+                step = (step[0] * (float(target[row]) - float(score[row, z])), *step[1:])
             changed |= _move(blas, mean[z], columns[z], g, sign, step)
         updates += changed
     return updates
+
+
+def _spread(blas: Any, columns: list[Array], x: Array, classes: int) -> list[float]:
+    """x'Σx of each class, of its own covariance or of its block of the one of all weights."""
+    width = len(x)
+    if len(columns) == classes:
+        return [float(x @ blas.dsymv(1.0, column, x, lower=1)) for column in columns]
+    blocks = [slice(z * width, (z + 1) * width) for z in range(classes)]
+    return [float(x @ blas.dsymv(1.0, columns[0][block, block], x, lower=1)) for block in blocks]
 
 
 def _move(blas: Any, mean: Array, column: Array, g: Array, sign: float, step: Step) -> bool:

@@ -105,7 +105,8 @@ def learn_kernel(
     updates = refused = 0
     for row, x in enumerate(X):
         y = int(label[row])
-        C = aggressiveness(rule, running, float(x @ x), 1.0 if weight is None else float(weight[row]))
+        learns = weight is None or weight[row] != 0.0  # a row of weight 0 is judged and changes nothing
+        C = aggressiveness(rule, running, float(x @ x), 1.0 if weight is None else float(weight[row])) if learns else 0.0
         own = float(kernel_matrix(settings, x[None], x[None])[0, 0])
         changed = False
         for z, machine in enumerate(machines):
@@ -114,6 +115,8 @@ def learn_kernel(
             k = kernel_matrix(settings, machine.support[:m], x[None])[:, 0]
             Bk = machine.spread(k)
             score[row, z], variance[row, z] = machine.alpha[:m] @ k, own - k @ Bk
+            if not learns:
+                continue
             alpha, _, shrink, _ = fast.solve_step(rule, sign * float(score[row, z]), float(variance[row, z]), C)
             if alpha == 0.0 and shrink == 0.0:
                 continue

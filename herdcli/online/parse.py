@@ -27,7 +27,7 @@ EXPECTED = {
     6: ("{token} is not finite", "leave the feature out, or fill it in"),
     7: ("{token} has an index above 2147483645", "--bits 22 hashes indices into a table of 2^22"),
     8: ("has no label", "a line is: label | feature feature:value …"),
-    9: ("{token} is not an importance above 0", "a line is: label importance | feature …"),
+    9: ("{token} is not an importance of 0 or more", "a line is: label importance | feature …"),
     10: ("has no bar |", "a line of Vowpal Wabbit is: label | feature feature:value …"),
 }
 

@@ -138,6 +138,7 @@ SVMLIGHT = [
 VW = [
     b"1 |a x y:2 x:0.5 |b:2 x y:3\n-1 2.5 'tag| z\n1 |\n-1 0.5 1.5 tag|q x\n1| x\n\n1 |a x|b y\n",
     *[b"1 |a x\n" + line for line in (b"1 a b\n", b"|a x\n", b"x |a x\n", b"1 0 |a x\n", b"1 -2 |a\n", b"1 y |a\n", b"1 2 3 4 |a\n")],
+    b"1 0 |a x y:3\n" * 12 + b"1 -0.5 |a x\n",
     *[
         b"1 |a x\n" + line
         for line in (b"1 |a x:\n", b"1 |a x:y\n", b"1 |a:z x\n", b"1 |a x:nan\n", b"inf |a x\n", b"1e999|a\n", b"1 |a x:1:2")
@@ -184,6 +185,25 @@ def test_lines_of_all_sorts_are_read_alike():
     assert len(codes) > 3
 
 
+def test_lines_of_vowpal_wabbit_of_all_sorts_are_read_alike():
+    """Names of all lengths, numbers plain and not, blanks where they may be and where they may not."""
+    random = np.random.default_rng(10)
+    codes = set()
+    for _ in range(150):
+        lines = []
+        for _ in range(random.integers(1, 6)):
+            features = []
+            for _ in range(random.integers(0, 40)):
+                name = "".join(random.choice(list("abcxyz019.-_é"), random.integers(1, 20)))
+                features.append(random.choice([f"{name}:{some_number(random)}", name, f" {name}", f"|{name} n{name}", f"|q:{name[:0]}2 {name}"]))
+            lines.append(f"{random.choice(['1', '-1', '2 0.5', '1 0'])} |{random.choice(['', 'a', 'space'])} " + " ".join(features))
+        text = ("\n".join(lines) + "\n" * int(random.integers(2)) + "1 | x\n" * int(random.integers(40))).encode()
+        ours, theirs = (parsed(side, text, vw=True, mask=(1 << 18) - 1) for side in (compiled, twin))
+        codes.add(ours[0][3])
+        assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    assert {0, 5} <= codes
+
+
 def test_numbers_are_read_as_python_reads_them():
     random = np.random.default_rng(5)
     numbers = [repr(x) for x in (np.exp(random.uniform(-300, 300, 300)) * random.choice([-1, 1], 300)).tolist()]
@@ -212,6 +232,77 @@ def test_the_normal_distribution_has_the_same_bits():
     for side in (compiled, twin):
         with pytest.raises(ValueError, match="fit"):
             side.normal_cdf(x, ours[1:])
+
+
+def without(data: dict[str, np.ndarray], left_out: np.ndarray) -> dict[str, np.ndarray]:
+    """The rows without some (n,) bool of them."""
+    lengths = np.diff(data["pointer"])
+    kept = np.repeat(~left_out, lengths)
+    pointer = np.concatenate(([0], np.cumsum(lengths[~left_out]))).astype(np.int64)
+    return {"pointer": pointer, "index": data["index"][kept], "value": data["value"][kept], "label": data["label"][~left_out]}
+
+
+@pytest.mark.parametrize("side", [compiled, twin], ids=["compiled", "twin"])
+@pytest.mark.parametrize("algorithm", range(10))
+@pytest.mark.parametrize("classes", [1, 4])
+def test_rows_of_weight_0_are_judged_and_change_nothing(side, algorithm, classes):
+    data = rows(13, classes=max(2, classes))
+    silent = np.random.default_rng(14).random(60) < 0.3
+    rule, found = (algorithm, 1, 0, 0, 0.0, 1.2), []
+    for given, weight in ((data, np.where(silent, 0.0, 1.0)), (without(data, silent), None)):
+        weights, running = table(40, classes), np.zeros(2)
+        score, variance = np.zeros((2, len(given["label"]), classes))
+        if classes == 1:
+            side.learn_binary(weights, *given.values(), weight, rule, running, score[:, 0], variance[:, 0])
+        else:
+            side.learn_multiclass(weights, *given.values(), weight, rule, True, running, score, variance)
+        found.append((weights, running, score, variance))
+    assert all(np.array_equal(one, other) for one, other in zip(found[0][:2], found[1][:2], strict=True))
+    assert np.array_equal(found[0][2][~silent], found[1][2])
+    assert (found[0][3][silent] > 0).any()
+
+
+def test_numbers_are_learned_with_the_same_bits_and_as_least_squares():
+    """Full AROW of squared loss is ridge regression; the diagonal form repeats the closed step."""
+    random, data = np.random.default_rng(15), rows(15)
+    target, weight, results = random.standard_normal(60) * 1e3, random.choice([0.0, 1.0, 2.5], 60), []
+    for side in (compiled, twin):
+        weights, running, outcome = table(40, 1), np.zeros(2), np.zeros((2, 60))
+        for rule in ((1, 1, 2, 0, 0.7, 0.0), (0, 0, 2, 0, 0.7, 0.0), (0, 2, 2, 0, 0.0, 0.0)):
+            side.learn_binary(weights, *data.values(), weight, rule, running, *outcome, target)
+        results.append((weights, running, outcome))
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(*results, strict=True))
+    mu, s, C = np.zeros(40), np.ones(40), 0.7
+    weights, outcome = table(40, 1), np.zeros((2, 60))
+    compiled.learn_binary(weights, *data.values(), weight, (1, 1, 2, 0, C, 0.0), np.zeros(2), *outcome, target)
+    for row in range(60):
+        part = slice(*data["pointer"][row : row + 2])
+        x = np.zeros(40)
+        x[data["index"][part]] = data["value"][part]
+        assert outcome[0, row] == pytest.approx(mu @ x, rel=1e-9, abs=1e-9)
+        c = C * weight[row]
+        mu = mu + c * (target[row] - mu @ x) / (1 + c * (s * x) @ x) * s * x
+        s = s / (1 + c * s * x**2)
+    assert np.allclose(weights[:, 0, 0], mu, rtol=1e-9)
+    assert np.allclose(weights[:, 1, 0], s, rtol=1e-12)
+
+
+def test_frozen_values_are_scaled_and_add_nothing():
+    data, random = rows(16), np.random.default_rng(17)
+    still = random.random(len(data["value"])) < 0.4
+    found = []
+    for side in (compiled, twin):
+        sizes, out = np.zeros((40, 2)), np.empty(len(still))
+        side.rescale(sizes, data["index"], data["value"], out, still.astype(np.uint8))
+        alone, kept = np.zeros((40, 2)), np.empty(int((~still).sum()))
+        side.rescale(alone, data["index"][~still], data["value"][~still], kept)
+        assert np.array_equal(sizes, alone)
+        assert np.array_equal(out[~still], kept)
+        found.append(out)
+    assert np.array_equal(*found)
+    first = [k for k in range(len(still)) if still[k] and not (data["index"][:k][~still[:k]] == data["index"][k]).any()]
+    assert first
+    assert np.array_equal(found[0][first], np.sign(data["value"][first]))
 
 
 def test_murmur3_gives_the_published_values():

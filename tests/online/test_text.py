@@ -56,7 +56,7 @@ def test_a_wrong_line_is_named_with_what_was_expected(line, message, hint):
     [
         (b"1 2 3", "line 2, column 1: has no bar |"),
         (b"|a x", "line 2, column 1: has no label"),
-        (b"1 -2 |a x", "line 2, column 1: '1 -2 ' is not an importance above 0"),
+        (b"1 -2 |a x", "line 2, column 1: '1 -2 ' is not an importance of 0 or more"),
         (b"1 |a x:y", "line 2, column 6: 'x:y' does not have a number as its value"),
     ],
 )

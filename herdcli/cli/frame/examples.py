@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.labels import MOST, check_classes, listed
 from herdcli.records import dataclass
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from threading import Thread
 
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
@@ -115,6 +118,32 @@ def _closing(stream: BinaryIO) -> Iterator[BinaryIO]:
             stream.close()
 
 
+class _Digest:
+    """SHA-256 of what is read, worked out in a thread while its lines are learned; a small text is digested at once."""
+
+    def __init__(self) -> None:
+        self._whole, self.size = hashlib.sha256(), 0
+        self._thread: Thread | None = None
+
+    def update(self, piece: memoryview) -> None:
+        """Go on with a piece, which must stay as it is until `settle`."""
+        self.size += len(piece)
+        if len(piece) < PIECE // 2:
+            self._whole.update(piece)
+            return
+        from threading import Thread
+
+        self._thread = Thread(target=self._whole.update, args=(piece,))
+        self._thread.start()
+
+    def settle(self) -> hashlib._Hash:
+        """The digest of everything so far."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        return self._whole
+
+
 @contextlib.contextmanager
 def _text(session: Session, source: Source, form: str, role: str, passes: int) -> Iterator[Examples]:
     """Text by pieces.  Until it has been read to its end it is known by the digest of its beginning."""
@@ -122,24 +151,27 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     def known_as(kind: str, digest: str, size: int) -> None:
         session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
 
-    whole, size = hashlib.sha256(), 0
+    digest = _Digest()
 
     def read() -> Iterator[memoryview]:
-        nonlocal whole, size
-        whole, size = hashlib.sha256(), 0
+        nonlocal digest
+        digest = whole = _Digest()
         with _closing(open(path, "rb") if path else source.reader()) as stream:
             for fresh, lines in _in_lines(stream, limit, source.name):
                 whole.update(fresh)
-                size += len(fresh)
                 examples.used += len(fresh)
-                if lines:
-                    yield lines
-        found.append((whole.hexdigest(), size))
+                try:
+                    if lines:
+                        yield lines
+                finally:
+                    whole.settle()  # before the piece is written over
+        found.append((whole.settle().hexdigest(), whole.size))
         if found[-1] != found[0]:
             raise DataError("has changed between two passes", where=source.name, hint="do not change the file during the run")
 
     def proof() -> bytes:
-        return size.to_bytes(8, "big") + whole.copy().digest()
+        whole = digest.settle()
+        return digest.size.to_bytes(8, "big") + whole.copy().digest()
 
     limit = session.max_memory or memory.default_limit()
     found: list[tuple[str, int]] = []

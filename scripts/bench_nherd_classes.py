@@ -83,12 +83,12 @@ def compared(name: str, train: Rows, test: Rows) -> None:
         picked = errors(chosen, train, test, classes)
         cells = []
         for k in range(len(PASSES)):
-            best = min(grid, key=lambda key: grid[key][k])  # noqa: B023
+            best = min(grid, key=lambda key: grid[key][k])
             cells.append(f"{picked[k]:.2f} | {grid[best][k]:.2f} ({best[0]}, 4^{best[1]})")
         print(f"| {name} | {classes} | {len(train[1])} | {form} | {' | '.join(cells)} |", flush=True)
-        curves = {algorithm: [[f"{e:.2f}" for e in grid[algorithm, p]] for p in POWERS] for algorithm in ("nherd", "arow")}
-        for algorithm, values in curves.items():
-            print(f"|   {algorithm}, one and five passes by C | | | {form} | " + " ".join("/".join(v) for v in values) + " | | | |", flush=True)
+        for algorithm in ("nherd", "arow"):
+            curve = " ".join("/".join(f"{error:.2f}" for error in grid[algorithm, power]) for power in POWERS)
+            print(f"    {algorithm}, one/five passes by C: {curve}", flush=True)
 
 
 def main() -> None:

@@ -195,7 +195,9 @@ def test_lines_of_vowpal_wabbit_of_all_sorts_are_read_alike():
             features = []
             for _ in range(random.integers(0, 40)):
                 name = "".join(random.choice(list("abcxyz019.-_é"), random.integers(1, 20)))
-                features.append(random.choice([f"{name}:{some_number(random)}", name, f" {name}", f"|{name} n{name}", f"|q:{name[:0]}2 {name}"]))
+                features.append(
+                    random.choice([f"{name}:{some_number(random)}", name, f" {name}", f"|{name} n{name}", f"|q:{name[:0]}2 {name}"])
+                )
             lines.append(f"{random.choice(['1', '-1', '2 0.5', '1 0'])} |{random.choice(['', 'a', 'space'])} " + " ".join(features))
         text = ("\n".join(lines) + "\n" * int(random.integers(2)) + "1 | x\n" * int(random.integers(40))).encode()
         ours, theirs = (parsed(side, text, vw=True, mask=(1 << 18) - 1) for side in (compiled, twin))

@@ -2,8 +2,8 @@
 
 A generator is made afresh in the step that needs it, so resuming, sharding and running one step
 again all see the same numbers.  `unit` is the index of a model, class, split, chain or group;
-`step` the step of the algorithm.  Philox counts its own draws in the two low counter words, so no
-two (seed, unit, stream, step) overlap.
+`step` the step of the algorithm, `part` one of the parts that several threads do it in.  Philox counts its own draws in the
+lowest counter word, so no two (seed, unit, stream, step, part) overlap before 2^64 draws.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Stream(IntEnum):
     ROWS = 44  # new rows drawn from a mixture or from factors
 
 
-def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0) -> np.random.Generator:
-    """The generator of one purpose at one step.  0 ≤ seed < 2^64.
+def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0, part: int = 0) -> np.random.Generator:
+    """The generator of one purpose at one step, or in one part of a step that is done in parts.  0 ≤ seed < 2^64.
 
     Source: Salmon et al. (2011), Philox4x64 as NumPy implements it.
     """
     key = np.array([seed, unit], dtype=np.uint64)
-    counter = np.array([0, 0, step, int(stream)], dtype=np.uint64)
+    counter = np.array([0, part, step, int(stream)], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

@@ -143,24 +143,16 @@ def subtract_outer(W: Array, left: Array, right: Array) -> None:
         rows -= real.product(left[start : start + step], right)
 
 
-def centre(sums: Sums, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0, hidden_share: float = 1.0) -> None:
-    """The gradient of a model whose units enter as v − μ and h − λ, carried back to this one, in place.
+def centre_pairs(W: Array, b: Array, c: Array, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0) -> Array:
+    """The gradient of a model whose units enter as v − μ and h − λ, carried back to this one: of some visible units, in place.
 
     G_W ← G_W − G_b λ' − μ G_c',  G_b ← G_b − s G_W λ,  G_c ← G_c − t G_W' μ, so that biases take back what a change of W adds at the means.
-    visible_share, hidden_share  s and t, the weights' rate over that of the visible and of the hidden biases.
+    W, b, visible_mean  (d, K), (d,) of those units.  c, hidden_mean  (K,); c stays: what follows by t is returned, G_W' μ (K,).
+    visible_share  s, the weights' rate over that of the visible biases.
     Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
     """
     # With v − μ and h − λ in the energy the weights' slope is E[(v − μ)(h − λ)'] = G_W − G_b λ' − μ G_c' (μλ' is in both phases and
     # cancels). The biases of the usual form are b − Wλ and c − W'μ, and follow a change of W.
-    subtract_outer(sums.W, np.column_stack((sums.b, visible_mean)), np.stack((hidden_mean, sums.c)))
-    sums.b -= np.float32(visible_share) * real.product(sums.W, hidden_mean)
-    sums.c -= np.float32(hidden_share) * real.product(visible_mean, sums.W)
-
-
-def make_sparse(sums: Sums, visible_mean: Array, excess: Array, cost: float) -> None:
-    """Lower the inputs of hidden units that are on too much: excess (K,) is their running mean minus the target.
-
-    Source: Hinton (2010), sec. 11.
-    """
-    sums.c -= np.float32(cost) * excess
-    sums.W -= np.float32(cost) * np.outer(visible_mean, excess)
+    subtract_outer(W, np.column_stack((b, visible_mean)), np.stack((hidden_mean, c)))
+    b -= np.float32(visible_share) * real.product(W, hidden_mean)
+    return real.product(visible_mean, W)

@@ -43,7 +43,7 @@ __all__ = ["Learning", "Problem", "Selected", "Settings", "State"]
 class Learning(Counted[State]):
     """The algorithm that learns the models of a problem; a step is one minibatch of every model that is not done yet.
 
-    map  runs the models of the step, which touch disjoint parts of the state; it may use threads.
+    map  runs the models of the step, which touch disjoint parts of the state, or the blocks of a single one; it may use threads.
     """
 
     problem: Problem
@@ -89,7 +89,11 @@ class Learning(Counted[State]):
 
         Raises Diverged if a parameter is not finite or beyond 1e3.
         """
-        list(self.map(partial(update, self.problem, state), self._active(state)))
+        active = self._active(state)
+        if len(active) == 1:
+            update(self.problem, state, active[0], self.map)
+        else:
+            list(self.map(partial(update, self.problem, state), active))
         state.step += 1
         return state
 

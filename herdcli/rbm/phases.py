@@ -40,8 +40,12 @@ class Scratch:
         """Arrays for blocks of up to R rows of a model with D visible and K hidden units."""
         shapes = ((2 * R, D), (2 * R, K), (R, K), (R, D), (R, K), (R, D), (D, K))
         v, h, hidden, visible, natural, difference, pairs = (np.empty(shape, dtype=np.float32) for shape in shapes)
-        integers = np.empty(max(fast.sparse_scratch(R, D), fast.sparse_scratch(D, R)), dtype=np.int32)
-        return cls(v, h, hidden, visible, natural, difference, pairs, integers)
+        return cls(v, h, hidden, visible, natural, difference, pairs, integers(R, D))
+
+    def part(self, both: slice, rows: slice) -> Scratch:
+        """The places of some rows alone: `both` of v and h, `rows` of what is there once for a row of the data and its chain."""
+        once = (self.hidden[rows], self.visible[rows], self.natural[rows], self.difference[rows])
+        return Scratch(self.v[both], self.h[both], *once, self.pairs, integers(rows.stop - rows.start, self.v.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,34 @@ class Block:
     sparse: bool  # whether the rows of the data are
     difference: Array | None  # (n, D) v~ − v if it is sparse
     error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not asked for
+    total: Array | None = None  # (n, K) the sum of both halves of h, if the difference is sparse
 
     def pairs(self, scratch: Scratch) -> Array:
         """v'h (D, K) over all rows, in `scratch.pairs`."""
         if self.difference is None:
             return real.product(self.v.T, self.h, out=scratch.pairs)
-        data, below = self.v[: self.rows], self.h[self.rows :]
-        total = np.add(self.h[: self.rows], below, out=scratch.natural[: self.rows])
-        multiply(data.T, total, scratch.pairs, self.sparse, scratch)
-        fast.add_sparse_product(self.difference.T, below, scratch.pairs, scratch.integers)
+        self.add(scratch.pairs, slice(None), scratch.integers, first=True)
         return scratch.pairs
+
+    def add(self, out: Array, units: slice, integers: Array, *, first: bool) -> None:
+        """Add v'h of some visible units to `out` (units, K), where the difference of chain and data is sparse; first: begin at 0."""
+        assert self.difference is not None
+        assert self.total is not None
+        data = self.v[: self.rows, units].T
+        if first and not self.sparse:
+            real.product(data, self.total, out=out)
+        elif not self.sparse:
+            out += real.product(data, self.total)
+        else:
+            if first:
+                out.fill(0.0)
+            fast.add_sparse_product(data, self.total, out, integers)
+        fast.add_sparse_product(self.difference[:, units].T, self.h[self.rows :], out, integers)
+
+
+def integers(R: int, D: int) -> Array:
+    """Room for the places of the entries of a sparse matrix (R, D) or of its transpose."""
+    return np.empty(max(fast.sparse_scratch(R, D), fast.sparse_scratch(D, R)), dtype=np.int32)
 
 
 def is_sparse(matrix: Array) -> bool:
@@ -124,7 +146,9 @@ def contrastive(sweeper: Sweeper, rows: Array, steps: int, count: int, scratch: 
             sweeper.hidden.sample(h[n:], sweeper.c, states, sweeper.draws)
         else:
             sweeper.hidden.means(h[n:], sweeper.c, scale=-1.0 / count)
-    return Block(v, h, n, data_sparse, difference if sparse else None, error)
+    if not sparse:
+        return Block(v, h, n, data_sparse, None, error)
+    return Block(v, h, n, data_sparse, difference, error, np.add(h[:n], h[n:], out=natural))
 
 
 def persistent(

@@ -20,6 +20,8 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 BLOCK = 512  # rows that are in float32 at one time
+SHARED = 100  # rows from which on a minibatch is more than one block, for several threads
+SPARE = 8  # rows of working arrays beyond a block's: blocks that are shared have places of their own
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,6 @@ class Problem:
         if not hasattr(self._scratch, "arrays"):
             batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
             most = max(batch, self.chains) if self.settings.persistent else batch
-            self._scratch.arrays = Scratch.of(min(BLOCK, most), self.rows[0].shape[1], self.settings.hidden)
+            self._scratch.arrays = Scratch.of(min(BLOCK, most) + SPARE * (most >= SHARED), self.rows[0].shape[1], self.settings.hidden)
         arrays: Scratch = self._scratch.arrays
         return arrays

@@ -1,58 +1,40 @@
-"""One minibatch of one model: statistics, penalties, the step along the gradient, and what is noted of it."""
+"""One minibatch of one model, and what is noted of it; the statistics are in `minibatch`, the step along them in `descent`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from herdcli import fast
 from herdcli.errors import Diverged
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm import validation
-from herdcli.rbm.gibbs import Sweeper, layer
-from herdcli.rbm.gradients import EXACT_PHASES, Sums, centre, make_sparse
-from herdcli.rbm.likelihood import row_blocks
+from herdcli.rbm.descent import descend
+from herdcli.rbm.likelihood import Map, row_blocks
+from herdcli.rbm.minibatch import Statistics, statistics
 from herdcli.rbm.model import Harmonium
-from herdcli.rbm.phases import contrastive, persistent
-from herdcli.rbm.problem import BLOCK, Problem
+from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
 from herdcli.rbm.state import Best, Mean, State
 from herdcli.rbm.units import TwoState
-from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 FAST = ("W_fast", "b_fast", "c_fast")
-MEAN_SHARE = 0.01  # of a minibatch in the running hidden means
 LARGEST = 1e3  # parameters beyond it have diverged
 
 
-def update(problem: Problem, state: State, m: int) -> None:
-    """One minibatch of model m."""
+def update(problem: Problem, state: State, m: int, map: Map = map) -> None:
+    """One minibatch of model m; `map` may take its blocks of rows and slices of weights on threads."""
     settings, batches, step = problem.settings, problem.batches(m), state.step + problem.behind(m)
     epoch, batch = divmod(step, batches)
     n = len(problem.rows[m])
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
     each = not settings.persistent
-    sums = _statistics(problem, state, m, order, step, reconstruct=each or batch == 0)
-    _adjust(problem, state, m, order, sums)
-    state.trace[epoch, m] += sums.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
-    left = 1.0 - step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
-    # Statistics enter as proportions on weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and λ grows by
-    # as much to stay what it is.  The rates of Teh (2003), sec. 3.5.3, work in this reading alone.
-    rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
-    above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are meant for proportions
-    both = above * below
-    decay = settings.weight_decay * both
-    largest = [
-        fast.momentum_step(state.W[m], state.W_velocity[m], sums.W, rate / both, settings.momentum, decay),
-        fast.momentum_step(state.b[m], state.b_velocity[m], sums.b, bias_rate / above, settings.momentum, 0.0),
-        fast.momentum_step(state.c[m], state.c_velocity[m], sums.c, bias_rate / below, settings.momentum, 0.0),
-    ]
+    found = statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map)
+    state.trace[epoch, m] += found.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
+    largest = descend(problem, state, m, order, step, found, map)
     constrain(problem, m, state.W[m])
-    _move_fast_weights(problem, state, m, sums)
+    _move_fast_weights(problem, state, m, found)
     for index, units in ((1, problem.visible), (2, problem.hidden)):
         if units.name == "gaussian" and np.isfinite(largest[index]):
             largest[index] = 0.0  # a bias is a mean and has no natural bound
@@ -106,27 +88,6 @@ def seen(figures: Array) -> Array:
     return known
 
 
-def _adjust(problem: Problem, state: State, m: int, order: Array, sums: Sums) -> None:
-    """Add to the gradient what penalties and centering ask for; move the running means of hidden units on."""
-    settings = problem.settings
-    if state.hidden_mean is not None:
-        mean = state.hidden_mean[m]
-        # An exponential average: a minibatch n updates ago has the share 0.01 · 0.99ⁿ.
-        mean += np.float32(MEAN_SHARE) * (sums.hidden - mean)
-        if settings.centering:
-            share = settings.learning_rate / (settings.bias_rate or settings.learning_rate)
-            shares = {"visible_share": share / problem.hidden.scale, "hidden_share": share / problem.visible.scale}
-            centre(sums, problem.visible_mean(m), mean, **shares)
-        if settings.sparsity_target and problem.hidden.range is not None:
-            low, high = problem.hidden.range
-            excess = (mean - low) / (high - low) - settings.sparsity_target
-            rows = problem.rows[m][order].mean(axis=0, dtype=np.float32)
-            make_sparse(sums, rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), settings.sparsity_cost)
-    if settings.l1_decay:
-        both = problem.visible.scale * problem.hidden.scale
-        sums.W -= np.float32(settings.l1_decay * both) * np.sign(state.W[m])
-
-
 def constrain(problem: Problem, m: int, W: Array) -> None:
     """Weights (D, K) of model m, in place, into the set where learning keeps them."""
     if problem.settings.non_negative:
@@ -135,13 +96,13 @@ def constrain(problem: Problem, m: int, W: Array) -> None:
     W[problem.constant(m)] = 0.0
 
 
-def _move_fast_weights(problem: Problem, state: State, m: int, sums: Sums) -> None:
+def _move_fast_weights(problem: Problem, state: State, m: int, found: Statistics) -> None:
     """Fast weights decay and follow the gradient at a rate of their own.  Source: Tieleman & Hinton (2009), sec. 3."""
     settings = problem.settings
     if settings.algorithm != "fpcd":
         return
     rate, above, below = settings.fast_rate or settings.learning_rate, problem.visible.scale, problem.hidden.scale
-    for name, gradient, scale in zip(FAST, (sums.W, sums.b, sums.c), (above * below, above, below), strict=True):
+    for name, gradient, scale in zip(FAST, (found.W, found.b, found.c), (above * below, above, below), strict=True):
         part = getattr(state, name)[m]
         part *= np.float32(settings.fast_decay)
         part += np.float32(rate / scale) * gradient
@@ -164,37 +125,3 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
         return result
 
     accumulate(total, free_energy(rows), free_energy(problem.rows[m]))
-
-
-def _statistics(problem: Problem, state: State, m: int, order: Array, step: int, *, reconstruct: bool) -> Sums:
-    """Statistics of the rows in `order` minus those of model m's second phase, summed over blocks of BLOCK rows."""
-    settings, scratch = problem.settings, problem.scratch()
-    draws = generator(settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step)
-    sweeper = Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
-    if settings.algorithm in EXACT_PHASES:
-        rows = problem.rows[m][order].astype(np.float32)
-        return EXACT_PHASES[settings.algorithm](sweeper, problem.visible, problem.hidden, rows)
-    driving = sweeper
-    if state.W_fast is not None and state.b_fast is not None and state.c_fast is not None:
-        W_now, b_now, c_now = state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
-        driving = replace(sweeper, W=W_now, b=b_now, c=c_now)
-    n = len(order)
-    chains = n if state.chain is None else problem.chains
-    W, b, c, error, hidden = scratch.pairs, np.zeros_like(sweeper.b), np.zeros_like(sweeper.c), 0.0, np.zeros_like(sweeper.c)
-    for start in range(0, max(n, chains), BLOCK):
-        rows = problem.rows[m][order[start : start + BLOCK]]
-        if state.chain is None:
-            block = contrastive(sweeper, rows, settings.steps, n, scratch, settings.mean_field)
-        else:
-            chain = state.chain[m, start : start + BLOCK]
-            block = persistent(sweeper, driving, rows, chain, settings.steps, (n, chains), reconstruct, scratch)
-        pairs = block.pairs(scratch)
-        W = pairs if max(n, chains) <= BLOCK else pairs + W if start else pairs.copy()
-        signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
-        signs[: len(rows)] = 1.0 / n
-        b += real.product(signs, block.v)
-        c += block.h.sum(axis=0)
-        if state.hidden_mean is not None:
-            hidden += block.h[: len(rows)].sum(axis=0)
-        error += block.error
-    return Sums(W, b, c, error, hidden)

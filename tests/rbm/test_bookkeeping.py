@@ -10,11 +10,12 @@ import pytest
 from herdcli.algorithm import Progress, solve
 from herdcli.errors import BadUsage, DataError
 from herdcli.rbm import annealing, conditionals, enumeration, likelihood, model, phases, proper, sampling, stack, transform, validation
+from herdcli.rbm.descent import MEAN_SHARE
 from herdcli.rbm.learning import Learning, Settings
 from herdcli.rbm.model import RBM, Harmonium
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.units import family
-from herdcli.rbm.updates import MEAN_SHARE, criterion
+from herdcli.rbm.updates import criterion
 
 RANDOM = np.random.default_rng(2)
 ROWS = [RANDOM.integers(0, 2, (n, 4)).astype(np.int8) for n in (10, 19)]

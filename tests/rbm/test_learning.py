@@ -7,17 +7,19 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from herdcli import fast
 from herdcli.errors import BadUsage, DataError, Diverged
-from herdcli.rbm import enumeration, learning, likelihood, phases, updates
+from herdcli.rbm import enumeration, learning, likelihood, minibatch, phases, updates
 from herdcli.rbm.gibbs import uniform_words
-from herdcli.rbm.gradients import Sums
 from herdcli.rbm.learning import Problem, Settings, State
+from herdcli.rbm.minibatch import Statistics
 from herdcli.rbm.model import Harmonium
+from herdcli.rbm.problem import SPARE
 from herdcli.rbm.units import family
 from herdcli.rng import Stream, generator
 
@@ -222,7 +224,7 @@ def test_statistics_add_up_over_blocks_of_rows(kernels: str, algorithm: str, mon
     settings = Settings(4, algorithm=algorithm, chains=70 * (algorithm == "pcd"), epochs=1, batch_size=0, momentum=0, learning_rate=1)
     updates = []
     for block in (1000, 32):
-        monkeypatch.setattr("herdcli.rbm.updates.BLOCK", block)
+        monkeypatch.setattr("herdcli.rbm.minibatch.BLOCK", block)
         problem = Problem([rows(100, 6)], settings)
         state = learning.Learning(problem).init()
         state.W[:], state.c[:], state.b[:] = 0, 0.5, [-100, 100, -100, 100, -100, 100]
@@ -244,7 +246,7 @@ def test_only_matrices_with_few_entries_are_multiplied_by_their_entries(kernels:
         product(sparse, *others)
 
     monkeypatch.setattr(fast, "add_sparse_product", spy)
-    problem = Problem([rows(300, 40)], Settings(30, epochs=20, batch_size=100))
+    problem = Problem([rows(300, 40)], Settings(30, epochs=20, batch_size=99))
     learning.Learning(problem).step(state := learning.Learning(problem).init())
     assert shares == []
     fit(problem, state)
@@ -301,6 +303,40 @@ def test_a_model_does_not_depend_on_its_neighbours_and_rests_when_it_is_done(ker
     assert not np.array_equal(state.W[2], together.W[2])
 
 
+@pytest.mark.parametrize("algorithm", ["cd", "pcd", "fpcd"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("batch", "chains"), [(100, 0), (130, 210), (0, 40)])
+def test_threads_share_the_blocks_of_one_model_and_change_nothing(
+    kernels: str, algorithm: str, sparse: bool, batch: int, chains: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multiply_by_entries(monkeypatch, sparse)
+    options = {"centering": True, "l1_decay": 1e-3, "sparsity_target": 0.2, "chains": 0 if algorithm == "cd" else chains}
+    problem = Problem([rows(620, 9)], Settings(8, algorithm, epochs=2, batch_size=batch, **options))  # type: ignore[arg-type]
+    alone = fit(problem)
+    with ThreadPoolExecutor(3) as pool:
+        assert_same(alone, fit(problem, map=pool.map))
+    assert_same(alone, fit(problem, map=lambda work, items: reversed([work(item) for item in reversed(items)])))
+
+
+@pytest.mark.parametrize(("rows_", "chains"), [(99, 99), (100, 100), (7, 131), (512, 20), (1200, 700), (1, 513)])
+def test_blocks_take_every_row_and_chain_once_in_places_of_their_own(rows_: int, chains: int) -> None:
+    groups = minibatch.cut(rows_, chains)
+    parts = [part for group in groups for part in group]
+    assert [part.number for part in parts] == list(range(len(parts)))
+    for name, total in (("rows", rows_), ("chains", chains)):
+        taken = [i for part in parts for i in range(getattr(part, name).start, getattr(part, name).stop)]
+        assert taken == list(range(total))
+    for group in groups:
+        for part in group:
+            n, m = part.rows.stop - part.rows.start, part.chains.stop - part.chains.start
+            assert (part.both.stop - part.both.start, part.once.stop - part.once.start) == (n + m, max(n, m))
+        ends = [(part.both.stop, part.once.stop) for part in group]
+        assert [(part.both.start, part.once.start) for part in group] == [(0, 0), *ends[:-1]]
+        assert ends[-1][0] <= 2 * minibatch.BLOCK
+        assert ends[-1][1] <= minibatch.BLOCK + SPARE
+    assert (len(parts) > 1) == (max(rows_, chains) >= 100)
+
+
 def test_the_seed_decides(kernels: str) -> None:
     first, second = (fit(Problem([SEVERAL[0]], Settings(8, epochs=1, seed=seed))) for seed in (1, 2))
     assert not np.array_equal(first.W, second.W)
@@ -309,13 +345,13 @@ def test_the_seed_decides(kernels: str) -> None:
 def test_minibatches_are_a_partition_of_every_epoch_in_nearly_equal_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem([rows(47, 3)], Settings(2, epochs=2, batch_size=10))
     seen: list[np.ndarray] = []
-    original = updates._statistics
+    original = updates.statistics
 
-    def spy(problem: Problem, state: State, m: int, order: np.ndarray, step: int, *, reconstruct: bool) -> Sums:
+    def spy(problem: Problem, state: State, m: int, order: np.ndarray, step: int, **options: Any) -> Statistics:
         seen.append(order.copy())
-        return original(problem, state, m, order, step, reconstruct=reconstruct)
+        return original(problem, state, m, order, step, **options)
 
-    monkeypatch.setattr(updates, "_statistics", spy)
+    monkeypatch.setattr(updates, "statistics", spy)
     fit(problem)
     assert [len(part) for part in seen] == [9, 9, 10, 9, 10] * 2
     epochs = np.concatenate(seen[:5]), np.concatenate(seen[5:])

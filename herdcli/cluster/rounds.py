@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from herdcli.cluster import tasks, wire
 from herdcli.cluster.farm import Farm, refuse
 from herdcli.errors import HerdError, Unavailable
-from herdcli.numerics.blocks import Source, Statistics, Sums, joined_blocks
+from herdcli.numerics.blocks import Source, Statistics, Sums
 from herdcli.records import dataclass
 
 CHUNK = 64  # blocks at most
@@ -39,7 +40,7 @@ class Rounds:
     failures: Counter[int] = field(default_factory=Counter)
     asked: bytes = b""
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many blocks there are."""
         return self.source.count
@@ -88,7 +89,7 @@ class Rounds:
         load = Counter(self.owner[other] for other in self.kept if other != chunk)
         self.owner[chunk] = min(here, key=lambda address: (load[address], address))
         first = chunk * self.size
-        rows = joined_blocks(list(self.source.take(first, min(first + self.size, self.count))))
+        rows = list(self.source.take(first, min(first + self.size, self.count)))
         self.kept[chunk] = self.farm.client.scatter(wire.packed(rows), workers=[self.owner[chunk]], hash=False, direct=True)
         return self.kept[chunk]
 

@@ -111,13 +111,12 @@ def sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, str]) -
     from herdcli.cluster import wire
     from herdcli.cluster.chunks import chunk_sums
     from herdcli.errors import HerdError
-    from herdcli.numerics.blocks import BLOCK
 
     differing = differences(wanted)
     if differing:
         return {"differs": differing}
     try:
-        return {"sums": wire.packed(chunk_sums(wire.unpacked(rows, own=False), wire.unpacked(statistics), skipped, BLOCK))}
+        return {"sums": wire.packed(chunk_sums(wire.unpacked(rows, own=False), wire.unpacked(statistics), skipped))}
     except HerdError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "where": error.where}
     except np.linalg.LinAlgError as error:

@@ -8,15 +8,13 @@ Source: Halko, Martinsson & Tropp (2011), alg. 4.4 with a test in the place of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from herdcli.algorithm import Progress
 from herdcli.em.closed_form import OVERSAMPLED, eigen, signed
 from herdcli.em.driver import Fit, Ledger
 from herdcli.em.search import Found
-from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Margins, Source, Sums, total
+from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Margins, Source, Statistics, Sums, total
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -37,6 +35,20 @@ class AxesState:
     axes: Array = array("D K", "principal axes in them", kind="f")
     values: Array = array("K", "variances along these", kind="f")
     gained: float = np.inf  # share of all variance that the last pass added
+
+
+@dataclass(frozen=True)
+class Image(Statistics):
+    """From a block to its part of Σw S Q.  mean (D,);  span (D, L), Q."""
+
+    mean: Array
+    span: Array
+
+    def __call__(self, block: Block) -> Sums:
+        """The sums of a block."""
+        Z = block.X - self.mean
+        scores = Z @ self.span
+        return {"image": Z.T @ (scores if block.weight is None else block.weight[:, None] * scores)}
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class Axes:
             state.axes, state.values = self._of_inner_products()
             state.gained = 0.0
             return state
-        turned = total(self.source, self._image(state.span), self.map)["image"] / self.found.mass
+        turned = total(self.source, Image(self.found.mean, state.span), self.map)["image"] / self.found.mass
         small = state.span.T @ turned
         values, vectors = eigen(0.5 * (small + small.T))
         K, before = self.components, state.values.sum()
@@ -85,16 +97,6 @@ class Axes:
         state.gained = float(state.values.sum() - before) / max(float(self.found.variance.sum()), 1e-300)
         state.span = np.linalg.qr(turned)[0]
         return state
-
-    def _image(self, span: Array) -> Callable[[Block], Sums]:
-        """From a block to its part of Σw S Q."""
-
-        def statistics(block: Block) -> Sums:
-            Z = block.X - self.found.mean
-            scores = Z @ span
-            return {"image": Z.T @ (scores if block.weight is None else block.weight[:, None] * scores)}
-
-        return statistics
 
     def _of_inner_products(self) -> tuple[Array, Array]:
         (block,) = self.source.take(0, 1)

@@ -23,7 +23,7 @@ from herdcli.em.densities import LOG_TAU
 from herdcli.em.driver import Parameters
 from herdcli.errors import BadUsage
 from herdcli.numerics import linear
-from herdcli.numerics.blocks import Block, Map, Moments, Source, Sums, moments
+from herdcli.numerics.blocks import Block, Map, Moments, Source, Statistics, Sums, moments
 from herdcli.numerics.factors import likeliest
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -48,6 +48,69 @@ class MomentsBlock:
         """The moments."""
         if first < last:
             yield self.found
+
+
+def recognition(name: str, C: Array, noise: Array) -> tuple[Array, Array, float]:
+    """V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
+    K = C.shape[1]
+    if name == "pca":
+        return np.zeros((K, K)), linear.pseudoinverse(C), 0.0
+    scaled = C / noise[:, None]
+    # The precision form of the recognition (Makin, eq. 2.12 to 2.15) inverts K × K alone, Ψ being diagonal; by the determinant lemma
+    # |CC' + Ψ| = |Ψ| |I + C'Ψ⁻¹C|.
+    inverse = np.eye(K) + C.T @ scaled
+    V = np.linalg.inv(inverse)
+    V = 0.5 * (V + V.T)
+    return V, V @ scaled.T, float(np.log(noise).sum() + np.linalg.slogdet(inverse)[1])
+
+
+@dataclass(frozen=True)
+class OfRows(Statistics):
+    """The same statistics of a block of rows with missing values.  name, parameters  of the model."""
+
+    name: str
+    parameters: Parameters
+
+    def __call__(self, block: Moments | Block) -> Sums:
+        """The sums of a block, by its patterns of missing values."""
+        assert isinstance(block, Block)
+        D, K = self.parameters["loading"].shape
+        sums = {
+            "xx": np.zeros((D, K + 1, K + 1)),
+            "yx": np.zeros((D, K + 1)),
+            "yy": np.zeros(D),
+            "known": np.zeros(D),
+            "mass": np.array([block.mass]),
+            "log_likelihood": np.zeros(1),
+        }
+        patterns, which = np.unique(~np.isnan(block.X), axis=0, return_inverse=True)
+        for number, there in enumerate(patterns):
+            rows = np.flatnonzero(which.ravel() == number)
+            if there.any():
+                w = np.ones(len(rows)) if block.weight is None else block.weight[rows]
+                self._one_pattern(there, block.X[rows][:, there], w, sums)
+        return sums
+
+    def _one_pattern(self, there: Array, Y: Array, w: Array, sums: Sums) -> None:
+        parameters = self.parameters
+        C, noise, K = parameters["loading"][there], parameters["noise"][there], parameters["loading"].shape[1]
+        V, beta, determinant = recognition(self.name, C, noise)
+        Y = Y - parameters["mean"][there]
+        Z = np.concatenate([Y @ beta.T, np.ones((len(Y), 1))], axis=1)
+        weighted = Z * w[:, None]
+        xx = weighted.T @ Z
+        xx[:K, :K] += w.sum() * V
+        sums["xx"][there] += xx
+        sums["yx"][there] += Y.T @ weighted
+        sums["yy"][there] += w @ np.square(Y)
+        sums["known"][there] += w.sum()
+        rest = Y - Z[:, :K] @ C.T
+        if self.name == "pca":
+            sums["log_likelihood"] -= float(w @ np.square(rest).sum(axis=1))
+            return
+        # y'(CC' + Ψ)⁻¹y = (y − Cβy)'Ψ⁻¹y, as (CC' + Ψ)⁻¹ = Ψ⁻¹(I − Cβ): Woodbury's identity (Makin, eq. A.18).
+        squares = (rest * Y / noise).sum(axis=1)
+        sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + there.sum() * LOG_TAU))
 
 
 @dataclass(frozen=True)
@@ -89,22 +152,14 @@ class Factors:
     def expect(self, parameters: Parameters) -> Callable[[Moments | Block], Sums]:
         """Statistics: xx (D or 1, K+1, K+1) of z = (x, 1), yx (D, K+1), yy and known (D,), all of y − mean."""
 
+        of_rows = OfRows(self.name, parameters)
+        if self.found.missing:
+            return of_rows
+
         def statistics(block: Moments | Block) -> Sums:
-            return self._of_moments(parameters, block) if isinstance(block, Moments) else self._of_rows(parameters, block)
+            return self._of_moments(parameters, block) if isinstance(block, Moments) else of_rows(block)
 
         return statistics
-
-    def _recognition(self, C: Array, noise: Array) -> tuple[Array, Array, float]:
-        """V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
-        if self.name == "pca":
-            return np.zeros((self.factors,) * 2), linear.pseudoinverse(C), 0.0
-        scaled = C / noise[:, None]
-        # The precision form of the recognition (Makin, eq. 2.12 to 2.15) inverts K × K alone, Ψ being diagonal; by the determinant lemma
-        # |CC' + Ψ| = |Ψ| |I + C'Ψ⁻¹C|.
-        inverse = np.eye(self.factors) + C.T @ scaled
-        V = np.linalg.inv(inverse)
-        V = 0.5 * (V + V.T)
-        return V, V @ scaled.T, float(np.log(noise).sum() + np.linalg.slogdet(inverse)[1])
 
     @cached_property
     def _root(self) -> Array:
@@ -121,7 +176,7 @@ class Factors:
     def _of_moments(self, parameters: Parameters, found: Moments) -> Sums:
         C, noise, n = parameters["loading"], parameters["noise"], found.mass
         D, K = C.shape
-        V, beta, determinant = self._recognition(C, noise)
+        V, beta, determinant = recognition(self.name, C, noise)
         d = found.mean - parameters["mean"]
         S = found.covariance + np.outer(d, d)  # second moment about the model's mean
         xx, inner = np.empty((1, K + 1, K + 1)), beta @ S @ beta.T
@@ -144,44 +199,6 @@ class Factors:
             "recognition": beta,
             "spread": V,
         }
-
-    def _of_rows(self, parameters: Parameters, block: Block) -> Sums:
-        D, K = parameters["loading"].shape
-        sums = {
-            "xx": np.zeros((D, K + 1, K + 1)),
-            "yx": np.zeros((D, K + 1)),
-            "yy": np.zeros(D),
-            "known": np.zeros(D),
-            "mass": np.array([block.mass]),
-            "log_likelihood": np.zeros(1),
-        }
-        patterns, which = np.unique(~np.isnan(block.X), axis=0, return_inverse=True)
-        for number, there in enumerate(patterns):
-            rows = np.flatnonzero(which.ravel() == number)
-            if there.any():
-                w = np.ones(len(rows)) if block.weight is None else block.weight[rows]
-                self._one_pattern(parameters, there, block.X[rows][:, there], w, sums)
-        return sums
-
-    def _one_pattern(self, parameters: Parameters, there: Array, Y: Array, w: Array, sums: Sums) -> None:
-        C, noise, K = parameters["loading"][there], parameters["noise"][there], self.factors
-        V, beta, determinant = self._recognition(C, noise)
-        Y = Y - parameters["mean"][there]
-        Z = np.concatenate([Y @ beta.T, np.ones((len(Y), 1))], axis=1)
-        weighted = Z * w[:, None]
-        xx = weighted.T @ Z
-        xx[:K, :K] += w.sum() * V
-        sums["xx"][there] += xx
-        sums["yx"][there] += Y.T @ weighted
-        sums["yy"][there] += w @ np.square(Y)
-        sums["known"][there] += w.sum()
-        rest = Y - Z[:, :K] @ C.T
-        if self.name == "pca":
-            sums["log_likelihood"] -= float(w @ np.square(rest).sum(axis=1))
-            return
-        # y'(CC' + Ψ)⁻¹y = (y − Cβy)'Ψ⁻¹y, as (CC' + Ψ)⁻¹ = Ψ⁻¹(I − Cβ): Woodbury's identity (Makin, eq. A.18).
-        squares = (rest * Y / noise).sum(axis=1)
-        sums["log_likelihood"] -= 0.5 * float(w @ (squares + determinant + there.sum() * LOG_TAU))
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
         """The statistics and the mean they are about."""
@@ -285,11 +302,11 @@ def posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
     """
     loading, noise = parameters["loading"], parameters["noise"]
     scores, evidence = np.zeros((len(X), loading.shape[1])), np.zeros(len(X))
-    model = Factors("ppca" if noise.any() else "pca", loading.shape[1], 0.0, Moments(0, 0.0, noise, np.zeros((0, 0)), 0), 0)
+    name = "ppca" if noise.any() else "pca"
     patterns, which = np.unique(~np.isnan(X), axis=0, return_inverse=True)
     for number, there in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == number)
-        _, beta, determinant = model._recognition(loading[there], noise[there])
+        _, beta, determinant = recognition(name, loading[there], noise[there])
         Y = X[rows][:, there] - parameters["mean"][there]
         scores[rows] = Y @ beta.T
         if not noise.any():

@@ -15,7 +15,7 @@ from herdcli.em.driver import EM, Fit, Parameters, Settings
 from herdcli.em.search import Found, Search
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import blocks
-from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Source, Sums, margins, total
+from herdcli.numerics.blocks import Block, Blocks, Map, Margins, Moments, Source, Spread, Sums, margins, total
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -147,7 +147,8 @@ def _clusters(rows: Rows, asked: Asked, settings: Settings, source: Source, map:
     if len(asked.sizes) > 1:
         raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
     given = asked.given if isinstance(asked.given, np.ndarray) else None
-    in_memory = isinstance(rows.training, blocks.Table)  # bounds take 24 bytes a row, and rows on disk are many
+    # bounds take 24 bytes a row, and rows on disk are many; those with other processes have no bounds here
+    in_memory = isinstance(rows.training, blocks.Table) and not isinstance(source, Spread)
     init = asked.init or "kmeans++"
     model = kmeans.kmeans(source, asked.sizes[0], init=init, seed=asked.seed, given=given, bounded=in_memory, map=map)
     return Fitting(asked, rows, model.found, 0.0, None, Search(asked.sizes, (EM(model, source, settings, map),)))

@@ -10,16 +10,17 @@ Source: Makin, sec. 6.4.2; Rabiner (1989), eq. 40 and 54.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from herdcli.em import chain, starts
 from herdcli.em.driver import Parameters
-from herdcli.em.emissions import EMISSIONS, Categorical, Emission, Means, log, product
+from herdcli.em.emissions import EMISSIONS, Categorical, Emission, Means, Ready, log, product
 from herdcli.em.gaussian_emissions import Gaussian
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import SAMPLE_ROWS, Block, Blocks, Map, Moments, Sums, Table, moments
+from herdcli.numerics.blocks import SAMPLE_ROWS, Block, Blocks, Map, Moments, Statistics, Sums, Table, moments
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -67,10 +68,44 @@ def structure(name: str, states: int, mask: Array | None = None) -> Structure:
 
 
 @dataclass(frozen=True)
+class Step(Statistics):
+    """The E step of a block of sequences, whose rows' states stand beside them where they are known.
+
+    ready  emissions with their parameters.      empty  their statistics of no rows.
+    """
+
+    ready: Ready
+    chain: chain.Chain
+    empty: Sums
+
+    def __call__(self, block: SequenceBlock) -> Sums:
+        """First states (K,), pairs (K, K), the statistics of the emissions, mass, log-likelihood."""
+        w, K = block.weights, self.chain.states
+        rows = self.ready.emitted(block.X)
+        if block.beside is not None:
+            rows = clamped(rows, block.beside, K)
+        try:
+            found = chain.smoothed(self.chain, rows, block.offsets, w)
+        except chain.Impossible as error:
+            raise told(error, block) from None
+        gamma = found.smoothed[:, :K]
+        sums = {
+            "initial": w @ gamma[block.offsets[:-1]],
+            "pairs": found.pairs,
+            "mass": np.array([block.mass]),
+            "log_likelihood": np.array([w @ found.log_likelihood]),
+            **{name: item.copy() for name, item in self.empty.items()},
+        }
+        self.ready.add(block.X, gamma if block.weight is None else gamma * np.repeat(w, block.lengths)[:, None], sums)
+        return sums
+
+
+@dataclass(frozen=True)
 class HMM:
     """The model for `driver.EM`; `hmm` makes one.  Parameters: initial (K,), transition (K, K) and those of the emissions.
 
     labels  (n,) of the rows of the table: the state of a row, −1 where it is not known; None: none is.
+    sent    whether the blocks have their labels beside them.
     """
 
     structure: Structure
@@ -81,6 +116,7 @@ class HMM:
     seed: int
     given: Parameters | None = None
     labels: Array | None = None
+    sent: bool = False
 
     @property
     def states(self) -> int:
@@ -141,29 +177,11 @@ class HMM:
 
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
         """Statistics of a block: first states (K,), pairs (K, K), those of the emissions, mass, log-likelihood."""
-        ready, states = self.emission.ready(parameters), chain.Chain(parameters["initial"], parameters["transition"])
-
-        def statistics(block: SequenceBlock) -> Sums:
-            w = block.weights
-            rows = ready.emitted(block.X)
-            if self.labels is not None:
-                rows = clamped(rows, self.labels[block.chosen], self.states)
-            try:
-                found = chain.smoothed(states, rows, block.offsets, w)
-            except chain.Impossible as error:
-                raise told(error, block, self.sequences) from None
-            gamma = found.smoothed[:, : self.states]
-            sums = {
-                "initial": w @ gamma[block.offsets[:-1]],
-                "pairs": found.pairs,
-                "mass": np.array([block.mass]),
-                "log_likelihood": np.array([w @ found.log_likelihood]),
-                **self.emission.empty(self.states),
-            }
-            ready.add(block.X, gamma if block.weight is None else gamma * np.repeat(w, block.lengths)[:, None], sums)
-            return sums
-
-        return statistics
+        states = chain.Chain(parameters["initial"], parameters["transition"])
+        step, labels = Step(self.emission.ready(parameters), states, self.emission.empty(self.states)), self.labels
+        if labels is None or self.sent:
+            return step
+        return lambda block: step(replace(block, beside=labels[block.chosen]))
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
         """The statistics with what the emissions need."""
@@ -210,10 +228,10 @@ def clamped(rows: chain.Emitted, labels: Array, states: int) -> chain.Emitted:
     return chain.Emitted(rows.b, rows.shift, logs)
 
 
-def told(error: chain.Impossible, block: SequenceBlock, sequences: Sequences) -> DataError:
+def told(error: chain.Impossible, block: SequenceBlock) -> DataError:
     """An impossible row of a block by its place in the table and in its sequence."""
     s = int(np.searchsorted(block.offsets, error.row, side="right")) - 1
-    name = f" of sequence {sequences.names[block.first + s]}" if sequences.names else ""
+    name = f" of sequence {block.names[s]}" if block.names else ""
     message = f"row {block.chosen[error.row]} (step {error.row - block.offsets[s]}{name}) is impossible in every state that can be reached"
     return DataError(message, hint="a --floor above 0 keeps every value possible; so does --transitions full")
 
@@ -252,13 +270,14 @@ def hmm(
     seed: int = 0,
     given: Parameters | None = None,
     labels: Array | None = None,
+    sent: bool = False,
 ) -> HMM:
     """A hidden Markov model of so many states.  Raises DataError for fewer rows than states or labels beyond them."""
     if sequences.rows < states:
         raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
     if labels is not None and labels.max(initial=-1) >= states:
         raise DataError(f"label {labels.max()} has no state, there are {states}", hint=f"--components {labels.max() + 1}")
-    made = HMM(transitions or structure("full", states), family, sequences, found, init, seed, given, labels)
+    made = HMM(transitions or structure("full", states), family, sequences, found, init, seed, given, labels, sent)
     if given is not None and len(given["initial"]) != states:
         raise DataError(f"the start has {len(given['initial'])} states, expected {states}")
     return made

@@ -287,7 +287,7 @@ def impossible(error: chain.Impossible, block: SequenceBlock, sequences: Sequenc
     """An impossible row of a block by its place in the table and in its sequence."""
     from herdcli.em.hmm import told
 
-    return told(error, block, sequences)
+    return told(error, block)
 
 
 def each(ready: Ready, states: Chain, sequences: Sequences, map: Map) -> float:

@@ -15,7 +15,7 @@ from herdcli.em.hmm_artifacts import Emissions, Held, KnownChain, MarkovChain
 from herdcli.em.search import Found, Search
 from herdcli.em.sequences import SequenceBlock, SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Map, Moments, Sums, total
+from herdcli.numerics.blocks import Map, Moments, Spreading, Sums, here, total
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -111,8 +111,8 @@ class ChainFitting:
         )
 
 
-def fitting(rows: ChainRows, asked: AskedChain, settings: Settings, map: Map = map) -> ChainFitting:
-    """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
+def fitting(rows: ChainRows, asked: AskedChain, settings: Settings, map: Map = map, spread: Spreading = here) -> ChainFitting:
+    """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
     if asked.criterion == "icl":
         raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
     family, found = _family(rows, asked, map)
@@ -129,10 +129,11 @@ def fitting(rows: ChainRows, asked: AskedChain, settings: Settings, map: Map = m
             seed=asked.seed,
             given=given,
             labels=labels,
+            sent=True,
         )
         for size in asked.sizes
     )
-    source = SequenceBlocks(rows.training)
+    source = spread(SequenceBlocks(rows.training, labels))
     search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
     return _scored(ChainFitting(asked, rows, found, family, settings, search), map)
 

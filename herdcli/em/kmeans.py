@@ -19,7 +19,7 @@ from herdcli.algorithm import Progress
 from herdcli.em import starts
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Sums, Tree, moments, sampled
+from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Statistics, Sums, Tree, moments, sampled
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -38,6 +38,33 @@ class Bounds:
     nearest: Array  # (m,)
     upper: Array  # (m,)
     lower: Array  # (m,)
+
+
+@dataclass(frozen=True)
+class Assigned(Statistics):
+    """Statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, −SSE as log_likelihood.
+
+    centre (K, D), about that mean too;  mean (D,).
+    """
+
+    centre: Array
+    mean: Array
+
+    def __call__(self, block: Block) -> Sums:
+        """The sums of a block, whose nearest centres are found from all distances."""
+        Z = block.X - self.mean
+        return self.sums(block, Z, closest(Z, self.centre)[0])
+
+    def sums(self, block: Block, Z: Array, nearest: Array) -> Sums:
+        """The sums of a block whose rows Z (m, D) about the mean have these nearest centres (m,)."""
+        centre = self.centre
+        w = np.ones(len(Z)) if block.weight is None else block.weight
+        # one row of the matrix for each row of the block, its weight in the column of its cluster
+        members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
+        count, first = np.bincount(nearest, w, minlength=len(centre)), np.asarray(members.T @ Z)
+        # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z): no row meets its centre again
+        squares = float(w @ np.einsum("nd,nd->n", Z, Z) + (centre * (count[:, None] * centre - 2.0 * first)).sum())
+        return {"count": count, "first": first, "mass": np.array([w.sum()]), "log_likelihood": np.array([min(0.0, -squares)])}
 
 
 @dataclass(frozen=True)
@@ -66,22 +93,18 @@ class KMeans:
         return {"centre": starts.centres(rows, self.clusters, self.init, random, np.ones(len(self.found.mean)))}
 
     def expect(self, parameters: Parameters) -> Callable[[Block], Sums]:
-        """Statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, −SSE as log_likelihood."""
-        centre = parameters["centre"] - self.found.mean
+        """Statistics of a block, by its bounds where they are kept."""
+        plain = Assigned(parameters["centre"] - self.found.mean, self.found.mean)
+        if not self.bounded:
+            return plain
+        centre = plain.centre
         apart = cdist(centre, centre)
         np.fill_diagonal(apart, np.inf)
         half = 0.5 * apart.min(axis=1)
 
         def statistics(block: Block) -> Sums:
             Z = block.X - self.found.mean
-            nearest = self._nearest(block.first, Z, centre, half) if self.bounded else closest(Z, centre)[0]
-            w = np.ones(len(Z)) if block.weight is None else block.weight
-            # one row of the matrix for each row of the block, its weight in the column of its cluster
-            members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
-            count, first = np.bincount(nearest, w, minlength=len(centre)), np.asarray(members.T @ Z)
-            # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z): no row meets its centre again
-            squares = float(w @ np.einsum("nd,nd->n", Z, Z) + (centre * (count[:, None] * centre - 2.0 * first)).sum())
-            return {"count": count, "first": first, "mass": np.array([w.sum()]), "log_likelihood": np.array([min(0.0, -squares)])}
+            return plain.sums(block, Z, self._nearest(block.first, Z, centre, half))
 
         return statistics
 

@@ -14,6 +14,7 @@ Source: Shumway & Stoffer (1982); Ghahramani & Hinton (1996); Makin, sec. 6.4.4.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from herdcli.em.lds_chart import LDSChart, chart
 from herdcli.em.lds_start import Opening
 from herdcli.em.sequences import SequenceBlock
 from herdcli.errors import Diverged
-from herdcli.numerics.blocks import Sums
+from herdcli.numerics.blocks import Statistics, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -35,11 +36,49 @@ SINGULAR = 1e-13  # of the largest eigenvalue: a direction below it is not there
 
 
 @dataclass(frozen=True)
+class Step(Statistics):
+    """The E step of a block of sequences, whose controls stand beside their rows.  centre  (D,) that rows are taken about."""
+
+    parameters: Parameters
+    centre: Array
+
+    def __call__(self, block: SequenceBlock) -> Sums:
+        """The sums of a block."""
+        p, U, missing = self.parameters, block.beside, gaps(block.X)
+        found = kalman(p, block.X, block.offsets, U, missing)
+        after = smooth(p, found, block.offsets)
+        w = None if block.weight is None else np.repeat(block.weight, block.lengths)
+        sums = of_states(block, after, U, w) | self._of_rows(block, missing, after, w)
+        total = found.log_likelihood.sum() if w is None else w @ found.log_likelihood
+        return sums | {"mass": np.array([block.mass]), "log_likelihood": np.array([float(total)])}
+
+    def _of_rows(self, block: SequenceBlock, missing: Gaps, after: Smoothed, w: Array | None) -> Sums:
+        """Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
+        m, centre = after.mean, self.centre
+        K = m.shape[1]
+        one = np.ones((len(m), 1))
+        X = np.concatenate([m, one], axis=1)
+        weighted = X if w is None else X * w[:, None]
+        xx = weighted.T @ X
+        xx[:K, :K] += _covariances(after.covariances, after.which, w)
+        Y = block.X - centre
+        if missing.whole:
+            yy = (Y if w is None else Y * w[:, None]).T @ Y
+            return {"xx": xx, "yx": Y.T @ weighted, "yy": yy}
+        Y, gain, spread = completed(self.parameters, Y + centre, missing, after, w)
+        Y -= centre
+        yx = Y.T @ weighted
+        yx[:, :K] += gain
+        return {"xx": xx, "yx": yx, "yy": (Y if w is None else Y * w[:, None]).T @ Y + spread}
+
+
+@dataclass(frozen=True)
 class LDS:
     """The model for `driver.EM`; `lds` makes one.  Parameters: transition, control, drift, process, loading, mean, noise, start_mean,
     start_covariance.
 
     controls  (n, m) of the table that the sequences are places in, or None.   scale  (D,) what `floor` is relative to.
+    sent      whether the blocks have their controls beside them.
     """
 
     states: int
@@ -52,6 +91,7 @@ class LDS:
     several: bool  # sequences; the floor of a single one's P is no news
     given: Parameters | None = None
     random: bool = False  # the first restart too
+    sent: bool = False
 
     def start(self, restart: int) -> Parameters:
         """Principal axes of short windows and regressions on them; later restarts take random directions."""
@@ -60,41 +100,12 @@ class LDS:
         found = lds_start.begin(self.opening, self.states, self.seed, restart + self.random, diagonal=self.diagonal)
         return found | {"noise": floored(found["noise"], self.floor, self.scale, self.diagonal)[0]}
 
-    def _controls(self, block: SequenceBlock) -> Array | None:
-        return None if self.controls is None else self.controls[block.chosen]
-
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
         """Statistics of a block of sequences, by its smoother."""
-
-        def statistics(block: SequenceBlock) -> Sums:
-            U, missing = self._controls(block), gaps(block.X)
-            found = kalman(parameters, block.X, block.offsets, U, missing)
-            after = smooth(parameters, found, block.offsets)
-            w = None if block.weight is None else np.repeat(block.weight, block.lengths)
-            sums = of_states(block, after, U, w) | self._of_rows(parameters, block, missing, after, w)
-            total = found.log_likelihood.sum() if w is None else w @ found.log_likelihood
-            return sums | {"mass": np.array([block.mass]), "log_likelihood": np.array([float(total)])}
-
-        return statistics
-
-    def _of_rows(self, parameters: Parameters, block: SequenceBlock, missing: Gaps, after: Smoothed, w: Array | None) -> Sums:
-        """Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
-        m, centre = after.mean, self.opening.centre
-        one = np.ones((len(m), 1))
-        X = np.concatenate([m, one], axis=1)
-        weighted = X if w is None else X * w[:, None]
-        K = self.states
-        xx = weighted.T @ X
-        xx[:K, :K] += _covariances(after.covariances, after.which, w)
-        Y = block.X - centre
-        if missing.whole:
-            yy = (Y if w is None else Y * w[:, None]).T @ Y
-            return {"xx": xx, "yx": Y.T @ weighted, "yy": yy}
-        Y, gain, spread = completed(parameters, Y + centre, missing, after, w)
-        Y -= centre
-        yx = Y.T @ weighted
-        yx[:, :K] += gain
-        return {"xx": xx, "yx": yx, "yy": (Y if w is None else Y * w[:, None]).T @ Y + spread}
+        step, controls = Step(parameters, self.opening.centre), self.controls
+        if controls is None or self.sent:
+            return step
+        return lambda block: step(replace(block, beside=controls[block.chosen]))
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
         """As they are."""

@@ -16,7 +16,7 @@ from herdcli.em.lds_start import Opening, opening
 from herdcli.em.search import Found, Search
 from herdcli.em.sequences import SequenceBlocks, Sequences
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import Map, Sums, total
+from herdcli.numerics.blocks import Map, Spreading, Sums, here, total
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -157,22 +157,22 @@ def _before(whole: Sequences, place: int) -> Array:
     return whole.chosen[begin : at + 1]
 
 
-def fitting(rows: DynamicRows, asked: AskedDynamics, settings: Settings, map: Map = map) -> DynamicFitting:
-    """What there is to run.  Raises BadUsage and DataError for what cannot be learned."""
+def fitting(rows: DynamicRows, asked: AskedDynamics, settings: Settings, map: Map = map, spread: Spreading = here) -> DynamicFitting:
+    """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
     if asked.criterion not in CRITERIA:
         raise BadUsage(f"--criterion {asked.criterion} is for mixtures", hint="--criterion bic, aic or valid")
     if asked.init == "kmeans++":
         raise BadUsage("--init kmeans++ is of clusters", hint="--init pca or random")
     U, shift, scale = _scaled(rows)
-    source = SequenceBlocks(rows.training)
-    found = opening(source, max(asked.sizes), U, map)
+    found = opening(SequenceBlocks(rows.training), max(asked.sizes), U, map)
     if max(asked.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
         raise DataError(f"{found.rows} rows are too few for {max(asked.sizes)} states", hint=f"--components {most} or fewer")
     least, relative = free_floor(found.variance, asked.floor)
     given = None if asked.given is None else _given(asked.given, shift, scale)
     several = rows.training.count > 1
     random = asked.init == "random"
-    models = [LDS(size, asked.diagonal, least, relative, found, U, asked.seed, several, given, random) for size in asked.sizes]
+    models = [LDS(size, asked.diagonal, least, relative, found, U, asked.seed, several, given, random, True) for size in asked.sizes]
+    source = spread(SequenceBlocks(rows.training, U))
     search = Search(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
     made = DynamicFitting(asked, rows, found, least, shift, scale, search)
     return _scored(made, map)

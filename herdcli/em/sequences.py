@@ -8,6 +8,7 @@ statistic of one needs another one; a single sequence is a single block.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class SequenceBlock:
 
     first   number of its first sequence.      weight  (S,) of the sequences.
     chosen  (m,) the rows' places in the table they came from, for what stands beside them there (labels, controls).
+    names   of the sequences.      beside  (m, …) what stands beside the rows, where it goes with them to another process.
     """
 
     first: int
@@ -37,6 +39,8 @@ class SequenceBlock:
     offsets: Array
     weight: Array | None
     chosen: Array
+    names: list[str] | None = None
+    beside: Array | None = None
 
     @property
     def count(self) -> int:
@@ -115,7 +119,8 @@ class Sequences:
         chosen = self.chosen[begin:end]
         X = np.ascontiguousarray(self.X[chosen], dtype=np.float64)
         weight = None if self.weight is None else self.weight[first:last]
-        return SequenceBlock(first, X, self.offsets[first : last + 1] - begin, weight, chosen)
+        names = None if self.names is None else self.names[first:last]
+        return SequenceBlock(first, X, self.offsets[first : last + 1] - begin, weight, chosen, names)
 
     def whole(self) -> SequenceBlock:
         """All of them."""
@@ -129,9 +134,13 @@ class Sequences:
 
 @dataclass(frozen=True)
 class SequenceBlocks:
-    """The blocks of a pass over sequences: a `numerics.blocks.Source`."""
+    """The blocks of a pass over sequences: a `numerics.blocks.Source`.
+
+    beside  (n, …) what of the table goes along with its rows, of blocks that are sent to other processes.
+    """
 
     sequences: Sequences
+    beside: Array | None = None
 
     @property
     def bounds(self) -> Array:
@@ -147,7 +156,8 @@ class SequenceBlocks:
         """Blocks first … last − 1."""
         at = self.bounds
         for block in range(first, last):
-            yield self.sequences.take(int(at[block]), int(at[block + 1]))
+            found = self.sequences.take(int(at[block]), int(at[block + 1]))
+            yield found if self.beside is None else replace(found, beside=self.beside[found.chosen])
 
 
 def bounds(lengths: Array) -> Array:

@@ -89,6 +89,14 @@ class Spread(Protocol):
         ...
 
 
+Spreading = Callable[[Source], Source]
+
+
+def here(source: Source) -> Source:
+    """A source whose blocks stay with this process."""
+    return source
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows in memory, or mapped into it.
@@ -258,18 +266,25 @@ class Margins:
     missing: int
 
 
+@dataclass(frozen=True)
+class Squares(Statistics):
+    """Weights, missing values, first moments and squares of rows about a centre (D,)."""
+
+    centre: Array
+
+    def __call__(self, block: Block) -> Sums:
+        """The sums of a block."""
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        Z = block.X - self.centre
+        gaps = np.count_nonzero(np.isnan(block.X))
+        return {"rows": np.array([float(len(Z)), weight.sum(), gaps]), "first": weight @ Z, "second": weight @ np.square(Z)}
+
+
 def margins(source: Source, map: Map = map) -> Margins:
     """Means and variances with the divisor Σw, about the first block's means; NaN where a value is missing anywhere in the column."""
     head = next(iter(source.take(0, 1))).X
     centre = head.mean(axis=0)
-
-    def statistics(block: Block) -> Sums:
-        weight = np.ones(len(block.X)) if block.weight is None else block.weight
-        Z = block.X - centre
-        gaps = np.count_nonzero(np.isnan(block.X))
-        return {"rows": np.array([float(len(Z)), weight.sum(), gaps]), "first": weight @ Z, "second": weight @ np.square(Z)}
-
-    sums = total(source, statistics, map)
+    sums = total(source, Squares(centre), map)
     rows, mass, missing = sums["rows"].tolist()
     shift = sums["first"] / mass
     variance = np.maximum(sums["second"] / mass - np.square(shift), 0.0)

@@ -34,7 +34,7 @@ def _fitting(session: Session, series: Series, *, request: Request) -> ChainFitt
     from herdcli.em.hmm_fitting import fitting
 
     rows = _rows(series, request)
-    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map)
+    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, session.spread)
 
 
 def _rows(series: Series, request: Request) -> ChainRows:

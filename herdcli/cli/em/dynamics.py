@@ -37,7 +37,7 @@ def _fitting(session: Session, series: Series, *, request: Request) -> DynamicFi
     from herdcli.em.lds_fitting import fitting
 
     rows = _rows(series, request.controls)
-    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map)
+    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, session.spread)
 
 
 def _rows(series: Series, names: tuple[str, ...] | None) -> DynamicRows:

@@ -23,13 +23,10 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     from herdcli.em.driver import Settings
     from herdcli.em.fitting import fitting
     from herdcli.em.search import Found
+    from herdcli.numerics.blocks import Blocks
 
-    elsewhere = None
-    if session.cluster is not None:
-        from herdcli.cli.frame.workers import spread
-
-        elsewhere = spread(session, inputs.rows.training)
-    fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map, elsewhere)
+    source = session.spread(Blocks(inputs.rows.training))
+    fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map, source)
     batches = fit.minibatch(session.map) if request.model == "kmeans" else None
     if fit.axes is not None:
         found = session.run(fit.axes, label=request.model, memory="the principal axes")

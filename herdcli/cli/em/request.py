@@ -102,8 +102,6 @@ class Request:
             raise BadUsage("--per-class has a state for each class", hint="leave out --components")
         if self.per_class and self.model not in ("gmm", "hmm"):
             raise BadUsage("--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
-        if session.cluster is not None and self.model != "gmm":
-            raise BadUsage(f"--cluster has workers for the rows of --model gmm, not {self.model}", hint="leave out --cluster")
         if self.on_disk and self.model in IN_TIME:
             raise BadUsage("--on-disk reads rows, not sequences", hint="leave out --on-disk")
         if self.model == "hmm":

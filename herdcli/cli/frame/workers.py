@@ -22,13 +22,12 @@ from herdcli.cluster.dealing import Dealing, shards
 from herdcli.cluster.farm import Farm, hired
 from herdcli.cluster.files import Words
 from herdcli.errors import DataError
-from herdcli.numerics.blocks import Blocks
 from herdcli.shards import Shard, joined
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
     from herdcli.cluster.where import Asked
-    from herdcli.numerics.blocks import Rows, Source
+    from herdcli.numerics.blocks import Source
 
 PROGRAM = "herdcli.cli.main:cli"
 HERE = {
@@ -50,13 +49,10 @@ def dealt(session: Session, asked: Asked, count: int, what: str) -> list[object]
     return parts
 
 
-def spread(session: Session, rows: Rows) -> Source | None:
-    """The blocks of rows with the workers of --cluster until the command ends; None where there are none."""
-    if session.cluster is None or session.dry_run:
-        return None
-    asked = session.cluster
+def spread(session: Session, asked: Asked, source: Source) -> Source:
+    """The blocks of a source with workers until the command ends."""
     size = Size(worker_threads(session, asked), session.max_memory)
-    return rounds.spread(Blocks(rows), session.hold(_hired(session, asked, size)), asked.retries)
+    return rounds.spread(source, session.hold(_hired(session, asked, size)), asked.retries)
 
 
 def _hired(session: Session, asked: Asked, size: Size) -> AbstractContextManager[Farm]:

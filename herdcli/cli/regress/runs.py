@@ -39,7 +39,7 @@ def _table_format(session: Session) -> str | None:
 
 def run(session: Session, inputs: Inputs, request: Request) -> None:
     """Fit the training rows, keep what the model says of the others, write it."""
-    from herdcli.numerics.blocks import Table
+    from herdcli.numerics.blocks import Blocks, Table
     from herdcli.regression.fit import Problem, Regression
     from herdcli.regression.model import assembled, started
 
@@ -57,13 +57,9 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         weight = None if inputs.weight is None else inputs.weight[training]
         columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
         problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
-    elsewhere = None
-    if session.cluster is not None:
-        from herdcli.cli.frame.workers import spread
-
-        elsewhere = spread(session, problem.rows)
+    source = session.spread(Blocks(problem.rows))
     fit = session.run(
-        Regression(problem, started(problem, session.map), request.iterations, map=session.map, elsewhere=elsewhere),
+        Regression(problem, started(problem, session.map), request.iterations, map=session.map, elsewhere=source),
         label="fitting",
         memory=f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients",
     )

@@ -19,7 +19,7 @@ from herdcli.algorithm import Progress
 from herdcli.em import starts
 from herdcli.em.driver import Fit, Ledger, Parameters
 from herdcli.errors import BadUsage, DataError
-from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Statistics, Sums, Tree, moments, sampled
+from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Map, Moments, Rows, Source, Statistics, Sums, Tree, advance, moments, sampled
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
@@ -280,9 +280,7 @@ class MiniBatch:
 
     def _judge(self, state: BatchState) -> BatchState:
         tree, source = Tree(state.sizes, state.sums), self.model.source
-        first = tree.blocks
-        for sums in self.map(self.model.expect({"centre": state.centre}), source.take(first, min(first + PASS_BLOCKS, source.count))):
-            tree.push(sums)
+        advance(tree, source, self.model.expect({"centre": state.centre}), self.map)
         return state
 
     def done(self, state: BatchState) -> bool:

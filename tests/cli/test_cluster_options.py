@@ -63,6 +63,26 @@ def test_what_cannot_be_is_refused_in_a_line(herd, digits, message):
     assert message in done.err
 
 
+NOTHING_TO_DEAL = {
+    "ica --algorithm infomax": (
+        "--cluster has workers for the rows of --algorithm ml, not infomax",
+        "--algorithm ml, or leave out --cluster",
+    ),
+    "fit-mrf --algorithm gradient": (
+        "--cluster has workers for the rows of --algorithm pseudo-likelihood, not gradient",
+        "the others count the rows once and learn from the counts: leave out --cluster",
+    ),
+}
+
+
+@pytest.mark.parametrize("line", NOTHING_TO_DEAL)
+def test_algorithms_without_rounds_over_rows_have_no_workers(herd, digits, line):
+    command, *words = line.split()
+    message, hint = NOTHING_TO_DEAL[line]
+    done = herd(command, digits, *words, "-q", "--cluster", "local:2")
+    assert (done.code, done.err) == (2, f"herd {command}: {message}\nhint: {hint}\n")
+
+
 def test_settings_without_a_cluster_are_said_to_do_nothing(herd, digits):
     done = herd("herd", digits, "--iterations", "5", "--mixed", "--retries", "2", "--cluster-option", "a=b")
     for option in ("mixed", "retries", "cluster-option"):

@@ -298,10 +298,22 @@ def test_a_checkpoint_of_a_round_goes_on_anywhere(rows, tmp_path):
     assert (tmp_path / "a.h5").read_bytes() == (rows / "mixture.h5").read_bytes()
 
 
-def test_other_models_have_no_rounds(rows):
-    done = herd(rows, "em", "rows.npy", "--model", "kmeans", "--components", "3", "--cluster", "local:2", "-o", "none.h5")
-    told = "herd em: --cluster has workers for the rows of --model gmm, not kmeans\nhint: leave out --cluster\n"
-    assert (done.code, done.err) == (2, told)
+IN_ROUNDS = {  # of the commands that test_rounds.py runs without workers
+    "states with controls": ["em", "series.csv", "--model", "lds", "--components", "1", "--controls", "c", "--sequence", "s"],
+    "independent components": ["ica", "rows.npy"],
+}
+
+
+@pytest.mark.parametrize("name", IN_ROUNDS)
+def test_rounds_of_other_kinds_make_the_bytes_of_one_process(rows, dask, tmp_path, name):
+    draw = np.random.default_rng(1)
+    table = np.column_stack([draw.normal(size=(9000, 3)).round(3), np.arange(9000) // 50])
+    np.savetxt(rows / "series.csv", table, delimiter=",", header="a,b,c,s", comments="", fmt="%.7g")
+    words = [*IN_ROUNDS[name], "--iterations", "10"]
+    assert herd(rows, *words, "-o", tmp_path / "one.h5").code == 0
+    done = herd(rows, *words, "-o", tmp_path / "dealt.h5", "--cluster", dask.address)
+    assert done.code == 0, done.err
+    assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
 
 
 def test_steps_of_a_regression_on_workers_make_the_bytes_of_one_process(rows, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.cli.em import in_time
 from herdcli.cli.em.request import SIZES, STRUCTURES, WORSE
+from herdcli.cli.frame import spreading
 from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError
 
@@ -34,7 +35,7 @@ def _fitting(session: Session, series: Series, *, request: Request) -> ChainFitt
     from herdcli.em.hmm_fitting import fitting
 
     rows = _rows(series, request)
-    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, session.spread)
+    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, partial(spreading.spread, session))
 
 
 def _rows(series: Series, request: Request) -> ChainRows:

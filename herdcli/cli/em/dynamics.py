@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.cli.em import in_time
 from herdcli.cli.em.request import SIZES, WORSE
-from herdcli.cli.frame import sequences
+from herdcli.cli.frame import sequences, spreading
 from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError
 
@@ -37,7 +37,7 @@ def _fitting(session: Session, series: Series, *, request: Request) -> DynamicFi
     from herdcli.em.lds_fitting import fitting
 
     rows = _rows(series, request.controls)
-    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, session.spread)
+    return fitting(rows, _asked(session, rows, request), settings(Settings, request), session.map, partial(spreading.spread, session))
 
 
 def _rows(series: Series, names: tuple[str, ...] | None) -> DynamicRows:

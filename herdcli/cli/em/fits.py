@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.frame.request import settings
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
     from herdcli.em.search import Found
     from herdcli.numerics.blocks import Blocks
 
-    source = session.spread(Blocks(inputs.rows.training))
+    source = spreading.spread(session, Blocks(inputs.rows.training))
     fit = fitting(inputs.rows, inputs.asked, settings(Settings, request), session.map, source)
     batches = fit.minibatch(session.map) if request.model == "kmeans" else None
     if fit.axes is not None:

@@ -9,7 +9,16 @@ import click
 from herdcli.cli.fit_mrf.options import learning_options, structure_options
 from herdcli.cli.fit_mrf.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import NETWORK_FORMATS, checkpoint_options, data_options, format_option, output_options, seed_option, stage
+from herdcli.cli.frame.options import (
+    NETWORK_FORMATS,
+    checkpoint_options,
+    cluster_options,
+    data_options,
+    format_option,
+    output_options,
+    seed_option,
+    stage,
+)
 from herdcli.cli.ups_infer.options import iteration_options
 
 if TYPE_CHECKING:
@@ -19,7 +28,17 @@ if TYPE_CHECKING:
 @click.command("fit-mrf", cls=Command)
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @format_option(NETWORK_FORMATS)
-@stage(Request, structure_options, learning_options, iteration_options, data_options, seed_option, checkpoint_options, output_options)
+@stage(
+    Request,
+    structure_options,
+    learning_options,
+    iteration_options,
+    data_options,
+    seed_option,
+    cluster_options,
+    checkpoint_options,
+    output_options,
+)
 def command(session: Session, request: Request) -> None:
     """Learn a Markov network: the likeliest one, or the one of maximum entropy, with the marginals of the data.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_mrf.inputs import regions
+from herdcli.cli.frame import spreading
 from herdcli.cli.frame.networks import write_network
 from herdcli.cli.frame.request import settings
 from herdcli.errors import DataError, NotConverged
@@ -25,9 +26,18 @@ def learn(session: Session, inputs: Inputs, request: Request, form: str) -> None
     if request.induce:
         inputs = _induced(session, inputs, asked, request)
     _say_zeros(session, inputs)
-    learner = learners.learner(inputs.problem, asked)
+    learner = _spread(session, learners.learner(inputs.problem, asked))
     _require_memory(session, learner)
     _save(session, inputs, asked, session.run(learner, label=asked.algorithm), request, form)
+
+
+def _spread(session: Session, learner: Learner) -> Learner:
+    """With its rows on the workers of --cluster, where it has passes over them."""
+    from herdcli.markov.learning.gradient import PseudoLikelihood
+
+    if isinstance(learner, PseudoLikelihood):
+        learner.source = spreading.spread(session, learner.source)
+    return learner
 
 
 def _require_memory(session: Session, learner: Learner) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, unrecorded
+from herdcli.errors import BadUsage
 from herdcli.markov.learning.table import ALGORITHMS
 from herdcli.records import dataclass
 
@@ -59,7 +60,10 @@ class Request:
     seed: int
 
     def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options that do nothing with the algorithm chosen."""
+        """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for workers that it has nothing for."""
+        if session.cluster is not None and self.algorithm != "pseudo-likelihood":
+            message = f"--cluster has workers for the rows of --algorithm pseudo-likelihood, not {self.algorithm}"
+            raise BadUsage(message, hint="the others count the rows once and learn from the counts: leave out --cluster")
         for option, users in USERS.items():
             if self.algorithm not in users:
                 session.ignored(option, f"with --algorithm {self.algorithm}")

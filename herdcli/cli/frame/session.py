@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from herdcli.algorithm import Algorithm
     from herdcli.artifacts.recoding import Recoding
     from herdcli.cluster.where import Asked
-    from herdcli.numerics import blocks
     from herdcli.schema import Array
 
 S = TypeVar("S", bound=iterate.Steppable)
@@ -147,14 +146,6 @@ class Session:
         what = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "start afresh without --resume"
         return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
-
-    def spread(self, source: blocks.Source) -> blocks.Source:
-        """The blocks of a source with the workers of --cluster, where there are any, until the command ends."""
-        if self.cluster is None or self.dry_run:
-            return source
-        from herdcli.cli.frame.workers import spread
-
-        return spread(self, self.cluster, source)
 
     def hold(self, context: AbstractContextManager[H]) -> H:
         """Enter what is left when the command ends, however that is."""

@@ -10,6 +10,7 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     checkpoint_options,
     cleaning_options,
+    cluster_options,
     input_argument,
     input_format_option,
     output_options,
@@ -76,7 +77,17 @@ if TYPE_CHECKING:
     "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows, as counts or fractions.  [default: the data set's own, else all]"
 )
 @click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]")
-@stage(Request, learning_options, input_format_option, cleaning_options, seed_option, threads_option, checkpoint_options, output_options)
+@stage(
+    Request,
+    learning_options,
+    input_format_option,
+    cleaning_options,
+    seed_option,
+    threads_option,
+    cluster_options,
+    checkpoint_options,
+    output_options,
+)
 def command(session: Session, request: Request) -> None:
     """Independent components: linear filters whose outputs are sparse or independent.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, settings, unrecorded, where_given
+from herdcli.errors import BadUsage
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ OF = {  # option -> the algorithms that it means something to
     "expert": ("ebm", "equil", "sparse-coding"),
     "gamma": ("ml", "infomax", "ebm", "equil", "sparse-coding"),
     "gamma_rate": ("ebm", "equil"),
-    "threads": ("ebm", "sparse-coding"),
+    "threads": ("ml", "ebm", "sparse-coding"),
 }
 
 
@@ -94,7 +95,10 @@ class Request:
         return settings(Settings, self, **more, algorithm=algorithm, natural=self.gradient == "natural", proposals=self.steps)
 
     def warn_of_ignored(self, session: Session) -> None:
-        """Options that mean nothing to the algorithm."""
+        """Options that mean nothing to the algorithm.  Raises BadUsage for workers that it has nothing for."""
+        if session.cluster is not None and self.algorithm != "ml":
+            hint = "--algorithm ml, or leave out --cluster"
+            raise BadUsage(f"--cluster has workers for the rows of --algorithm ml, not {self.algorithm}", hint=hint)
         for option, algorithms in OF.items():
             if self.algorithm not in algorithms:
                 session.ignored(option, f"with --algorithm {self.algorithm}")

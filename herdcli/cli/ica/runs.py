@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.ica.request import CONVERGING
 from herdcli.errors import BadUsage, NotConverged
 
@@ -57,10 +57,17 @@ def _converging(session: Session, rows: Rows, request: Request) -> Fit:
 
 def _maximum_likelihood(session: Session, rows: Rows, request: Request) -> Fit:
     from herdcli.ica import maximum_likelihood as ml
+    from herdcli.ica.whitening import in_blocks
 
-    tolerance, iterations = request.tolerance or TOLERANCE, request.iterations or ITERATIONS
-    problem = ml.Problem(rows.Z, request.density or "auto", request.gamma or 1.0, tolerance, iterations)
-    return session.run(ml.MaximumLikelihood(problem), label="learning", memory="learning")
+    problem = ml.Problem(
+        rows.Z,
+        request.density or "auto",
+        request.gamma or 1.0,
+        request.tolerance or TOLERANCE,
+        request.iterations or ITERATIONS,
+        elsewhere=spreading.spread(session, in_blocks(rows.Z)),
+    )
+    return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 
 
 def _time_structure(session: Session, rows: Rows, request: Request) -> Fit:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import outputs
+from herdcli.cli.frame import outputs, spreading
 from herdcli.cli.regress.errors import independent, parsed
 from herdcli.errors import DataError, NotConverged
 
@@ -57,7 +57,7 @@ def run(session: Session, inputs: Inputs, request: Request) -> None:
         weight = None if inputs.weight is None else inputs.weight[training]
         columns = np.column_stack([inputs.X[training], inputs.y[training], inputs.offset[training]])
         problem = Problem(Table(columns, weight=weight), distribution, outputs_of, inputs.X.shape[1], request.l1, request.l2)
-    source = session.spread(Blocks(problem.rows))
+    source = spreading.spread(session, Blocks(problem.rows))
     fit = session.run(
         Regression(problem, started(problem, session.map), request.iterations, map=session.map, elsewhere=source),
         label="fitting",

@@ -13,6 +13,7 @@ from herdcli.markov.method import Stepwise
 from herdcli.markov.model.conditionals import Conditionals, conditionals
 from herdcli.markov.model.constraints import Problem
 from herdcli.numerics import lbfgs
+from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Blocks, Source, Statistics, Sums, Table, total
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -97,43 +98,63 @@ class ExactGradient(_Smooth):
         return value, self.parameters.pull(marginals) - target + penalty * theta
 
 
+@dataclass(frozen=True)
+class Conditioned(Statistics):
+    """From a block of rows to −Σ_n w_n Σ_i log P(x_i | the others) and its slopes by the log tables of the first `count` factors.
+
+    given  which factors each variable is in;  logs  the log tables of all of them, flat.
+    """
+
+    given: Conditionals
+    logs: list[Array]
+    count: int
+
+    def __call__(self, block: Block) -> Sums:
+        """By the conditional of each variable."""
+        x, weight = block.X.astype(np.int64), np.ones(len(block.X)) if block.weight is None else block.weight
+        given, cells, rows = self.given, self.given.cells(x), np.arange(len(x))
+        slopes = [np.zeros(len(table)) for table in self.logs[: self.count]]
+        value = 0.0
+        for i in range(x.shape[1]):
+            p = given.probabilities(i, x, cells, self.logs)
+            with np.errstate(divide="ignore"):
+                value -= float(weight @ np.log(p[rows, x[:, i]]))
+            p *= weight[:, None]
+            # ∂(−log P(x_i | rest))/∂ log f_a of the cell with x_i = y is P(y | rest)
+            # − [y = x_i] for every factor a over i: 2.63 of a table's entries.
+            p[rows, x[:, i]] -= weight
+            for a in given.owners[i]:
+                if a >= self.count:
+                    continue
+                stride = int(given.strides[a, i])
+                cell = (cells[:, a] - stride * x[:, i])[:, None] + stride * np.arange(p.shape[1])
+                slopes[a] += np.bincount(cell.ravel(), p.ravel(), len(slopes[a]))
+        return {"value": np.array([value]), "slopes": np.concatenate([*slopes, np.zeros(0)])}
+
+
 class PseudoLikelihood(_Smooth):
-    """`pseudo-likelihood`: −mean over rows of Σ_i log P(x_i | the others), plus the penalty."""
+    """`pseudo-likelihood`: −mean over rows of Σ_i log P(x_i | the others), plus the penalty.  source  the rows' blocks."""
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         super().__init__(problem, settings)
         assert problem.rows is not None
-        self.x = problem.rows.x.astype(np.int64)
-        self.weight = problem.rows.weight
+        self.source: Source = Blocks(Table(problem.rows.x, None, problem.rows.weight))
         self.given, self.fixed = _with_base(problem)
-        self.cells = self.given.cells(self.x)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the cells that rows are in."""
-        return 8 * self.x.size + 8 * len(self.x) * len(self.given.strides), "the rows"
+        """Of the cells that the rows of the blocks at work are in."""
+        rows = min(PASS_BLOCKS * BLOCK, self.source.count * BLOCK)
+        return 8 * rows * (len(self.problem.cardinality) + len(self.given.strides)), "the rows"
 
     def objective(self, theta: Array) -> tuple[float, Array]:
-        """By the conditional of each variable."""
+        """Over all rows, block by block."""
+        count = len(self.problem.clusters)
         logs = [*self.parameters.log_tables(theta), *self.fixed]
-        slopes = [np.zeros(len(table)) for table in logs]
-        value, rows = 0.0, np.arange(len(self.x))
-        for i in range(self.x.shape[1]):
-            p = self.given.probabilities(i, self.x, self.cells, logs)
-            with np.errstate(divide="ignore"):
-                value -= float(self.weight @ np.log(p[rows, self.x[:, i]]))
-            p *= self.weight[:, None]
-            # ∂(−log P(x_i | rest))/∂ log f_a of the cell with x_i = y is P(y | rest)
-            # − [y = x_i] for every factor a over i: 2.63 of a table's entries.
-            p[rows, self.x[:, i]] -= self.weight
-            for a in self.given.owners[i]:
-                if a >= len(self.problem.clusters):
-                    continue
-                stride = int(self.given.strides[a, i])
-                cell = (self.cells[:, a] - stride * self.x[:, i])[:, None] + stride * np.arange(p.shape[1])
-                slopes[a] += np.bincount(cell.ravel(), p.ravel(), len(slopes[a]))
-        gradient = self.parameters.pull(slopes[: len(self.problem.clusters)])
+        sums = total(self.source, Conditioned(self.given, logs, count))
+        ends = np.cumsum([len(table) for table in logs[:count]])
+        gradient = self.parameters.pull(np.split(sums["slopes"], ends)[:count])
         penalty = self.settings.penalty
-        return value + 0.5 * penalty * float(theta @ theta), gradient + penalty * theta
+        return float(sums["value"][0]) + 0.5 * penalty * float(theta @ theta), gradient + penalty * theta
 
 
 def _with_base(problem: Problem) -> tuple[Conditionals, list[Array]]:

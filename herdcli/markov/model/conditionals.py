@@ -20,8 +20,8 @@ class Conditionals:
 
     def cells(self, x: Array) -> Array:
         """(n, F) the cell of each factor that a row is in."""
-        found: Array = x.astype(np.int64) @ self.strides.T
-        return found
+        # Whole numbers below 2^53 are exact in floating point, whose products BLAS takes.
+        return np.asarray((x.astype(np.float64) @ self.strides.T.astype(np.float64)).astype(np.int64))
 
     def probabilities(self, i: int, x: Array, cells: Array, log_tables: Sequence[Array]) -> Array:
         """(n, card) P(x_i | the other variables)."""

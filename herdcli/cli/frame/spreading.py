@@ -1,0 +1,18 @@
+"""Where the blocks of an iterated command are: here, or with the workers of --cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.numerics.blocks import Source
+
+
+def spread(session: Session, source: Source) -> Source:
+    """The blocks of a source with the workers of --cluster, where there are any, until the command ends."""
+    if session.cluster is None or session.dry_run:
+        return source
+    from herdcli.cli.frame import workers
+
+    return workers.spread(session, session.cluster, source)

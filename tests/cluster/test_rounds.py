@@ -1,0 +1,89 @@
+"""Commands whose blocks are with workers, without any: a stand-in sends blocks and statistics as bytes and adds them as a worker does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from herdcli.cli.frame import spreading
+from herdcli.cli.frame.session import Session
+from herdcli.cli.main import cli
+from herdcli.cluster import tasks, wire
+from herdcli.numerics.blocks import Source, Statistics, Sums
+
+EM = ["--iterations", "3", "--tolerance", "0"]
+COMMANDS = {
+    "mixtures": ["em", "rows.npy", "--components", "2", *EM],
+    "mixtures by bayes": ["em", "rows.npy", "--components", "2", "--bayes", *EM],
+    "k-means": ["em", "rows.npy", "--model", "kmeans", "--components", "3", *EM],
+    "minibatches": ["em", "rows.npy", "--model", "kmeans", "--components", "3", "--minibatch", "2"],
+    "factors of rows with gaps": ["em", "gaps.npy", "--model", "fa", "--components", "1", *EM],
+    "principal axes of rows with gaps": ["em", "gaps.npy", "--model", "ppca", "--components", "1", *EM],
+    "wide principal axes": ["em", "wide.npy", "--model", "pca", "--components", "2", "--solver", "randomised"],
+    "states that are known": ["em", "series.csv", "--model", "hmm", "--per-class", "--sequence", "s", *EM],
+    "mixtures in time": ["em", "series.csv", "--model", "hmm", "--emission", "gmm", "--components", "2", "--sequence", "s", *EM],
+    "counts in time": ["em", "counts.csv", "--model", "hmm", "--components", "2", "--emission", "poisson", *EM],
+    "symbols in time": ["em", "counts.csv", "--model", "hmm", "--components", "2", "--emission", "categorical", *EM],
+    "states with controls": ["em", "series.csv", "--model", "lds", "--components", "1", "--controls", "c", "--sequence", "s", *EM],
+    "states of rows with gaps": ["em", "gaps.npy", "--model", "lds", "--components", "1", *EM],
+    "regression": ["regress", "series.csv", "--target", "y", "--l2", "0.01"],
+    "independent components": ["ica", "rows.npy", "--iterations", "8"],
+    "independent components of either sort": ["ica", "rows.npy", "--iterations", "8", "--density", "auto", "--components", "2"],
+    "pseudo-likelihood": ["fit-mrf", "states.npy", "--algorithm", "pseudo-likelihood", "--iterations", "3"],
+}  # fmt: skip
+
+
+class Away:
+    """Blocks that go to a worker and back: chunks of two, of which a worker sends one entry of the tree."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.asked = source, 0
+
+    @property
+    def count(self) -> int:
+        return self.source.count
+
+    def take(self, first: int, last: int):
+        return self.source.take(first, last)
+
+    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        self.asked += 1
+        begin = first - first % 2
+        blocks = wire.packed(list(self.source.take(begin, min(begin + 2, self.count))))
+        reply = tasks.sums(blocks, wire.packed(statistics), first - begin, {})
+        return [(size, sums) for size, sums in wire.unpacked(reply["sums"])]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of three blocks and more: with gaps, wide ones, states, and sequences with labels, a control and counts."""
+    found, draw = tmp_path_factory.mktemp("rounds"), np.random.default_rng(0)
+    X = draw.normal(size=(9000, 3)) + 3.0 * draw.integers(0, 3, 9000)[:, None]
+    np.save(found / "rows.npy", X)
+    np.save(found / "gaps.npy", np.where(draw.random((9000, 2)) < 0.01, np.nan, X[:, :2]))
+    np.save(found / "wide.npy", draw.normal(size=(9000, 20)) + 2.0 * draw.normal(size=(9000, 1)))
+    np.save(found / "states.npy", (X > 3.0).astype(np.uint8))
+    y, s = (X[:, 0] > 3.0).astype(int), np.arange(len(X)) // 50
+    table = np.column_stack([X[:, :2].round(3), draw.normal(size=len(X)).round(3), y, s])
+    np.savetxt(found / "series.csv", table, delimiter=",", header="a,b,c,y,s", comments="", fmt="%.7g")
+    counts = np.column_stack([draw.poisson(np.where(y, 9, 2)), s])
+    np.savetxt(found / "counts.csv", counts, delimiter=",", header="n,sequence", comments="", fmt="%d")
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_sums_of_workers_make_the_bytes_of_one_process(folder, name, monkeypatch, tmp_path):
+    away: list[Away] = []
+
+    def spread(session: Session, source: Source) -> Source:
+        away.append(Away(source))
+        return away[-1]
+
+    monkeypatch.chdir(folder)
+    cli.main([*COMMANDS[name], "-q", "-o", str(tmp_path / "one.h5")], prog_name="herd", standalone_mode=False, obj=[])
+    monkeypatch.setattr(spreading, "spread", spread)
+    cli.main([*COMMANDS[name], "-q", "-o", str(tmp_path / "dealt.h5")], prog_name="herd", standalone_mode=False, obj=[])
+    assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
+    assert [each.asked > 0 for each in away] == [True]

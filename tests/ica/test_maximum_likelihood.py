@@ -206,9 +206,8 @@ def test_a_block_adds_what_its_rows_are_worth():
 def test_a_likelihood_can_be_sent_to_other_processes():
     asked = likelihood.Likelihood(np.eye(2), "auto", np.array([1, -1]))
     assert wire.unpacked(wire.packed(asked)) == asked
-    rows = blocks.Block(0, np.random.default_rng(0).laplace(size=(9000, 2)))
-    tree = blocks.Tree()
-    for size, sums in chunk_sums(rows, asked, 0, blocks.BLOCK):
+    source, tree = blocks.Blocks(FromElsewhere(np.random.default_rng(0).laplace(size=(9000, 2)))), blocks.Tree()
+    for size, sums in chunk_sums(list(source.take(0, source.count)), asked, 0):
         tree.push(sums, size)
-    whole = blocks.total(blocks.Blocks(FromElsewhere(rows.X)), asked)
+    whole = blocks.total(source, asked)
     assert all(tree.total()[name].tobytes() == item.tobytes() for name, item in whole.items())

@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-__all__ = ["lattice_sweep"]
+__all__ = ["lattice_rows", "lattice_sweep"]
 
 LEFT, RIGHT, UP, DOWN = range(4)
 
@@ -22,29 +22,34 @@ def lattice_sweep(messages: Array, weight: Array, bias: Array, check: bool) -> f
 
     With `check` returns the largest |new − old|/old, else 0.
     """
-    largest = 0.0
     rows = bias.shape[1] - 2
-    for p in (0, 1):
-        for parity in (0, 1):
-            lines = slice(1 + parity, rows + 1, 2)
-            shift = (parity + p) & 1  # cell k has its right neighbour at k + shift, its left one at k + shift − 1
-            inner = slice(1, -1)
-            b = bias[p, lines, inner]
-            left, right, up, down = (messages[side, p, lines, inner] for side in range(4))
-            el, er, eu, ed = (weight[side, p, lines, inner] for side in range(4))
-            # A cavity ratio is the bias times three of the four messages that
-            # come in (5.4): the products of opposite sides serve two each.
-            sideways, upright = b * (up * down), b * (left * right)
-            cl, cr, cu, cd = sideways * right, sideways * left, upright * down, upright * up
-            width = bias.shape[2]
-            other = messages[:, 1 - p]
-            across = {RIGHT: (slice(shift, width - 2 + shift), el, cl), LEFT: (slice(1 + shift, width - 1 + shift), er, cr)}
-            places = {side: (other[side, lines, columns], e, c) for side, (columns, e, c) in across.items()}
-            places[DOWN] = other[DOWN, parity : parity + 2 * len(b) : 2, inner], eu, cu
-            places[UP] = other[UP, parity + 2 : parity + 2 + 2 * len(b) : 2, inner], ed, cd
-            for place, e, c in places.values():
-                new = (1 + e * c) / (1 + c)
-                if check:
-                    largest = max(largest, float((np.abs(new - place) / place).max(initial=0.0)))
-                place[...] = new
+    return max(lattice_rows(messages, weight, bias, check, colour, 0, rows) for colour in (0, 1))
+
+
+def lattice_rows(messages: Array, weight: Array, bias: Array, check: bool, colour: int, low: int, high: int) -> float:
+    """The same for the cells of one colour in the rows from `low`, an even number, to below `high`."""
+    largest, p = 0.0, colour
+    for parity in (0, 1):
+        first = low + parity
+        lines = slice(1 + first, high + 1, 2)
+        shift = (parity + p) & 1  # cell k has its right neighbour at k + shift, its left one at k + shift − 1
+        inner = slice(1, -1)
+        b = bias[p, lines, inner]
+        left, right, up, down = (messages[side, p, lines, inner] for side in range(4))
+        el, er, eu, ed = (weight[side, p, lines, inner] for side in range(4))
+        # A cavity ratio is the bias times three of the four messages that
+        # come in (5.4): the products of opposite sides serve two each.
+        sideways, upright = b * (up * down), b * (left * right)
+        cl, cr, cu, cd = sideways * right, sideways * left, upright * down, upright * up
+        width = bias.shape[2]
+        other = messages[:, 1 - p]
+        across = {RIGHT: (slice(shift, width - 2 + shift), el, cl), LEFT: (slice(1 + shift, width - 1 + shift), er, cr)}
+        places = {side: (other[side, lines, columns], e, c) for side, (columns, e, c) in across.items()}
+        places[DOWN] = other[DOWN, first : first + 2 * len(b) : 2, inner], eu, cu
+        places[UP] = other[UP, first + 2 : first + 2 + 2 * len(b) : 2, inner], ed, cd
+        for place, e, c in places.values():
+            new = (1 + e * c) / (1 + c)
+            if check:
+                largest = max(largest, float((np.abs(new - place) / place).max(initial=0.0)))
+            place[...] = new
     return largest

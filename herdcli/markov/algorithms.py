@@ -15,7 +15,7 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.markov.exact.elimination import Search
     from herdcli.markov.exact.methods import Orders
-    from herdcli.markov.method import Method, Settings
+    from herdcli.markov.method import Map, Method, Settings
     from herdcli.markov.model.network import Network
 
 # name -> module.class: a Method made of (network, settings); in the order of --help
@@ -51,21 +51,24 @@ def remaining(method: Method, state: Any) -> tuple[float, int]:
     return 0.0, method.bytes_needed(state)[0]
 
 
-def method(network: Network, settings: Settings) -> Method:
-    """The algorithm that the settings name.  Raises BadUsage if it cannot use what is observed."""
+def method(network: Network, settings: Settings, map: Map = map) -> Method:
+    """The algorithm that the settings name; `map` has the workers of those that share work.
+
+    Raises BadUsage if it cannot use what is observed.
+    """
     if network.observations() and settings.algorithm not in TAKES_OBSERVED:
         able = ", ".join(sorted(TAKES_OBSERVED))
         raise BadUsage(f"--algorithm {settings.algorithm} takes no observed marginals", hint=f"those that do: {able}; or --ignore-observed")
     if settings.algorithm in NEEDS_OBSERVED and not network.observations():
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
-    if settings.algorithm == "bp" and (found := _as_lattice(network, settings)) is not None:
+    if settings.algorithm == "bp" and (found := _as_lattice(network, settings, map)) is not None:
         return found
     module, _, name = ALGORITHMS[settings.algorithm].rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made
 
 
-def _as_lattice(network: Network, settings: Settings) -> Method | None:
+def _as_lattice(network: Network, settings: Settings, map: Map) -> Method | None:
     """bp in the ratio domain, where that is asked for, or left open and worth it."""
     from herdcli.markov.bethe import lattice
 
@@ -85,7 +88,7 @@ def _as_lattice(network: Network, settings: Settings) -> Method | None:
         return None
     found = lattice.find(network)
     if isinstance(found, lattice.Lattice):
-        return lattice.LatticePropagation(network, settings, found)
+        return lattice.LatticePropagation(network, settings, found, map)
     if asked:
         raise BadUsage(f"--schedule checkerboard {found}", hint="--schedule residual")
     return None

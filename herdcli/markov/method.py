@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,13 +12,16 @@ from herdcli.markov.model.network import Factor
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+Map = Callable[..., Any]  # like the built-in `map`, perhaps over workers
+
 
 @dataclass(frozen=True)
 class Settings:
     """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
 
     damping_schedule: in its place, each for an equal part of the iterations; clamp_sets: in place of `clamp`;
-    start: 0 for the usual first state, k for the k-th random one.
+    start: 0 for the usual first state, k for the k-th random one; output_marginals: `all`, or `nodes` where nobody asks for those of
+    cliques.
     """
 
     algorithm: str = "junction-tree"
@@ -39,14 +43,15 @@ class Settings:
     annealing: int = 0
     message_passing: str = "hugin"
     seed: int = 0
+    output_marginals: str = "all"
 
 
 @dataclass(frozen=True)
 class Result:
     """Marginals over the conditioned network, the attributes of a `Beliefs`, and what the user is warned of."""
 
-    nodes: list[Array]
-    cliques: list[Factor]
+    nodes: Sequence[Array]
+    cliques: Sequence[Factor]
     attributes: dict[str, Any] = field(default_factory=dict)
     warning: str = ""
 

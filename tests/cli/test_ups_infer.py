@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
+
+from herdcli import artifacts
 
 TWO = b"MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n"
 
@@ -273,3 +276,18 @@ def test_options_know_the_algorithms_of_the_table_alone():
     from herdcli.markov.algorithms import ALGORITHMS
 
     assert {*RESTARTED, *(name for users in USERS.values() for name in users)} == {AUTO, *ALGORITHMS}
+
+
+def test_marginals_of_variables_alone(shell, tmp_path):
+    shell("herd network grid --rows 3 --columns 4 -o g.h5; herd network grid --rows 30 --columns 40 -o l.h5")
+    for name, options in (("g", "--algorithm ups"), ("l", "--algorithm bp")):
+        shell(f"herd ups-infer {name}.h5 {options} -o all.h5; herd ups-infer {name}.h5 {options} --output-marginals nodes -o nodes.h5")
+        whole, short = (load_beliefs(tmp_path / part) for part in ("all.h5", "nodes.h5"))
+        assert np.array_equal(whole.node, short.node)
+        assert (len(short.clique), len(short.clique_offset)) == (0, 1)
+        assert len(whole.clique) > 1000 * (name == "l")
+    shell("herd info nodes.h5; herd eval nodes.h5 --reference all.h5")
+
+
+def load_beliefs(path):
+    return artifacts.load(str(path)).value

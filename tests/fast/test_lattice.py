@@ -27,3 +27,15 @@ def test_sweeps_give_the_same_bits(rows, columns):
     assert results[0][1] == results[1][1]
     assert (results[0][1][1] > 0) == (rows * columns > 2)
     assert results[0][1][0] == 0
+
+
+@pytest.mark.parametrize("side", [compiled, twin])
+def test_rows_by_parts_make_the_sweep(side):
+    random = np.random.default_rng(0)
+    bias = lattice.to_colours(np.exp(random.standard_normal((7, 5))))
+    weight = np.exp(random.standard_normal((4, *bias.shape)))
+    whole, parts = np.ones_like(weight), np.ones_like(weight)
+    told = side.lattice_sweep(whole, weight, bias, True)
+    changes = [side.lattice_rows(parts, weight, bias, True, p, low, high) for p in (0, 1) for low, high in ((4, 7), (0, 4))]
+    assert np.array_equal(whole, parts)
+    assert told == max(changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from herdcli.errors import BadUsage
 from herdcli.markov import algorithms
 from herdcli.markov.bethe import lattice
 from herdcli.markov.method import Settings
-from herdcli.markov.model import generate, network
+from herdcli.markov.model import beliefs, flat, generate, network
 
 
 def infer(given, **settings):
@@ -60,6 +62,48 @@ def test_large_grids_take_it_by_themselves():
     assert not isinstance(infer(generate.make("grid", rows=4, columns=3), iterations=8)[0], lattice.LatticePropagation)
     strong = generate.make("grid", rows=40, columns=30, sigma_w=60.0)
     assert not isinstance(infer(strong, iterations=1)[0], lattice.LatticePropagation)
+
+
+def test_workers_and_bands_of_rows_change_nothing():
+    given = generate.make("grid", rows=300, columns=4, sigma_w=1.0, seed=4)
+    alone = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-12))
+    with ThreadPoolExecutor(3) as pool:
+        shared = algorithms.method(given, Settings(algorithm="bp", schedule="checkerboard", tolerance=1e-12), pool.map)
+        ours, theirs = solve(shared), solve(alone)
+    assert len(shared.bands) == 3
+    assert np.array_equal(ours.nodes.values, theirs.nodes.values)
+    assert np.array_equal(ours.cliques.table, theirs.cliques.table)
+    assert ours.attributes["log_z"] == theirs.attributes["log_z"]
+
+
+def test_bands_of_rows_on_a_chain_are_exact():
+    given = generate.make("grid", rows=260, columns=1, sigma_w=1.0, seed=4)
+    ours = infer(given, schedule="checkerboard")[1]
+    known = solve(algorithms.method(given, Settings(orders=1)))
+    assert np.abs(ours.nodes.values - np.concatenate(known.nodes)).max() < 1e-11
+    assert abs(ours.attributes["log_z"] - known.attributes["log_z"]) < 1e-9
+
+
+def test_marginals_of_variables_alone_are_the_same_ones():
+    given = generate.make("grid", rows=140, columns=3, sigma_w=1.0, seed=5)
+    whole, short = (infer(given, schedule="checkerboard", output_marginals=which)[1] for which in ("all", "nodes"))
+    assert (len(whole.cliques), len(short.cliques)) == (140 * 2 + 139 * 3, 0)
+    assert np.array_equal(whole.nodes.values, short.nodes.values)
+    assert whole.attributes["log_z"] == short.attributes["log_z"]
+    gap = whole.attributes.pop("consistency_gap")
+    reckoned = beliefs.assemble(given, {}, whole.nodes, whole.cliques, **whole.attributes).consistency_gap
+    assert abs(gap - reckoned) < 1e-15
+    assert gap == short.attributes["consistency_gap"]
+
+
+def test_flat_results_are_read_like_lists():
+    pairs = flat.Cliques(np.array([2, 0, 1]), np.array([0, 2, 3]), np.arange(8.0), np.array([0, 6, 8]), np.array([3, 2, 2]))
+    (first, table), (second, row) = list(pairs)
+    assert (first, table.tolist(), second, row.tolist()) == ((2, 0), [[0, 1, 2], [3, 4, 5]], (1,), [6, 7])
+    nodes = flat.Marginals(np.arange(5.0), np.array([0, 2, 5]))
+    assert [p.tolist() for p in nodes] == [[0, 1], [2, 3, 4]]
+    assert nodes[-1].tolist() == [2, 3, 4]
+    assert len(nodes[1:]) == 1
 
 
 def test_colours_go_round():

@@ -17,7 +17,7 @@ from herdcli.cli.frame.options import (
     seed_option,
     stage,
 )
-from herdcli.cli.ups_infer.options import algorithm_options, evidence_options, gibbs_options, iteration_options
+from herdcli.cli.ups_infer.options import algorithm_options, evidence_options, gibbs_options, iteration_options, result_options
 from herdcli.cli.ups_infer.request import FORMATS, Request
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     iteration_options,
     gibbs_options,
     evidence_options,
+    result_options,
     network_format_option,
     seed_option,
     shards.shard_option,

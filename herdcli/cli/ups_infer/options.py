@@ -35,6 +35,17 @@ def iteration_options(command: Command) -> Command:
     return command
 
 
+def result_options(command: Command) -> Command:
+    """How much of the result is kept."""
+    return click.option(
+        "--output-marginals",
+        type=click.Choice(["all", "nodes"]),
+        default="all",
+        show_default=True,
+        help="Marginals of variables and of cliques, or of variables alone: of large networks a tenth of the file.",
+    )(command)
+
+
 def evidence_options(command: Command) -> Command:
     """What is known of the variables."""
     for option in (

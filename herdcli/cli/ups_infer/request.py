@@ -62,6 +62,7 @@ class Request:
     burn_in: int
     annealing: int
     chains: int
+    output_marginals: str
     evidence_rows: str | None = as_file()
     evidence: str | None = as_file()
     observe: tuple[str, ...]

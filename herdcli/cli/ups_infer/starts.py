@@ -56,8 +56,11 @@ def _inferred_units(
     units = shards.units(session, restarts + 1, "starts")
     inferred = _starts(session, network, asked, units) if restarts else [_inferred(session, network, asked)]
     bound = None if asked.algorithm == "gibbs" else mean_field_bound(network)
+    nodes_only = request.output_marginals == "nodes"
     parts = [
-        beliefs.assemble(full, evidence, found.nodes, found.cliques, algorithm=name, log_z_mean_field=bound, **found.attributes)
+        beliefs.assemble(
+            full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, log_z_mean_field=bound, **found.attributes
+        )
         for found, name in inferred
     ]
     return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
@@ -115,7 +118,7 @@ def _run(session: Session, network: Network, asked: Settings, first: bool = True
     """One run of one algorithm; made: where the choice of it has made it already."""
     from herdcli.markov import algorithms
 
-    method = made or algorithms.method(network, asked)
+    method = made or algorithms.method(network, asked, session.map)
     if method.note and first:
         session.console.note(method.note)
 

@@ -1,18 +1,23 @@
 """Belief propagation on a binary lattice in the ratio domain: messages r = M(1)/M(0), no transcendental function.
 
 Of a unit with cavity ratio c = e^b Π r over its other neighbours, the message over a weight w is (1 + e^w c)/(1 + c).
-Units of one colour of the chess board send at once.  Source: Teh (2003), 5.4 for 2.35.
+Units of one colour of the chess board send at once, in blocks of rows that workers may share, as no two of them write to one place.
+Source: Teh (2003), 5.4 for 2.35.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import BadUsage
-from herdcli.markov.method import Result, Settings, ToTolerance
+from herdcli.markov.method import Map, Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
-from herdcli.markov.model.boltzmann import Boltzmann, boltzmann
+from herdcli.markov.model.boltzmann import Couplings, couplings
+from herdcli.markov.model.flat import Cliques, Marginals, no_cliques, pairs
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -21,6 +26,7 @@ LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios st
 SWEEPS = 4  # a step on large lattices; the last of them is checked
 SMALL = 20_000  # units up to which every sweep is checked, and its free energy computed
 WORTH_IT = 1000  # units from which `auto` takes it
+BAND = 128  # rows that are worked on together, an even number
 
 
 @dataclass
@@ -51,29 +57,43 @@ def find(network: Network) -> Lattice | str:
     if network.observations():
         return "takes no observed marginals"
     try:
-        machine = boltzmann(network, "bp")
+        machine = couplings(network, "bp")
     except BadUsage:
         return "needs two-state variables and positive pairs"
     return _placed(machine, int(network.shape[0]), int(network.shape[1]))
 
 
-def _placed(machine: Boltzmann, rows: int, columns: int) -> Lattice | str:
-    pairs = machine.W.tocoo()
-    above = pairs.row < pairs.col
-    i, j, w = pairs.row[above], pairs.col[above], pairs.data[above]
-    down = j == i + columns
-    to_right = ~down & (j == i + 1) & (j % columns != 0)
+def _placed(machine: Couplings, rows: int, columns: int) -> Lattice | str:
+    i, apart = np.minimum(machine.i, machine.j), np.abs(machine.j - machine.i)
+    down = apart == columns
+    to_right = ~down & (apart == 1) & ((i + 1) % columns != 0)
     if not (to_right | down).all():
         return "needs neighbours on the grid alone"
-    reach = np.abs(machine.b) + np.asarray(abs(machine.W).sum(axis=1)).ravel()
+    size, shape = rows * columns, (rows, columns)
+    right = np.bincount(i[to_right], machine.w[to_right], size).reshape(shape)
+    below = np.bincount(i[down], machine.w[down], size).reshape(shape)
+    bias = machine.b.reshape(shape)
+    reach = np.abs(bias)
+    reach += np.abs(right)
+    reach += np.abs(below)
+    reach[:, 1:] += np.abs(right[:, :-1])
+    reach[1:] += np.abs(below[:-1])
     # A message (1 + e^w c)/(1 + c) is between 1 and e^w, so e^w c, with c of e^b and the other messages, is within e^±(|b| + Σ |w|).
     if reach.max(initial=0.0) > LARGEST_SUM:
         return f"needs weights that sum to at most {LARGEST_SUM:g} at a unit"
-    right, below = np.zeros(rows * columns), np.zeros(rows * columns)
-    right[i[to_right]], below[i[down]] = w[to_right], w[down]
-    shape = rows, columns
-    held = machine.held.reshape(shape)
-    return Lattice(machine.b.reshape(shape), right.reshape(shape), below.reshape(shape), machine.constant, held)
+    return Lattice(bias, right, below, machine.constant, machine.held.reshape(shape))
+
+
+@dataclass(frozen=True)
+class Band:
+    """Of some rows: their share of the Bethe free energy, means (r, C), the largest difference between a unit's marginal and that of
+    a pair, and beliefs of the pairs to the right and down, (E, 2, 2)."""
+
+    energy: float
+    mean: Array
+    gap: float
+    right: Array
+    down: Array
 
 
 class LatticePropagation(ToTolerance[State, Settings]):
@@ -81,13 +101,15 @@ class LatticePropagation(ToTolerance[State, Settings]):
 
     state = State
 
-    def __init__(self, network: Network, settings: Settings, found: Lattice) -> None:
-        self.network, self.settings, self.lattice = network, settings, found
+    def __init__(self, network: Network, settings: Settings, found: Lattice, map: Map = map) -> None:
+        self.network, self.settings, self.lattice, self.map = network, settings, found, map
         self.sweeps = 1 if found.bias.size <= SMALL else SWEEPS
         self.steps = -(-settings.iterations // self.sweeps)
+        self.bands = range(0, len(found.bias), BAND)
         self.bias = to_colours(np.exp(found.bias))
-        self.left, self.up = np.roll(found.right, 1, axis=1), np.roll(found.down, 1, axis=0)
-        self.weight = np.stack([to_colours(np.exp(w)) for w in (self.left, found.right, self.up, found.down)])
+        self.weight = np.empty((4, *self.bias.shape))
+        for side, w in enumerate((np.roll(found.right, 1, axis=1), found.right, np.roll(found.down, 1, axis=0), found.down)):
+            self.weight[side] = to_colours(np.exp(w))
 
     def init(self) -> State:
         """Messages that say nothing."""
@@ -96,58 +118,89 @@ class LatticePropagation(ToTolerance[State, Settings]):
     def step(self, state: State) -> State:
         """One sweep, on large lattices four, the last one checked."""
         for _ in range(self.sweeps - 1):
-            fast.lattice_sweep(state.messages, self.weight, self.bias, False)
-        change = fast.lattice_sweep(state.messages, self.weight, self.bias, True)
-        energy = self._beliefs(state.messages)[0] if self.sweeps == 1 else np.nan
+            self._sweep(state.messages, False)
+        change = self._sweep(state.messages, True)
+        energy = np.nan
+        if self.sweeps == 1:
+            energy = self._energy(list(self.map(lambda low: self._band(state.messages, low, False), self.bands)))
         return State(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
 
+    def _sweep(self, messages: Array, check: bool) -> float:
+        """All messages once; with `check` the largest change, else 0."""
+        largest = 0.0
+        for colour in (0, 1):
+
+            def send(low: int, colour: int = colour) -> float:
+                high = min(low + BAND, len(self.lattice.bias))
+                return fast.lattice_rows(messages, self.weight, self.bias, check, colour, low, high)
+
+            largest = max(largest, *self.map(send, self.bands))
+        return largest
+
     def bytes_needed(self, state: State) -> tuple[int, str]:
-        """Of the beliefs."""
-        return 60 * state.messages.nbytes, "the beliefs"
+        """Of the beliefs, and of what the bands at work take."""
+        units, columns = self.lattice.bias.shape
+        stored = 3 if self.settings.output_marginals == "nodes" else 30
+        return 8 * (stored * units * columns + 100 * BAND * columns), "the beliefs"
 
-    def _beliefs(self, messages: Array) -> tuple[float, Array, list[tuple[Array, Array, Array]]]:
-        """The Bethe free energy (2.50), means (R, C), and of edges to the right and down both ends and their beliefs."""
-        rows, columns = self.lattice.bias.shape
-        left, right, up, down = (np.log(from_colours(part, columns)) for part in messages)
-        total = self.lattice.bias + left + right + up + down
-        m = _sigmoid(total)
-        at = np.arange(rows * columns).reshape(rows, columns)
-        # 2.50 with ψ_ij = e^{w x_i x_j}: pairs have energies −w b_ij(1, 1), units −b m.  A pair's belief is ψ_ij times both
-        # cavity ratios, and the logarithm of one is that of all that enters the unit less the message across the pair (5.6).
-        energy = -self.lattice.constant - float(np.sum(self.lattice.bias * m))
-        energy += float(np.sum((1 - self._degree()) * (_entropy(m) + _entropy(1 - m)).ravel()))
-        across = total[:, :-1] - right[:, :-1], total[:, 1:] - left[:, 1:], self.lattice.right[:, :-1], at[:, :-1], at[:, 1:]
-        along = total[:-1] - down[:-1], total[1:] - up[1:], self.lattice.down[:-1], at[:-1], at[1:]
-        pairs = []
-        for ci, cj, w, first, second in (across, along):
-            p = _pair(ci.ravel(), cj.ravel(), w.ravel())
-            energy += float(np.sum(_entropy(p))) - float(w.ravel() @ p[:, 1, 1])
-            pairs.append((first.ravel(), second.ravel(), p))
-        return energy + int(self.lattice.held.sum()) * np.log(2), m, pairs  # a held unit counted as a fair coin
+    def _energy(self, bands: list[Band]) -> float:
+        """The Bethe free energy (2.50); a held unit counts as a fair coin, which is taken off."""
+        return sum(band.energy for band in bands) - self.lattice.constant + int(self.lattice.held.sum()) * math.log(2)
 
-    def _degree(self) -> Array:
+    def _band(self, messages: Array, low: int, keep: bool = True) -> Band:
+        """The rows from `low` on; with `keep` the beliefs of their pairs."""
         rows, columns = self.lattice.bias.shape
-        at = np.arange(rows * columns)
-        sides = np.stack([at % columns > 0, at % columns < columns - 1, at >= columns, at < (rows - 1) * columns])
-        result: Array = sides.sum(axis=0).astype(np.float64)
-        return result
+        high, last = min(low + BAND, rows), min(low + BAND + 1, rows)
+        left, right, up, down = (np.log(from_colours(part[:, low : last + 2], columns)) for part in messages)
+        total = self.lattice.bias[low:last] + left + right + up + down
+        m, free = _unit(total)
+        own, joined = slice(0, high - low), min(high, rows - 1) - low  # rows of the band, and how many of them have a row below
+        # 2.50 with ψ_ij = e^{w x_i x_j}: Σ b log(b/ψ) of a pair with log cavity ratios ci, cj is ci P(i) + cj P(j) − log Σ exp, as
+        # w P(i, j) cancels; and Σ b log b of a unit with log ratio t is t m − log(1 + e^t).  A cavity ratio is that of all that
+        # enters a unit less the message across the pair (5.6).
+        energy = -float(np.sum(self.lattice.bias[low:high] * m[own]))
+        energy += float(np.sum((1 - self._degree(low, high)) * (total * m - free)[own]))
+        across = _pairs(total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[low:high, :-1])
+        below = slice(1, joined + 1)
+        along = _pairs(total[:joined] - down[:joined], total[below] - up[below], self.lattice.down[low : low + joined])
+        gap = 0.0
+        for p, first, second in ((across, m[own, :-1], m[own, 1:]), (along, m[:joined], m[below])):
+            energy += p.energy
+            gap = max(gap, float(np.abs(p.first - first).max(initial=0.0)), float(np.abs(p.second - second).max(initial=0.0)))
+        none = np.empty((0, 2, 2))
+        return Band(energy, m[own], gap, across.tables() if keep else none, along.tables() if keep else none)
+
+    def _degree(self, low: int, high: int) -> Array:
+        """(rows, C) how many neighbours the units of some rows have."""
+        rows, columns = self.lattice.bias.shape
+        r, c = np.arange(low, high)[:, None], np.arange(columns)
+        found: Array = (r > 0) * 1 + (r < rows - 1) + (c > 0) + (c < columns - 1)
+        return found
 
     def result(self, state: State) -> Result:
         """Beliefs and the Bethe log Z."""
-        energy, m, pairs = self._beliefs(state.messages)
-        held = self.lattice.held.ravel()
-        nodes = list(np.stack([1 - m, m], axis=-1).reshape(-1, 2))
-        for i in np.flatnonzero(held).tolist():
-            nodes[i] = np.ones(1)
-        cliques: list[Factor] = []
-        for first, second, p in pairs:
-            cliques += [((i, j), table) for i, j, table in zip(first.tolist(), second.tolist(), p, strict=True)]
+        keep = self.settings.output_marginals == "all"
+        bands = list(self.map(lambda low: self._band(state.messages, low, keep), self.bands))
+        m = np.concatenate([band.mean for band in bands]).ravel()
+        energy, held = self._energy(bands), self.lattice.held.ravel()
+        nodes: Sequence[Array] = Marginals(np.stack([1 - m, m], axis=-1).ravel(), 2 * np.arange(len(m) + 1))
+        cliques: Sequence[Factor] = self._cliques(bands) if keep else no_cliques(self.network.cardinality)
         if held.any():
+            nodes = [np.ones(1) if is_held else p for p, is_held in zip(nodes, held.tolist(), strict=True)]
             cliques = [(scope, _without_held(scope, p, held)) for scope, p in cliques]
-        sweeps = self.sweeps * state.step
-        updates = sweeps * int(self._degree().sum())
+        sweeps, (rows, columns) = self.sweeps * state.step, self.lattice.bias.shape
+        updates = 2 * sweeps * (rows * (columns - 1) + columns * (rows - 1))
         attributes = certificate(energy, self.met(state), sweeps, state.residual, state.free_energy, propagation_updates=updates)
-        return Result(nodes, cliques, attributes)
+        return Result(nodes, cliques, attributes | {"consistency_gap": max(band.gap for band in bands)})
+
+    def _cliques(self, bands: list[Band]) -> Cliques:
+        """All pairs to the right, then all pairs down."""
+        rows, columns = self.lattice.bias.shape
+        at = np.arange(rows * columns).reshape(rows, columns)
+        first = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
+        second = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
+        table = np.concatenate([band.right for band in bands] + [band.down for band in bands])
+        return pairs(first, second, table, np.full(rows * columns, 2))
 
 
 def _without_held(scope: tuple[int, ...], p: Array, held: Array) -> Array:
@@ -180,21 +233,36 @@ def from_colours(stored: Array, columns: int) -> Array:
     return values
 
 
-def _sigmoid(x: Array) -> Array:
-    from scipy.special import expit
-
-    result: Array = expit(x)
-    return result
-
-
-def _entropy(p: Array) -> Array:
-    result: Array = p * np.log(np.where(p > 0, p, 1.0))
-    return result
+def _unit(t: Array) -> tuple[Array, Array]:
+    """1/(1 + e^−t) and log(1 + e^t)."""
+    small = np.exp(-np.abs(t))
+    share = 1 / (1 + small)
+    return np.where(t >= 0, share, small * share), np.maximum(t, 0.0) + np.log1p(small)
 
 
-def _pair(ci: Array, cj: Array, w: Array) -> Array:
-    """(E, 2, 2) beliefs of pairs with log cavity ratios ci, cj and weight w."""
-    logs = np.stack([np.zeros_like(w), cj, ci, ci + cj + w], axis=-1)
-    p = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    result: Array = (p / p.sum(axis=-1, keepdims=True)).reshape(-1, 2, 2)
-    return result
+@dataclass(frozen=True)
+class Pairs:
+    """Beliefs of pairs, by state 00, 01, 10, 11; P(x = 1) of both ends; Σ (ci P(i) + cj P(j) − log Σ exp)."""
+
+    states: tuple[Array, Array, Array, Array]
+    first: Array
+    second: Array
+    energy: float
+
+    def tables(self) -> Array:
+        """(E, 2, 2)."""
+        found: Array = np.stack(self.states, axis=-1).reshape(-1, 2, 2)
+        return found
+
+
+def _pairs(ci: Array, cj: Array, w: Array) -> Pairs:
+    """Pairs with log cavity ratios ci, cj and weight w."""
+    both = ci + cj + w
+    top = np.maximum(np.maximum(ci, cj), np.maximum(both, 0.0))
+    states = [np.exp(logs - top) for logs in (0.0, cj, ci, both)]
+    total = states[0] + states[1] + states[2] + states[3]
+    for part in states:
+        part /= total
+    first, second = states[2] + states[3], states[1] + states[3]
+    energy = float(np.sum(ci * first + cj * second - (top + np.log(total))))
+    return Pairs((states[0], states[1], states[2], states[3]), first, second, energy)

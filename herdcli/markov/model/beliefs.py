@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.markov.model.flat import Cliques, Marginals
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_offsets, require_place
@@ -77,21 +78,28 @@ class Beliefs:
 
 def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any) -> Beliefs:
     """Beliefs over the variables of `network` from those of the conditioned one, where evidence has one state."""
-    full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else list(nodes)
+    full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else nodes
     if (errors := more.get("standard_error")) is not None:
         more["standard_error"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(errors)])
-    tables = [_expanded(scope, p, network, evidence) for scope, p in cliques] if evidence else [p for _, p in cliques]
-    made = Beliefs(
-        np.concatenate(full),
-        _offsets(len(p) for p in full),
-        np.array([i for scope, _ in cliques for i in scope], dtype=np.int64),
-        _offsets(len(scope) for scope, _ in cliques),
-        np.concatenate([p.ravel() for p in tables]) if tables else np.empty(0),
-        _offsets(p.size for p in tables),
-        names=network.names,
-        **more,
-    )
-    return replace(made, consistency_gap=consistency_gap(made))
+    tables = [(scope, _expanded(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
+    made = Beliefs(*_flat_nodes(full), *_flat_cliques(tables), names=network.names, **more)
+    return made if "consistency_gap" in more else replace(made, consistency_gap=consistency_gap(made))
+
+
+def _flat_nodes(nodes: Sequence[Array]) -> tuple[Array, Array]:
+    """Marginals one after the other, and where each begins."""
+    if isinstance(nodes, Marginals):
+        return nodes.values, nodes.offset
+    return np.concatenate(list(nodes)), _offsets(len(p) for p in nodes)
+
+
+def _flat_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
+    """Scopes and tables one after the other, each with where they begin."""
+    if isinstance(cliques, Cliques):
+        return cliques.scope, cliques.scope_offset, cliques.table, cliques.table_offset
+    scope = np.array([i for scope, _ in cliques for i in scope], dtype=np.int64)
+    table = np.concatenate([p.ravel() for _, p in cliques]) if cliques else np.empty(0)
+    return scope, _offsets(len(scope) for scope, _ in cliques), table, _offsets(p.size for _, p in cliques)
 
 
 def certificate(energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any) -> dict[str, Any]:

@@ -5,13 +5,20 @@ log Π f = constant + Σ W_ij x_i x_j + Σ b_i x_i,  x ∈ {0, 1}      Source: T
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from herdcli.errors import BadUsage
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix  # whose import takes longer than propagation on most lattices
+
+
+SOME = 1 << 19  # pairs that are worked on together
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,30 @@ class Boltzmann:
     held: Array
 
 
+@dataclass(frozen=True)
+class Couplings:
+    """Weights w (E,) between units i and j (E,), pairs as often as factors name them; b, constant and held as in `Boltzmann`."""
+
+    i: Array
+    j: Array
+    w: Array
+    b: Array
+    constant: float
+    held: Array
+
+
 def boltzmann(network: Network, algorithm: str) -> Boltzmann:
     """The weights of a network.  Raises BadUsage if it is no Boltzmann machine."""
+    from scipy.sparse import csr_matrix
+
+    found, n = couplings(network, algorithm), network.count
+    i, j, w = found.i, found.j, found.w
+    W = csr_matrix((np.concatenate([w, w]), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
+    return Boltzmann(W, found.b, found.constant, found.held)
+
+
+def couplings(network: Network, algorithm: str) -> Couplings:
+    """The weights of a network, a list of pairs.  Raises BadUsage if it is no Boltzmann machine."""
     hint = "bp and ups take any network: --algorithm ups"
     if network.cardinality.max() > 2:
         i = int(np.argmax(network.cardinality > 2))
@@ -37,26 +66,34 @@ def boltzmann(network: Network, algorithm: str) -> Boltzmann:
         a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
         raise BadUsage(f"--algorithm {algorithm} is for positive factors, factor {a} has a zero", hint=hint)
     held = network.cardinality == 1
-    owner = np.repeat(np.arange(network.factor_count), np.diff(network.scope_offset))
-    free = ~held[network.scope]
-    wide = np.bincount(owner[free], minlength=network.factor_count)
+    wide, variables = _free(network, held)
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
         raise BadUsage(f"--algorithm {algorithm} is for pairs, factor {a} has {wide[a]} variables", hint=hint)
-    logs, first = np.log(network.table), network.table_offset[:-1]
-    begin = np.concatenate(([0], np.cumsum(wide)))[:-1]  # of each factor in the list of its free variables
-    variables = network.scope[free]
+    first = network.table_offset[:-1]
+    begin = np.cumsum(wide) - wide  # of each factor in the list of its free variables
     single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)
-    i, j = variables[begin[pair]], variables[begin[pair] + 1]
-    t00, t01, t10, t11 = (logs[first[pair] + k] for k in range(4))
-    n = network.count
-    # log f = t00 + (t10 − t00) x_i + (t01 − t00) x_j + (t11 − t10 − t01 +
-    # t00) x_i x_j holds at all four states, which is 2.35 of one factor.
-    b = np.bincount(variables[begin[single]], logs[first[single] + 1] - logs[first[single]], n)
-    b = b + np.bincount(i, t10 - t00, n) + np.bincount(j, t01 - t00, n)
-    w = t11 - t10 - t01 + t00
-    W = csr_matrix((np.concatenate([w, w]), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n))
-    return Boltzmann(W, b, float(logs[first].sum()), held)
+    low, high = (np.log(network.table[first[single] + k]) for k in (0, 1))
+    b = np.zeros(network.count) + np.bincount(variables[begin[single]], high - low, network.count)
+    i, j, w = variables[begin[pair]], variables[begin[pair] + 1], np.empty(len(pair))
+    for at in range(0, len(pair), SOME):
+        some = slice(at, at + SOME)
+        # log f = t00 + (t10 − t00) x_i + (t01 − t00) x_j + (t11 − t10 − t01 +
+        # t00) x_i x_j holds at all four states, which is 2.35 of one factor.
+        t00, t01, t10, t11 = (np.log(network.table[first[pair[some]] + k]) for k in range(4))
+        w[some] = t11 - t10 - t01 + t00
+        b += np.bincount(i[some], t10 - t00, len(b)) + np.bincount(j[some], t01 - t00, len(b))
+    return Couplings(i, j, w, b, float(np.log(network.table[first]).sum()), held)
+
+
+def _free(network: Network, held: Array) -> tuple[Array, Array]:
+    """(F,) how many variables of each factor are free, and those variables, factor by factor."""
+    widths = np.diff(network.scope_offset)
+    if not held.any():
+        return widths, network.scope
+    free = ~held[network.scope]
+    owner = np.repeat(np.arange(network.factor_count), widths)
+    return np.bincount(owner[free], minlength=network.factor_count), network.scope[free]
 
 
 def colours(W: csr_matrix) -> list[Array]:

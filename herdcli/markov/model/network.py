@@ -148,17 +148,40 @@ def _check_extras(network: Network) -> None:
 
 def _suspects(network: Network) -> Array:
     """(F,) which factors cannot be right: told apart for all at once, explained one by one."""
-    owner = np.repeat(np.arange(network.factor_count), np.diff(network.scope_offset))
-    sizes, largest = np.zeros(network.factor_count), np.zeros(network.factor_count)
-    np.add.at(sizes, owner, np.log(network.cardinality[network.scope]))
-    cells = np.diff(network.table_offset)
-    row = np.repeat(np.arange(network.factor_count), cells)
-    np.fmax.at(largest, row, network.table)
-    wrong = (np.diff(network.scope_offset) > MOST_AXES) | (np.abs(np.log(np.maximum(cells, 0.5)) - sizes) > 1e-9) | ~(largest > 0)
-    wrong[row[~np.isfinite(network.table) | (network.table < 0)]] = True
-    pairs = np.sort(owner * network.count + network.scope)
-    wrong[pairs[1:][pairs[1:] == pairs[:-1]] // network.count] = True
+    widths, cells = np.diff(network.scope_offset), np.diff(network.table_offset)
+    sizes = _each(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
+    wrong: Array = (widths > MOST_AXES) | (cells != sizes)
+    # NaN is neither at least 0 nor at most the largest float64, and both of the extremes of a table that has one are NaN.
+    wrong |= ~(_each(np.minimum, network.table, network.table_offset, np.nan) >= 0)
+    largest = _each(np.maximum, network.table, network.table_offset, np.nan)
+    wrong |= ~((largest > 0) & (largest < np.inf))
+    wrong[_repeating(network, widths)] = True
     return wrong
+
+
+def _each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
+    """A ufunc over each part of flat values; what empty parts give is told."""
+    made = np.full(len(offset) - 1, empty)
+    filled = np.flatnonzero(offset[1:] > offset[:-1])
+    if len(filled):
+        with np.errstate(over="ignore"):
+            made[filled] = ufunc.reduceat(values, offset[filled])  # the parts between are empty, so each ends where the next begins
+    return made
+
+
+def _repeating(network: Network, widths: Array) -> Array:
+    """The factors that name a variable twice."""
+    found = [np.empty(0, dtype=np.int64)]
+    for width in np.flatnonzero(np.bincount(widths)).tolist():
+        if width > 1:
+            alike = np.flatnonzero(widths == width)
+            first = network.scope_offset[alike]
+            if width == 2:
+                found.append(alike[network.scope[first] == network.scope[first + 1]])
+                continue
+            scopes = np.sort(network.scope[first[:, None] + np.arange(width)], axis=1)
+            found.append(alike[(scopes[:, 1:] == scopes[:, :-1]).any(axis=1)])
+    return np.concatenate(found)
 
 
 def _check_factor(network: Network, a: int) -> None:

@@ -30,9 +30,9 @@ from herdcli import LEARNING, artifacts
 from herdcli.artifacts import provenance
 from herdcli.artifacts.arrow import array as as_arrow
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.scratch import scratch_folder
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError
+from herdcli.scratch import scratch_folder
 
 NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
 PYTHON = provenance.record("python", {}, {})  # the history of what nobody knows the making of

@@ -39,6 +39,7 @@ import numpy as np
 HERD = [sys.executable, "-m", "herdcli.cli.main"]
 COLUMNS, PIECE = 10, 1 << 18
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # under it every process compiles its sources again
 
 
 def rows_in(path: Path, rows: int) -> None:

@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from herdcli.cluster.where import Asked
 from herdcli.errors import BadUsage, HerdError, Unavailable
 from herdcli.records import dataclass
+from herdcli.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from herdcli.cluster.where import Where
@@ -62,7 +62,7 @@ def begun(asked: Asked, size: Size) -> Iterator[Begun]:
     start = {"local": _local, "running": _running, "kubernetes": _kubernetes}.get(asked.where.kind, _queue)
     security = _security(asked)
     patience(asked)
-    with contextlib.ExitStack() as held, tempfile.TemporaryDirectory(prefix="herd-cluster-", ignore_cleanup_errors=True) as folder:
+    with contextlib.ExitStack() as held, scratch_folder("herd-cluster-") as folder:
         held.enter_context(_within(folder))
         with _needing_dask(), in_words(asked.where):
             made = held.enter_context(start(asked, size, security, folder))

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from herdcli import iterate
+from herdcli.scratch import scratch_folder
 
 Reply = dict[str, Any]
 File = dict[str, Any]  # path, size, sha256, name, as it was typed, and what stands before it in its word
@@ -86,7 +86,7 @@ def unit(run: str, program: str, words: list[Any], place: str, wanted: dict[str,
     differing = differences(wanted)
     if differing:
         return {"differs": differing}
-    with _counted(run), tempfile.TemporaryDirectory(prefix="herd-unit-", dir=_room()) as folder:
+    with _counted(run), scratch_folder("herd-unit-", _room()) as folder:
         try:
             command, *placed = [word if isinstance(word, str) else _placed(word, sent, Path(folder)) for word in words]
         except FileNotFoundError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herdcli.artifacts.scratch import scratch_folder
+from herdcli.scratch import scratch_folder
 
 
 def test_it_is_gone_after_an_error_and_after_a_failed_removal(monkeypatch: pytest.MonkeyPatch) -> None:

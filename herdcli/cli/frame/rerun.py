@@ -18,12 +18,12 @@ import click
 from herdcli import __version__, artifacts
 from herdcli.artifacts import compare
 from herdcli.artifacts.identity import digests
-from herdcli.artifacts.scratch import scratch_folder
 from herdcli.cli.frame.console import Console
 from herdcli.cli.frame.request import recorded, revived
 from herdcli.cli.frame.session import Session
 from herdcli.errors import DataError, HerdError, NegativeResult, NoInput
 from herdcli.records import dataclass
+from herdcli.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

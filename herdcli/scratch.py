@@ -9,9 +9,12 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def scratch_folder(prefix: str = "herd-") -> Iterator[str]:
-    """A new folder of this user alone.  A call that fails while it is removed costs neither the work nor, on the second try, the folder."""
-    folder = tempfile.mkdtemp(prefix=prefix)
+def scratch_folder(prefix: str = "herd-", within: str | None = None) -> Iterator[str]:
+    """A new folder of this user alone, in $TMPDIR or `within` another one.
+
+    A call that fails while it is removed costs neither the work nor, on the second try, the folder.
+    """
+    folder = tempfile.mkdtemp(prefix=prefix, dir=within)
     try:
         yield folder
     finally:

@@ -21,7 +21,7 @@ from herdcli.iterate import stopping
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LEAST, EACH = 64, 4  # shards of a run with many units, and of each worker where those are many: one that is lost costs little
+LEAST, EACH = 32, 4  # shards of a run with many units, and of each worker where those are many: one that is lost costs little
 AT_ONCE = 3  # shards that a worker has been given, of which it does one
 
 

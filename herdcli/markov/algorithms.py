@@ -35,6 +35,7 @@ ALGORITHMS: dict[str, str] = {
     "structured-mean-field": "herdcli.markov.mean.structured.StructuredMeanField",
     "tap": "herdcli.markov.mean.mean_field.MeanField",
     "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
+    "tree-reweighted": "herdcli.markov.query.tree_reweighted.TreeReweighted",
     "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
 }
 TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}

@@ -18,6 +18,7 @@ from herdcli.cli.frame.options import (
     stage,
 )
 from herdcli.cli.ups_infer.options import algorithm_options, evidence_options, gibbs_options, iteration_options, result_options
+from herdcli.cli.ups_infer.query_options import query_options
 from herdcli.cli.ups_infer.request import FORMATS, Request
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     algorithm_options,
     iteration_options,
     gibbs_options,
+    query_options,
     evidence_options,
     result_options,
     network_format_option,
@@ -50,17 +52,19 @@ def command(session: Session, request: Request) -> None:
 
     NETWORK is UAI, libDAI .fg or BIF text, or a `network` artifact.  --evidence fixes the states of variables,
     --observe their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows takes
-    a table of evidence and writes a table of marginals.
+    a table of evidence and writes a table of marginals.  --query asks for likeliest states, joint tables, bounds on log Z
+    or sensitivities instead of marginals.
     """
-    from herdcli.cli.frame.networks import check, load_network, output_format
-    from herdcli.cli.ups_infer import evidence_rows, inputs, starts
+    from herdcli.cli.frame.networks import load_network
+    from herdcli.cli.ups_infer import evidence_rows, inputs, queries, starts
 
-    form = output_format(session, request.format, FORMATS)
-    check(session, "dataset" if request.evidence_rows else "beliefs", form)
+    form = queries.output_format(session, request)
     loaded = load_network(session, request.source, request.input_format)
     network, evidence = inputs.observed(session, loaded.value, request)
     request.warn_of_ignored(session)
-    if request.evidence_rows:
+    if queries.other(request):
+        queries.answer(session, loaded, (network, evidence), request, form)
+    elif request.evidence_rows:
         evidence_rows.infer_rows(session, loaded, network, request)
     else:
         starts.infer(session, loaded, (network, evidence), request)

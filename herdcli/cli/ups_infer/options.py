@@ -156,7 +156,7 @@ def algorithm_options(command: Command) -> Command:
         ),
         click.option(
             "--algorithm",
-            type=click.Choice([AUTO, *ALGORITHMS]),
+            type=click.Choice([AUTO, *ALGORITHMS, "max-product"]),
             default=AUTO,
             show_default=True,
             help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else bp, else ups.",

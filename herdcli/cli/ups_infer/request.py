@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, as_recorded, unrecorded
+from herdcli.cli.frame.request import as_file, as_recorded, unrecorded, where_changed
 from herdcli.errors import BadUsage
 from herdcli.markov.algorithms import ALGORITHMS
 from herdcli.records import dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 AUTO = "auto"
-FORMATS = ("hdf5", "mar", "pr")
+FORMATS = ("hdf5", "mar", "pr", "map", "csv", "parquet")
 CLAMPS = ("auto", "rows", "columns", "rows-columns")
 FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
 RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
@@ -68,6 +68,9 @@ class Request:
     observe: tuple[str, ...]
     likelihood: tuple[str, ...]
     ignore_observed: bool
+    query: str = where_changed("marginals")
+    search_steps: int = where_changed(50)
+    bucket_cells: int = where_changed(4096)
     seed: int
 
     def warn_of_ignored(self, session: Session) -> None:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame import outputs, shards
-from herdcli.cli.frame.networks import output_format
 from herdcli.cli.frame.request import settings
+from herdcli.cli.ups_infer import queries, tables
 from herdcli.cli.ups_infer.inputs import clamp_sets
-from herdcli.cli.ups_infer.request import AUTO, FORMATS, RESTARTED
+from herdcli.cli.ups_infer.request import AUTO, RESTARTED
 from herdcli.errors import BadUsage, DataError, NotConverged
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def infer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
     from herdcli.markov.method import Settings
 
     asked = settings(Settings, request, clamp_sets=clamp_sets(session, loaded.value, request.clamp))
-    if output_format(session, request.format, FORMATS) == "pr" and asked.algorithm == "gibbs":
+    if queries.output_format(session, request) == "pr" and asked.algorithm == "gibbs":
         raise BadUsage("gibbs computes no log Z, and pr holds nothing else", hint="--format mar")
     try:
         made = _inferred_units(session, loaded.value, given, asked, request)
@@ -70,7 +70,7 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
     """Save the best of all starts."""
     from herdcli.markov.bethe.starts import best
 
-    made, form = whole.parts[0], output_format(session, request.format, FORMATS)
+    made, form = whole.parts[0], queries.output_format(session, request)
     if len(whole.parts) > 1:
         made = best(whole.parts)
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
@@ -81,6 +81,8 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
         _not_converged(session, made, request.on_nonconvergence)
     if form == "hdf5":
         outputs.artifact(session, made, summary, history=history)
+    elif form in tables.TABLES:
+        tables.save(session, tables.marginals(made), summary, form, history)
     else:
         from herdcli.markov.formats import results
 

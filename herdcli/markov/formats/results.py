@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -90,6 +90,13 @@ def write_mar(marginals: Sequence[Array]) -> str:
 def write_pr(log_z: float) -> str:
     """PR, then log10 of the partition function."""
     return f"PR\n{float(log_z) / math.log(10)!r}\n"
+
+
+def write_states(states: Mapping[int, int], whole: bool) -> str:
+    """MPE, the number of variables and their states; of some variables MMAP, how many, and variable and state of each."""
+    if whole:
+        return f"MPE\n{len(states)} {' '.join(str(states[i]) for i in range(len(states)))}\n"
+    return f"MMAP\n{len(states)} {' '.join(f'{i} {x}' for i, x in states.items())}\n"
 
 
 def read_mar(text: str) -> list[Array]:

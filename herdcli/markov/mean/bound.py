@@ -52,9 +52,12 @@ class _Alike:
         return np.asarray(left)
 
 
-def mean_field_bound(network: Network) -> float | None:
-    """log Z is at least this, natural logarithm; None for large networks, and where no product avoids the states of probability 0."""
-    if len(network.table) > MOST_CELLS or network.observations():
+def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
+    """log Z is at least this, natural logarithm; None where no product avoids the states of probability 0.
+
+    And None for networks of more than `most` table cells, and with observed marginals.
+    """
+    if len(network.table) > most or network.observations():
         return None
     start = np.concatenate(([0], np.cumsum(network.cardinality)))
     owner = np.repeat(np.arange(network.count), network.cardinality)

@@ -36,6 +36,7 @@ class Beliefs:
     log_z       log Σ_x Π f_a(x) over the states that agree with the evidence, natural logarithm; with observed
                 marginals minus the least divergence.  free_energy  −log_z of the approximation.
     consistency_gap  largest difference between a variable's marginal and that of a clique.
+    assignment  of --query mpe and mmap; log_z is then log Σ Π f over the states that have it, and marginals are those given it.
     covariance  (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
     """
 
@@ -61,6 +62,10 @@ class Beliefs:
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     names: list[str] | None = None
     log_z_mean_field: float | None = None  # lower bound of log Z by naive mean field, where that is quick
+    log_z_lower: float | None = None  # the highest lower bound of log Z that was asked for
+    log_z_upper: float | None = None  # the lowest upper bound
+    assignment: Array | None = array("W", "likeliest state of each variable, -1 where it was summed out", kind="i", optional=True)
+    log_value_upper: float | None = None  # no assignment has a log value above this; equal to log_z where it is the likeliest for certain
 
     def validate(self) -> None:
         """Raise DataError unless the parts are divided as they are long."""
@@ -68,6 +73,10 @@ class Beliefs:
         require_offsets("clique_scope_offset", self.clique_scope_offset, len(self.clique_scope), "clique_scope")
         require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
         require_place("/clique_scope", self.clique_scope, len(self.node_offset) - 1, "a variable")
+        if self.assignment is not None and len(self.assignment) != len(self.node_offset) - 1:
+            raise DataError(f"/assignment has {len(self.assignment)} states for {len(self.node_offset) - 1} variables")
+        if self.assignment is not None and ((self.assignment < -1) | (self.assignment >= np.diff(self.node_offset))).any():
+            raise DataError("/assignment has a state that its variable does not have")
         if self.names is not None and len(self.names) != len(self.node_offset) - 1:
             raise DataError(f"/names has {len(self.names)} names for {len(self.node_offset) - 1} variables")
 

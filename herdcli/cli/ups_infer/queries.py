@@ -1,0 +1,292 @@
+"""`herd ups-infer --query`: what is asked of a network beside its marginals; the answers are computed in herdcli.markov.query."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import networks, outputs
+from herdcli.cli.frame.request import settings
+from herdcli.cli.ups_infer import tables
+from herdcli.cli.ups_infer.request import AUTO, FORMATS
+from herdcli.errors import BadUsage, DataError
+from herdcli.markov.query.asked import parse
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.frame.session import Session
+    from herdcli.cli.ups_infer.request import Request
+    from herdcli.markov.model.network import Network
+    from herdcli.markov.query.asked import Query
+    from herdcli.markov.query.exact import Likeliest
+    from herdcli.schema import Array
+
+ANSWERS = {  # the formats of each query
+    "marginals": ("hdf5", "mar", "pr", *tables.TABLES),
+    "log-z": ("pr", *tables.TABLES),
+    "bounds": ("hdf5", *tables.TABLES),
+    "mpe": ("hdf5", "map", *tables.TABLES),
+    "mmap": ("hdf5", "map", *tables.TABLES),
+    "joint": ("hdf5", *tables.TABLES),
+    "sensitivity": tables.TABLES,
+}
+EXACT = (AUTO, "junction-tree")
+
+
+def other(request: Request) -> bool:
+    """Is it a question beside marginals?"""
+    return request.query != "marginals"
+
+
+def output_format(session: Session, request: Request) -> str:
+    """The format of -o, checked before any work: as asked, by its suffix, else the first that holds the answer."""
+    kind = parse(request.query).kind
+    able = ANSWERS[kind]
+    if kind == "marginals" and request.algorithm == "max-product":
+        raise BadUsage("--algorithm max-product finds likeliest states and no marginals", hint="--query mpe")
+    form = networks.output_format(session, request.format, FORMATS)
+    if form == "hdf5" and request.format is None and form not in able and session.output == "-":
+        form = able[0]
+    if form not in able:
+        raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"--format {', '.join(able)}")
+    if form in tables.TABLES and not request.evidence_rows:
+        outputs.check(session, "dataset", form)
+    elif form in tables.TABLES:
+        outputs.check(session, "dataset")
+    else:
+        networks.check(session, "dataset" if request.evidence_rows else "beliefs", form)
+    return form
+
+
+def answer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+    """Answer a query about the network under its evidence, and save what came of it."""
+    asked = parse(request.query)
+    if request.evidence_rows or request.restarts or session.shard is not None:
+        raise BadUsage(f"--query {asked.kind} is one question: it takes no --evidence-rows, --restarts or --shard")
+    if given[0].observations():
+        raise BadUsage(f"--query {asked.kind} takes no observed marginals", hint="--ignore-observed")
+    if request.algorithm not in EXACT and not (asked.kind == "log-z" or (asked.kind == "mpe" and request.algorithm == "max-product")):
+        raise BadUsage(f"--query {asked.kind} is not answered by --algorithm {request.algorithm}", hint="leave it at auto")
+    if asked.kind not in ("mpe", "mmap"):
+        session.ignored("search_steps", f"with --query {asked.kind}")
+    if asked.kind != "bounds":
+        session.ignored("bucket_cells", f"with --query {asked.kind}")
+    try:
+        ANSWERERS[asked.kind](session, loaded, given, request, form)
+    except DataError as error:
+        error.where = error.where or loaded.name
+        raise
+
+
+def _variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[int]:
+    """The variables that a query names.  Raises BadUsage for one twice, or one that evidence holds."""
+    from herdcli.markov.formats import results
+
+    found = [results.variable(full, name) for name in asked.names]
+    for k, i in enumerate(found):
+        if i in found[:k]:
+            raise BadUsage(f"--query {asked.kind} names {full.name(i)} twice")
+        if i in evidence:
+            raise BadUsage(f"--query {asked.kind} names {full.name(i)}, which the evidence holds")
+    return found
+
+
+def _limit(session: Session) -> int:
+    from herdcli.artifacts import memory
+
+    return session.max_memory or memory.default_limit()
+
+
+def _told(session: Session, search: object, size: int) -> None:
+    cells = max(1.0, getattr(search, "cells", 1.0))
+    session.console.note(f"auto: elimination, 2^{math.log2(cells):.1f} table cells, {size / 1e6:.3g} MB")
+
+
+def likeliest(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+    """mpe and mmap: exactly where elimination fits, else what a search finds and what no state exceeds."""
+    from herdcli.markov.formats import results
+
+    network, evidence = given
+    asked = parse(request.query)
+    names = _variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
+    found = _found(session, network, names, request, whole=asked.kind == "mpe")
+    short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
+    if not found.exact:
+        share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
+        session.console.warn(f"{found.algorithm} is approximate here: {share}; elimination needs more than --max-memory")
+    states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
+    summary = f"{len(states)} states, {found.algorithm}, {short}"
+    if form == "map":
+        outputs.text(session, results.write_states(states, asked.kind == "mpe"), summary, form)
+    elif form in tables.TABLES:
+        names_of = [loaded.value.name(i) for i in states]
+        made = tables.table({"state": np.array(list(states.values()))}, {"variable": names_of} | _state_names(loaded.value, states))
+        tables.save(session, made, summary, form, loaded)
+    else:
+        _beliefs(session, loaded, given, found, summary, request)
+
+
+def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str]]:
+    if network.states is None:
+        return {}
+    first = np.concatenate(([0], np.cumsum(network.cardinality)))
+    return {"state_name": [network.states[int(first[i]) + x] for i, x in states.items()]}
+
+
+def _found(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> Likeliest:
+    """The likeliest states of some variables, or of all."""
+    from herdcli.markov.query import exact, orders
+
+    search = session.aside(exact.search(network, request.orders, request.seed, maximised=names), label="orders")
+    size = orders.bytes_needed(search) if search.complete else 1 << 60
+    if request.algorithm != "max-product" and (size <= _limit(session) or request.algorithm == "junction-tree"):
+        session.require_memory(size, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells,")
+        _told(session, search, size)
+        return session.run(exact.Maximising(network, search, tuple(names)), label="elimination")
+    return _approximate(session, network, request) if whole else _climbed(session, network, names, request)
+
+
+def _approximate(session: Session, network: Network, request: Request) -> Likeliest:
+    from herdcli.markov.method import Settings
+    from herdcli.markov.query.max_product import MaxProduct
+
+    if request.algorithm == AUTO:
+        session.console.note("auto: max-product, as the tables of elimination do not fit the memory allowed")
+    return session.run(MaxProduct(network, settings(Settings, request), request.search_steps), label="max-product")
+
+
+def _climbed(session: Session, network: Network, names: list[int], request: Request) -> Likeliest:
+    """Marginal MAP by coordinate ascent, from the likeliest states of all variables."""
+    from herdcli.algorithm import solve
+    from herdcli.markov.method import Settings
+    from herdcli.markov.query.marginal_map import Climb
+    from herdcli.markov.query.max_product import MaxProduct
+
+    begin = solve(MaxProduct(network, settings(Settings, request), min(10, request.search_steps)))
+    climb = Climb(network, names, [begin.states[i] for i in names])
+    session.require_memory(climb.bytes_needed(), "one elimination of what is summed out,")
+    session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
+    return session.run(climb, label="ascent")
+
+
+def _beliefs(
+    session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], found: Likeliest, summary: str, request: Request
+) -> None:
+    """The states as `beliefs`: marginals given them, and log Z of what has them."""
+    from herdcli.markov.model import beliefs
+    from herdcli.markov.model.network import condition
+    from herdcli.markov.query.exact import marginals
+
+    network, evidence = given
+    every = evidence | found.states
+    assignment = np.full(network.count, -1, dtype=np.int64)
+    assignment[list(every)] = list(every.values())
+    held = condition(network, found.states)
+    nodes = marginals(held, request.orders, request.seed)
+    made = beliefs.assemble(
+        loaded.value, every, nodes, [], algorithm=found.algorithm, log_z=found.value, free_energy=-found.value,
+        iterations=found.iterations, assignment=assignment, log_value_upper=found.bound,
+    )  # fmt: skip
+    outputs.artifact(session, made, summary, history=loaded)
+
+
+def joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+    """The table of some variables, a row a state of theirs."""
+    from herdcli.markov.model.beliefs import assemble
+    from herdcli.markov.model.network import build
+    from herdcli.markov.query import exact, orders
+
+    network, evidence = given
+    names = _variables(loaded.value, parse(request.query), evidence)
+    search = session.aside(exact.search(network, request.orders, request.seed, kept=names), label="orders")
+    size = orders.bytes_needed(search) if search.complete else 1 << 60
+    session.require_memory(size, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells,")
+    _told(session, search, size)
+    p, log_z = session.run(exact.Joint(network, search, tuple(names)), label="elimination")
+    titles = [loaded.value.name(i) for i in names]
+    summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
+    if form in tables.TABLES:
+        cells = np.indices(p.shape).reshape(len(names), -1)
+        tables.save(session, tables.table(dict(zip(titles, cells, strict=True)) | {"probability": p.ravel()}), summary, form, loaded)
+        return
+    axes = range(len(names))
+    nodes = [p.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes]
+    small = build(p.shape, [(tuple(axes), p)], names=titles)
+    made = assemble(small, {}, nodes, [(tuple(axes), p)], algorithm="elimination", log_z=log_z, free_energy=-log_z)
+    outputs.artifact(session, made, summary, history=loaded)
+
+
+def log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+    """log Z by elimination, which needs no marginals and so half the work."""
+    from herdcli.markov.formats import results
+    from herdcli.markov.query import exact, orders
+
+    network, _ = given
+    if request.algorithm not in EXACT:
+        hint = f"--algorithm {request.algorithm} --format pr gives its log Z"
+        raise BadUsage(f"--query log-z is exact, --algorithm {request.algorithm} is not", hint=hint)
+    search = session.aside(exact.search(network, request.orders, request.seed), label="orders")
+    size = orders.bytes_needed(search) if search.complete else 1 << 60
+    try:
+        session.require_memory(size, f"elimination, 2^{math.log2(max(1.0, search.cells)):.1f} table cells,")
+    except DataError as error:
+        error.hint = "--query bounds encloses log Z; --format pr without --query approximates it"
+        raise
+    _told(session, search, size)
+    value = session.run(exact.LogZ(network, search), label="elimination")
+    summary = f"{network.count} variables, log Z {value:.10g}"
+    if form == "pr":
+        outputs.text(session, results.write_pr(value), summary, form)
+    else:
+        made = tables.table({"log_z": np.array([value]), "log10_z": np.array([value / math.log(10)])})
+        tables.save(session, made, summary, form, loaded)
+
+
+def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+    """Numbers that enclose log Z: tree-reweighted propagation and mini-buckets above, mean field and a likely state below."""
+    from dataclasses import replace
+
+    from herdcli.markov.method import Settings
+    from herdcli.markov.model.beliefs import assemble
+    from herdcli.markov.query import bounds as enclosing
+    from herdcli.markov.query.tree_reweighted import TreeReweighted
+
+    network, evidence = given
+    asked = replace(settings(Settings, request), algorithm="tree-reweighted")
+    found = session.run(TreeReweighted(network, asked), label="tree-reweighted")
+    told = enclosing.enclose(network, float(found.attributes["log_z"]), request.bucket_cells, asked)
+    summary = f"log Z from {told.lower:.8g} ({told.lower_by}) to {told.upper:.8g} ({told.upper_by})"
+    if form in tables.TABLES:
+        numbers: dict[str, Array] = {name: np.array([value]) for name, value in told.columns().items()}
+        tables.save(session, tables.table(numbers), summary, form, loaded)
+        return
+    attributes = found.attributes | {"log_z_lower": told.lower, "log_z_upper": told.upper, "log_z_mean_field": told.mean_field}
+    made = assemble(loaded.value, evidence, found.nodes, found.cliques, algorithm="tree-reweighted", **attributes)
+    outputs.artifact(session, made, summary, history=loaded)
+
+
+def sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+    """A row a cell of every factor: how P(A = STATE) changes with it."""
+    from herdcli.markov.exact import cliques, junction_tree
+    from herdcli.markov.formats import results
+    from herdcli.markov.query.sensitivity import sensitivity as slopes
+
+    network, evidence = given
+    asked = parse(request.query)
+    (variable,) = _variables(loaded.value, asked, evidence)
+    state = results.state_of(loaded.value, variable, asked.state)
+    search = cliques.search(network, request.seed, request.orders)
+    size = junction_tree.plan(network, search.order).bytes_needed(network) if search.complete else 1 << 60
+    session.require_memory(size, "the junction tree")
+    found = slopes(network, search.order.tolist(), variable, state)
+    steepest = int(np.abs(found.derivative).argmax())
+    summary = f"P({loaded.value.name(variable)} = {asked.state}) = {found.probability:.8g}, the steepest in factor {found.factor[steepest]}"
+    numbers = {"factor": found.factor, "cell": found.cell, "value": found.value, "derivative": found.derivative}
+    tables.save(session, tables.table(numbers), summary, form, loaded)
+
+
+ANSWERERS = {
+    "log-z": log_z, "bounds": bounds, "mpe": likeliest, "mmap": likeliest, "joint": joint, "sensitivity": sensitivity,
+}  # fmt: skip

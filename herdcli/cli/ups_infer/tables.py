@@ -1,0 +1,50 @@
+"""Results of `herd ups-infer` as tables, CSV or Parquet: a row a variable, or a row a state of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.cli.frame.outputs import History
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.model.beliefs import Beliefs
+    from herdcli.schema import Array
+
+TABLES = ("csv", "parquet")
+
+
+def save(session: Session, made: Dataset, summary: str, form: str, history: History) -> None:
+    """A table to -o; cells that a row does not have are empty."""
+    outputs.artifact(session, made, summary, history=history, format=form, missing=True)
+
+
+def marginals(found: Beliefs) -> Dataset:
+    """A row a variable: its name, its likeliest state where that was asked, and p0, p1, … as far as it has states."""
+    rows = found.marginals()
+    p = np.full((len(rows), max(map(len, rows))), np.nan)
+    for row, values in zip(p, rows, strict=True):
+        row[: len(values)] = values
+    columns = {f"p{k}": p[:, k] for k in range(p.shape[1])}
+    if found.assignment is not None:
+        columns = {"state": np.where(found.assignment < 0, np.nan, found.assignment)} | columns
+    return table(columns, {"variable": names_of(found)})
+
+
+def table(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+    """Columns of numbers, and after them those of text."""
+    from herdcli.artifacts.dataset import Dataset
+
+    X = np.column_stack([np.asarray(column, dtype=np.float64) for column in numbers.values()])
+    texts = {name: np.array(list(column), dtype=str) for name, column in (words or {}).items()}
+    return Dataset(X, feature_names=list(numbers), columns=texts or None)
+
+
+def names_of(found: Beliefs) -> list[str]:
+    """The names of all variables, else x and the number."""
+    return found.names or [f"x{i}" for i in range(len(found.node_offset) - 1)]

@@ -1,0 +1,1 @@
+"""Questions to a network beside its marginals: likeliest states, joint marginals, bounds on log Z, sensitivities, and draws."""

@@ -1,0 +1,160 @@
+"""Exact answers by elimination: likeliest states (MPE), marginal MAP, and the joint marginal of any variables.
+
+    MPE    argmax_x Π f_a(x)                            marginal MAP   argmax_m Σ_s Π f_a(m, s)
+    joint  P(x_A) ∝ Σ over all others of Π f_a(x)
+
+Source: Dechter (1999); Park & Darwiche (2004) for marginal MAP, whose sums must all leave before its maxima.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.model.network import Network
+from herdcli.markov.query.orders import STAYS, Orders, Staged, bytes_needed
+from herdcli.markov.query.tables import IMPOSSIBLE, eliminate, positions, product
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Likeliest:
+    """The best states of some variables, and the log of the maximum: log Σ Π f over all others.
+
+    bound  no state has more than this; equal to `value` where it is exact.
+    """
+
+    states: dict[int, int]
+    value: float
+    bound: float
+    exact: bool
+    algorithm: str
+    iterations: int = 0
+
+
+def stages(network: Network, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> tuple[int, ...]:
+    """When each variable leaves: sums first, then maxima; `kept` stay."""
+    found = np.zeros(network.count, dtype=np.int64)
+    found[list(maximised)] = 1
+    found[list(kept)] = STAYS
+    return tuple(found.tolist())
+
+
+def search(network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> Orders:
+    """The search for an order that answers."""
+    return Orders(network, stages(network, maximised=maximised, kept=kept), orders, seed)
+
+
+def likeliest(network: Network, order: Sequence[int], maximised: Sequence[int]) -> Likeliest:
+    """The best states of the maximised variables, all others summed out.  Raises NegativeResult where nothing is possible."""
+    found = eliminate(network, order, frozenset(maximised))
+    value = found.value()
+    name = "max-elimination" if len(set(maximised)) == network.count else "constrained-elimination"
+    return Likeliest(found.states(), value, value, True, name)
+
+
+def log_z(network: Network, order: Sequence[int]) -> float:
+    """log Z by sums alone."""
+    return eliminate(network, order).value()
+
+
+def joint(network: Network, order: Sequence[int], kept: Sequence[int]) -> tuple[Array, float]:
+    """P over the kept variables, axes as they are named, and log Z.  Raises NegativeResult where nothing is possible."""
+    states = network.cardinality.tolist()
+    left = product(eliminate(network, order).rest, positions(network, order), states, kept)
+    top = float(left.logs.max())
+    if top == -np.inf:
+        raise NegativeResult(IMPOSSIBLE)
+    p = np.exp(left.logs - top)
+    total = float(p.sum())
+    made: Array = (p / total).transpose([left.scope.index(i) for i in kept])
+    return made, top + float(np.log(total))
+
+
+@dataclass
+class Found:
+    """The state of a run whose work is in its result: the order was found before."""
+
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What runs by an order share."""
+
+    network: Network
+    search: Staged
+
+    @property
+    def state(self) -> type[Found]:
+        """The type of its states."""
+        return Found
+
+    def init(self) -> Found:
+        """Nothing done."""
+        return Found()
+
+    def step(self, state: Found) -> Found:
+        """There are none."""
+        return Found(state.step + 1)
+
+    def done(self, state: Found) -> bool:
+        """From the beginning."""
+        return state.step >= 0
+
+    def memory(self) -> int:
+        """Bytes of the tables."""
+        return bytes_needed(self.search)
+
+    def progress(self, state: Found) -> Progress:
+        """Nothing to show."""
+        return Progress(state.step, 0)
+
+    @property
+    def order(self) -> list[int]:
+        """The order that was found."""
+        return [int(i) for i in self.search.order]
+
+
+@dataclass(frozen=True)
+class Maximising(Answer):
+    """`likeliest` as an algorithm."""
+
+    maximised: tuple[int, ...]
+
+    def result(self, state: Found) -> Likeliest:
+        """The best states of the asked variables."""
+        found = likeliest(self.network, self.order, self.maximised)
+        return replace(found, states={i: found.states[i] for i in self.maximised})
+
+
+@dataclass(frozen=True)
+class Joint(Answer):
+    """`joint` as an algorithm."""
+
+    kept: tuple[int, ...]
+
+    def result(self, state: Found) -> tuple[Array, float]:
+        """The table, and log Z."""
+        return joint(self.network, self.order, self.kept)
+
+
+@dataclass(frozen=True)
+class LogZ(Answer):
+    """`log_z` as an algorithm."""
+
+    def result(self, state: Found) -> float:
+        """log Z."""
+        return log_z(self.network, self.order)
+
+
+def marginals(network: Network, orders: int, seed: int) -> list[Array]:
+    """Of all variables, by a junction tree."""
+    order = cliques.search(network, seed, orders).order
+    return junction_tree.node_marginals(network, junction_tree.calibrate(network, junction_tree.plan(network, order)))

@@ -1,0 +1,115 @@
+"""Marginal MAP where constrained elimination does not fit: coordinate ascent with exact sums, and a bound by mini-buckets.
+
+With all other asked variables held, Σ_s Π f(m_i, s) for every state of one comes from one elimination, whose order has no
+constraint; so the value never falls, and where it ends no single change is better.  Source: Park & Darwiche (2004), sec. 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.method import Stepwise
+from herdcli.markov.model.network import Network, condition
+from herdcli.markov.query import mini_bucket
+from herdcli.markov.query.exact import Likeliest, stages
+from herdcli.markov.query.orders import bytes_needed, greedy
+from herdcli.markov.query.tables import IMPOSSIBLE, eliminate
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+PASSES = 10
+
+
+@dataclass
+class State:
+    """States of the asked variables, the log value, and how many in a row did not change."""
+
+    states: Array
+    value: float
+    still: int
+    step: int
+
+
+class Climb(Stepwise[State]):
+    """A step is one variable."""
+
+    state = State
+
+    def __init__(self, network: Network, asked: Sequence[int], start: Sequence[int]) -> None:
+        self.network, self.asked, self.start = network, list(asked), list(start)
+        self.steps = PASSES * len(self.asked)
+
+    def init(self) -> State:
+        """Where it begins."""
+        return State(np.array(self.start), -np.inf, 0, 0)
+
+    def met(self, state: State) -> bool:
+        """No variable has a better state."""
+        return state.still >= len(self.asked)
+
+    def step(self, state: State) -> State:
+        """The best state of the next variable with the others held."""
+        k = state.step % len(self.asked)
+        i = self.asked[k]
+        held = {j: int(x) for j, x in zip(self.asked, state.states.tolist(), strict=True) if j != i}
+        row = self._row(held, i)
+        now = int(row.argmax())
+        better = row[now] > max(state.value, row[int(state.states[k])])
+        if better:
+            state.states[k] = now
+        state.still = 0 if better else state.still + 1
+        state.value = float(row[int(state.states[k])])
+        state.step += 1
+        return state
+
+    def _row(self, held: dict[int, int], i: int) -> Array:
+        """log Σ Π f of each state of a variable; −∞ for all where what is held is impossible."""
+        try:
+            left = condition(self.network, held)
+        except NegativeResult:
+            return np.full(int(self.network.cardinality[i]), -np.inf)
+        order = self.order(left, i)
+        found = np.zeros(int(self.network.cardinality[i]))
+        for table in eliminate(left, order).rest:
+            found = found + table.logs
+        return found
+
+    def order(self, left: Network, i: int) -> list[int]:
+        """Of all others of the network that is left."""
+        found = greedy(moral_graph(left), left.cardinality.tolist(), stages(left, kept=[i]), list(range(left.count)), True, np.inf)
+        return [int(j) for j in found.order]
+
+    def bytes_needed(self) -> int:
+        """Of one elimination with all but the first held at state 0."""
+        cardinality = self.network.cardinality.copy()
+        cardinality[self.asked[1:]] = 1
+        graph = moral_graph(self.network, cardinality)
+        states = stages(self.network, kept=self.asked[:1])
+        return bytes_needed(greedy(graph, cardinality.tolist(), states, list(range(self.network.count)), True, np.inf))
+
+    def figure(self, state: State) -> str:
+        """The log value so far."""
+        return f"log value {state.value:.6g}"
+
+    def progress(self, state: State) -> Progress:
+        """Variables done of the most there can be."""
+        return Progress(state.step, self.steps, self.figure(state) if state.step else "")
+
+    def result(self, state: State) -> Likeliest:
+        """The states reached, and what no state can exceed.  Raises NegativeResult where none had a probability."""
+        if state.value == -np.inf:
+            raise NegativeResult(IMPOSSIBLE.replace("no state has", "no state that was tried has"))
+        when = stages(self.network, maximised=self.asked)
+        graph, states = moral_graph(self.network), self.network.cardinality.tolist()
+        order = greedy(graph, states, when, list(range(self.network.count)), True, np.inf).order
+        bound = np.inf
+        if len(order) == self.network.count:
+            bound = mini_bucket.bound(self.network, order.tolist(), frozenset(self.asked)).bound
+        found = dict(zip(self.asked, state.states.tolist(), strict=True))
+        bound = max(bound, state.value)
+        return Likeliest(found, state.value, bound, bound - state.value <= 1e-9 * (1 + abs(bound)), "coordinate-ascent", state.step)

@@ -1,0 +1,167 @@
+"""Max-product propagation that converges: likeliest states where elimination does not fit, and a bound that no state exceeds.
+
+Of each factor the messages to its variables are updated together,
+
+    λ_ai(x_i) = (1/|a|) max_{x_a \\ i} [log f_a + Σ_{j ∈ a} b_j^{−a}] − b_i^{−a},     b_i^{−a} = log f_i + Σ_{c ≠ a} λ_ci,
+
+which is coordinate descent on the dual of the linear relaxation, so the bound Σ_i max b_i + Σ_a max(log f_a − Σ_i λ_ai) never
+rises.  States are read from b, and made better by exact elimination of parts of the network with the rest held.
+Source: Globerson & Jaakkola (2007), "Fixing max-product"; Sontag, Globerson & Jaakkola (2011), sec. 1.6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.method import Settings, Stepwise
+from herdcli.markov.model.network import Network
+from herdcli.markov.query import mini_bucket
+from herdcli.markov.query.alike import Alike, alike, colours, starts
+from herdcli.markov.query.exact import Likeliest
+from herdcli.markov.query.neighbourhoods import Search, improved, score
+from herdcli.markov.query.orders import greedy
+from herdcli.markov.query.restricted import restrict
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+FORBIDDEN = -1e4  # stands for log 0: raising it leaves a bound a bound
+GAIN = 1e-6  # of the bound in a sweep, below which propagation ends
+PATIENCE = 5  # sweeps of so little
+READ = 10  # sweeps between two readings of states
+
+
+@dataclass
+class State:
+    """Messages, one after the other; the best states and their log value; the bound after each sweep; sweeps of little gain."""
+
+    message: Array
+    states: Array
+    value: float
+    bound: Array
+    idle: int
+    step: int
+
+
+class MaxProduct(Stepwise[State]):
+    """A step is a sweep over all factors, those that share no variable at once; the last steps look around the best states."""
+
+    state = State
+
+    def __init__(self, network: Network, settings: Settings, effort: int) -> None:
+        self.network, self.settings = network, settings
+        self.inner = restrict(network)
+        small = self.inner.network
+        self.first = starts(small)
+        self.groups: list[Alike] = [group for part in colours(small) for group in alike(small, part)]
+        self.logs = [np.maximum(group.logs, FORBIDDEN) for group in self.groups]
+        self.search = Search(small, settings.seed)
+        self.sweeps, self.effort = settings.iterations, effort
+        self.steps = self.sweeps + effort
+        self.order = greedy(
+            moral_graph(small), small.cardinality.tolist(), (0,) * small.count, list(range(small.count)), True, np.inf
+        ).order  # of any size: mini-buckets bound it
+
+    def init(self) -> State:
+        """No message; the states and the bound of mini-buckets."""
+        small = self.inner.network
+        size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
+        bound, states = np.inf, np.zeros(small.count, dtype=np.int64)
+        if len(self.order) == small.count:
+            told = mini_bucket.bound(small, self.order.tolist(), frozenset(range(small.count)))
+            bound = told.bound
+            states = np.array([told.states[i] for i in range(small.count)])
+        return State(np.zeros(size), states, score(self.search, states), np.array([bound]), 0, 0)
+
+    def done(self, state: State) -> bool:
+        """All steps are behind it, or the states reach the bound."""
+        return state.step >= self.steps or state.value >= state.bound.min() - 1e-9 * (1 + abs(state.value))
+
+    def progress(self, state: State) -> Progress:
+        """The steps done, and how far the states are below the bound."""
+        return Progress(state.step, self.steps, f"gap {state.bound.min() - state.value:.4g}" if state.step else "")
+
+    def step(self, state: State) -> State:
+        """A sweep of messages, or where they have ended a search around the best states."""
+        if state.step < self.sweeps:
+            self._sweep(state)
+        else:
+            found = improved(self.search, state.states, state.step)
+            state.states, state.value = found, score(self.search, found)
+        state.step += 1
+        return state
+
+    def _sweep(self, state: State) -> None:
+        belief = np.zeros(int(self.first[-1]))
+        views = self._views(state.message)
+        for group, rows in zip(self.groups, views, strict=True):
+            for axis, row in enumerate(rows):
+                np.add.at(belief, group.places(axis), row)
+        for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
+            before = []
+            total = logs
+            for axis, row in enumerate(rows):
+                before.append(belief[group.places(axis)] - row)
+                total = total + group.along(before[-1], axis)
+            for axis, row in enumerate(rows):
+                # Each variable of the factor takes an equal part of the maximum: then no message of this factor can lower the bound
+                # further with all others held (Globerson & Jaakkola 2007, prop. 1), and b_i = (1/|a|) max is what is left of it.
+                now = total.max(axis=group.others(axis)) / group.width
+                belief[group.places(axis)] = now
+                row[...] = now - before[axis]
+        state.bound = np.append(state.bound, self._bound(belief, views))
+        little = state.bound[-2] - state.bound[-1] < GAIN * (1 + abs(state.bound[-1])) if state.step else False
+        state.idle = state.idle + 1 if little else 0
+        over = state.idle >= PATIENCE or state.step + 1 == self.sweeps
+        if over or state.step % READ == READ - 1:
+            self._read(state, belief)
+        if over:
+            state.step = self.sweeps - 1
+
+    def _views(self, message: Array) -> list[list[Array]]:
+        made, at = [], 0
+        for group in self.groups:
+            rows = []
+            for axis in range(group.width):
+                shape = len(group.number), group.logs.shape[axis + 1]
+                rows.append(message[at : at + shape[0] * shape[1]].reshape(shape))
+                at += shape[0] * shape[1]
+            made.append(rows)
+        return made
+
+    def _bound(self, belief: Array, views: list[list[Array]]) -> float:
+        """The dual: Σ_i max b_i + Σ_a max(log f_a − Σ λ_ai)."""
+        total = float(np.maximum.reduceat(belief, self.first[:-1]).sum())
+        for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
+            left = logs
+            for axis, row in enumerate(rows):
+                left = left - group.along(row, axis)
+            total += float(left.reshape(len(left), -1).max(axis=1).sum())
+        return total
+
+    def _read(self, state: State, belief: Array) -> None:
+        """The states that b prefers, made better factor by factor."""
+        chosen = np.array([int(part.argmax()) for part in np.split(belief, self.first[1:-1])])
+        found = self.search.descended(chosen, belief, self.first)
+        value = score(self.search, found)
+        if value > state.value:
+            state.states, state.value = found, value
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the stacked tables."""
+        return 24 * len(self.inner.network.table), "max-product propagation"
+
+    def result(self, state: State) -> Likeliest:
+        """The best states found.  Raises NegativeResult where none of those had a probability."""
+        constant = self.inner.constant
+        if state.value <= FORBIDDEN / 2 and self.search.value(state.states) == -np.inf:
+            hint = "exactly: raise --max-memory; or --effort for a longer search"
+            raise NegativeResult(
+                "max-product found no state with a probability above zero, which does not show that there is none", hint=hint
+            )
+        value = self.search.value(state.states) + constant
+        bound = max(value, float(state.bound.min()) + constant)
+        states = self.inner.restored(dict(enumerate(state.states.tolist())))
+        return Likeliest(states, value, bound, bound - value <= 1e-9 * (1 + abs(value)), "max-product", state.step)

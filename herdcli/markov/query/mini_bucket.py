@@ -1,0 +1,112 @@
+"""Mini-buckets: elimination with tables of bounded size, which bounds sums and maxima from above.
+
+Where the product over a variable would be too large, its tables are put into several small ones (mini-buckets), each eliminated by
+itself.  Hölder's inequality bounds the sum, Σ_x Π_r f_r ≤ Π_r (Σ_x f_r^{1/w_r})^{w_r} with Σ w_r = 1, and the maximum of a product is at
+most the product of maxima (w_r → 0).  Before that the mini-buckets' marginals over the variable are matched, which leaves
+their product as it is and lowers the bound.  Source: Dechter & Rish (2003); Liu & Ihler (2011), eqs 6 and 10, uniform weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.model.network import Network
+from herdcli.markov.query.tables import Eliminated, Table, best, positions, product, tables
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+CELLS = 1 << 12  # of a mini-bucket where nothing is said
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """An upper bound of log Σ max Π f, and the states that going back over the maximised variables gives."""
+
+    bound: float
+    states: dict[int, int]
+    exact: bool  # every bucket was whole
+
+
+def bound(network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset(), cells: int = CELLS) -> Bounded:
+    """Eliminate every variable in order, those maximised last, with tables of at most `cells` where factors allow it.
+
+    −∞ where the zeros of the factors show that nothing is possible.
+    """
+    place, states = positions(network, order), network.cardinality.tolist()
+    buckets: list[list[Table]] = [[] for _ in order]
+    kept: list[tuple[int, list[Table]]] = []
+    found = Eliminated([], [])
+    whole = True
+    for table in tables(network, place):
+        (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
+    for k, i in enumerate(order):
+        parts = [product(part, place, states, [i]) for part in partition(buckets[k], states, cells)] or [Table((i,), np.zeros(states[i]))]
+        whole = whole and len(parts) == 1
+        parts = matched(parts, summed=i not in maximised)
+        if i in maximised:
+            kept.append((i, parts))
+        for part in parts:
+            logs = part.logs.max(axis=0) if i in maximised else power_sum(part.logs, len(parts))
+            table = Table(part.scope[1:], logs)
+            (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
+        buckets[k] = []
+    total = float(sum(float(table.logs) for table in found.rest))
+    return Bounded(total, _back(kept), whole)
+
+
+def partition(found: Sequence[Table], states: Sequence[int], cells: int) -> list[list[Table]]:
+    """Tables in groups whose product has at most `cells` (or is one table), the widest placed first, each where it fits best."""
+    groups: list[tuple[set[int], list[Table]]] = []
+    for table in sorted(found, key=lambda table: -table.logs.size):
+        fitting = [
+            (math.prod(states[j] for j in scope | set(table.scope)), number)
+            for number, (scope, _) in enumerate(groups)
+            if math.prod(states[j] for j in scope | set(table.scope)) <= cells or set(table.scope) <= scope
+        ]
+        if fitting:
+            scope, members = groups[min(fitting)[1]]
+            scope.update(table.scope)
+            members.append(table)
+        else:
+            groups.append((set(table.scope), [table]))
+    return [members for _, members in groups]
+
+
+def matched(parts: list[Table], *, summed: bool) -> list[Table]:
+    """Mini-buckets over the same first variable with like marginals over it; their product is what it was."""
+    if len(parts) == 1:
+        return parts
+    axes = [tuple(range(1, part.logs.ndim)) for part in parts]
+    # Of Σ_r w_r log Σ f_r^{1/w_r} the slope in a shift s_r(x_i) of log f_r is the marginal p_r(x_i) ∝ Σ f_r^{1/w_r}; under Σ s_r = 0 it is
+    # least where all p_r agree, which one step of s_r = w_r (mean of log p − log p_r) brings about for the others held (Liu & Ihler 2011).
+    rows = [log_sum(part.logs * len(parts), axis) if summed else part.logs.max(axis=axis) for part, axis in zip(parts, axes, strict=True)]
+    with np.errstate(invalid="ignore"):
+        mean = sum(rows) / len(parts)
+        shifts = [(mean - row) / (len(parts) if summed else 1) for row in rows]
+    shifts = [np.where(np.isfinite(shift), shift, 0.0) for shift in shifts]
+    lost = ~np.isfinite(mean)
+    for part, shift in zip(parts, shifts, strict=True):
+        shift[lost] = 0.0
+        part.logs[...] += shift.reshape(-1, *[1] * (part.logs.ndim - 1))
+    return parts
+
+
+def power_sum(logs: Array, count: int) -> Array:
+    """w log Σ exp(logs/w) over the first axis, w = 1/count."""
+    return log_sum(logs * count, (0,)) / count
+
+
+def _back(kept: list[tuple[int, list[Table]]]) -> dict[int, int]:
+    """The best state of each variable given those that leave later, as far as its mini-buckets say."""
+    x: dict[int, int] = {}
+    for i, parts in reversed(kept):
+        total = np.zeros(parts[0].logs.shape[0])
+        for part in parts:
+            at: tuple[slice | int, ...] = (slice(None), *(x[j] for j in part.scope[1:]))
+            total += part.logs[at]
+        x[i] = int(best(total))
+    return x

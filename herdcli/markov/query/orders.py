@@ -1,0 +1,161 @@
+"""Elimination orders in stages: what is summed out leaves before what is maximised, and some variables stay.
+
+Greedy runs as those of `exact.elimination`, by fill in even steps and by weight in odd ones, with ties by chance; within a stage
+alone may they choose.  Source: Park & Darwiche (2004), constrained orders for marginal MAP; Kjærulff (1990).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.markov.exact.cliques import search
+from herdcli.markov.exact.elimination import HOPELESS, Graph, moral_graph
+from herdcli.markov.model.network import MOST_AXES, Network
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+STAYS = -1
+
+
+@dataclass
+class Staged:
+    """The best order so far of what leaves.  cells  of all tables that this makes, those that stay included; largest  of one.
+
+    complete  False if every run was given up.
+    """
+
+    order: Array
+    cells: float
+    largest: float
+    width: int
+    complete: bool
+    step: int
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The search as an algorithm.  stage (N,)  when each variable leaves, −1 for those that stay."""
+
+    network: Network
+    stage: tuple[int, ...]
+    steps: int
+    seed: int
+
+    @property
+    def state(self) -> type[Staged]:
+        """The type of its states."""
+        return Staged
+
+    def init(self) -> Staged:
+        """Nothing found yet; where no variable must wait for another, the order that the junction tree would take."""
+        if len(set(self.stage)) == 1 and STAYS not in self.stage:
+            found = search(self.network, self.seed, self.steps)
+            if found.complete:
+                return Staged(
+                    found.order, *_along(moral_graph(self.network), self.network.cardinality.tolist(), found.order), True, self.steps
+                )
+        return Staged(np.empty(0, dtype=np.int64), 0.0, 0.0, 0, False, 0)
+
+    def step(self, state: Staged) -> Staged:
+        """One more run, given up where it is worse than the best."""
+        ties = generator(self.seed, Stream.ELIMINATION, step=state.step).random(self.network.count).tolist()
+        limit = state.cells if state.complete else float(HOPELESS)
+        made = greedy(moral_graph(self.network), self.network.cardinality.tolist(), self.stage, ties, state.step % 2 == 0, limit)
+        made.step = state.step + 1
+        if made.complete and (not state.complete or made.cells < state.cells):
+            return made
+        if not state.complete:
+            state.cells, state.width, state.largest = made.cells, made.width, made.largest
+        state.step += 1
+        return state
+
+    def done(self, state: Staged) -> bool:
+        """All runs are behind it; a chain cannot be improved, and where two runs were hopeless the others will be."""
+        return state.step >= self.steps or (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete)
+
+    def memory(self) -> int:
+        """Nothing to speak of."""
+        return 0
+
+    def progress(self, state: Staged) -> Progress:
+        """Runs of all."""
+        return Progress(state.step, self.steps, f"2^{math.log2(max(1.0, state.cells)):.1f} cells" if state.complete else "")
+
+    def result(self, state: Staged) -> Staged:
+        """The search itself."""
+        return state
+
+
+def greedy(graph: Graph, states: Sequence[int], stage: Sequence[int], ties: Sequence[float], by_fill: bool, limit: float) -> Staged:
+    """One elimination of what leaves; the graph is used up.  A price is looked at again when its variable comes to the top."""
+    weight = [math.log2(count) for count in states]
+
+    def price(i: int) -> float:
+        near = graph[i]
+        if by_fill:
+            return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
+        return sum(weight[j] for j in near)
+
+    heap = [(stage[i], price(i), ties[i], i) for i in range(len(graph)) if stage[i] != STAYS]
+    heapq.heapify(heap)
+    order: list[int] = []
+    gone: set[int] = set()
+    cells, largest, width = 0.0, 0.0, 0
+    while heap:
+        when, told, tie, i = heapq.heappop(heap)
+        if i in gone:
+            continue
+        now = price(i)
+        if now > told:
+            heapq.heappush(heap, (when, now, tie, i))
+            continue
+        near = graph[i]
+        size = 2.0 ** min(weight[i] + sum(weight[j] for j in near), 1000.0)
+        cells, largest, width = cells + size, max(largest, size), max(width, len(near))
+        if cells > limit or width >= MOST_AXES:
+            return Staged(np.empty(0, dtype=np.int64), cells, largest, width, False, 0)
+        order.append(i)
+        gone.add(i)
+        leave(graph, i)
+        for j in near:
+            if stage[j] != STAYS:
+                heapq.heappush(heap, (stage[j], price(j), ties[j], j))
+    kept = [i for i in range(len(graph)) if stage[i] == STAYS and states[i] > 1]
+    if kept:
+        size = 2.0 ** min(sum(weight[i] for i in kept), 1000.0)
+        cells, largest, width = cells + size, max(largest, size), max(width, len(kept) - 1)
+    complete = cells <= limit and width < MOST_AXES
+    return Staged(np.array(order, dtype=np.int64), cells, largest, width, complete, 0)
+
+
+def _along(graph: Graph, states: Sequence[int], order: Array) -> tuple[float, float, int]:
+    """Cells of all tables, of the largest, and the width of an order; the graph is used up."""
+    cells, largest, width = 0.0, 0.0, 0
+    for i in order.tolist():
+        size = math.prod([float(states[i]), *(float(states[j]) for j in graph[i])])
+        cells, largest, width = cells + size, max(largest, size), max(width, len(graph[i]))
+        leave(graph, i)
+    return cells, largest, width
+
+
+def leave(graph: Graph, i: int) -> None:
+    """Join the neighbours of i and take it away."""
+    near = graph[i]
+    for j in near:
+        graph[j].discard(i)
+    for j, k in combinations(near, 2):
+        graph[j].add(k)
+        graph[k].add(j)
+    graph[i] = set()
+
+
+def bytes_needed(found: Staged) -> int:
+    """Of elimination: a message and a best state for each cell at most, and three tables of the largest size."""
+    return int(min(9.0 * found.cells + 24.0 * found.largest, 2.0**60))

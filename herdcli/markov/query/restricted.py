@@ -1,0 +1,49 @@
+"""A network without the states that its zeros forbid, so that messages and samplers meet fewer of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.markov.model import support
+from herdcli.markov.model.network import Factor, Network, build, reduced
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Restricted:
+    """`network` has the possible states alone; states[i] are their numbers.  Factors over no free variable are in `constant`."""
+
+    network: Network
+    states: list[Array]
+    constant: float
+
+    def restored(self, x: dict[int, int]) -> dict[int, int]:
+        """States of the restricted network as those of the whole one."""
+        return {i: int(self.states[i][value]) for i, value in x.items()}
+
+    def spread(self, marginals: list[Array], cardinality: Array) -> list[Array]:
+        """Marginals over all states, 0 for those that are not possible."""
+        made = []
+        for p, kept, count in zip(marginals, self.states, cardinality.tolist(), strict=True):
+            whole = np.zeros(count)
+            whole[kept] = p
+            made.append(whole)
+        return made
+
+
+def restrict(network: Network) -> Restricted:
+    """By generalised arc consistency.  Raises NegativeResult where it leaves a variable no state."""
+    kept = [np.flatnonzero(stays) for stays in support.domains(network)]
+    small = build(
+        [len(states) for states in kept], [(scope, table[np.ix_(*(kept[i] for i in scope))]) for scope, table in network.factors()]
+    )
+    constant = 0.0
+    factors: list[Factor] = []
+    for factor in small.factors():
+        scope, table = reduced(small, factor)
+        if scope:
+            factors.append((scope, table))
+        else:
+            constant += float(np.log(table))
+    return Restricted(build(small.cardinality, factors), kept, constant)

@@ -1,0 +1,93 @@
+"""How a probability changes with each parameter: of P(X = s | evidence), the derivative in every cell of every factor.
+
+Z is linear in a cell θ_c, so with M(c) = ∂Z/∂θ_c and M_s(c) the same with X held at s, P = Z_s/Z has
+
+    ∂P/∂θ_c = (M_s(c) − P M(c))/Z.
+
+Source: Darwiche (2003), "A differential approach to inference in Bayesian networks"; Chan & Darwiche (2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact import junction_tree
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.exact.junction_tree import Calibrated, log_sum
+from herdcli.markov.model.network import Network, build
+from herdcli.markov.query.exact import joint
+from herdcli.markov.query.orders import STAYS, greedy
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """P(X = s), and of all cells one after the other: the factor, the cell, its value and ∂P/∂θ."""
+
+    probability: float
+    factor: Array
+    cell: Array
+    value: Array
+    derivative: Array
+
+
+def sensitivity(network: Network, order: Sequence[int], variable: int, state: int) -> Sensitivity:
+    """Of a network under evidence, where a factor's table is the one that evidence leaves.  Raises NegativeResult if Z is 0."""
+    plain = _calibrated(network, order)
+    slope, log_z = _slopes(network, plain), plain.log_z
+    indicator = (np.arange(int(network.cardinality[variable])) == state).astype(np.float64)
+    held = build(network.cardinality, [*network.factors(), ((variable,), indicator)])
+    try:
+        found = _calibrated(held, order)
+        p, inner = float(np.exp(found.log_z - log_z)), _slopes(held, found)
+    except NegativeResult:
+        p, inner = 0.0, [_without(held, a) for a in range(network.factor_count)]
+    factor, cell, value, derivative = [], [], [], []
+    for a, (_, table) in enumerate(network.factors()):
+        change = np.exp(inner[a] - log_z) - p * np.exp(slope[a] - log_z)
+        factor.append(np.full(table.size, a))
+        cell.append(np.arange(table.size))
+        value.append(table.ravel())
+        derivative.append(change.ravel())
+    return Sensitivity(p, *(np.concatenate(part) for part in (factor, cell, value, derivative)))
+
+
+def _calibrated(network: Network, order: Sequence[int]) -> Calibrated:
+    return junction_tree.calibrate(network, junction_tree.plan(network, np.asarray(order)))
+
+
+def _slopes(network: Network, found: Calibrated) -> list[Array]:
+    """log ∂Z/∂θ_c, the shape of each factor: the clique's marginal over its cells divided by θ_c, and where θ_c = 0 the sum without it."""
+    made = []
+    for a, (scope, table) in enumerate(network.factors()):
+        if (table == 0).any():
+            made.append(_without(network, a))
+            continue
+        clique = found.tree.scopes[found.tree.home[a]]
+        free = [i for i in scope if network.cardinality[i] > 1]
+        logs = log_sum(found.tables[found.tree.home[a]], tuple(axis for axis, i in enumerate(clique) if i not in free))
+        kept = [i for i in clique if i in free]
+        made.append(logs.transpose([kept.index(i) for i in free]).reshape(table.shape) - np.log(table))
+    return made
+
+
+def _without(network: Network, a: int) -> Array:
+    """log Σ over all else of the other factors' product, for each cell of one factor."""
+    factors = list(network.factors())
+    scope, table = factors.pop(a)
+    free = [i for i in scope if network.cardinality[i] > 1]
+    left = build(network.cardinality, factors)
+    stage = tuple(STAYS if i in free else 0 for i in range(network.count))
+    graph = moral_graph(left)
+    order = greedy(graph, network.cardinality.tolist(), stage, list(range(network.count)), True, np.inf).order
+    try:
+        p, log_z = joint(left, order.tolist(), free)
+    except NegativeResult:
+        return np.full(table.shape, -np.inf)
+    with np.errstate(divide="ignore"):
+        made: Array = (np.log(p) + log_z).reshape(table.shape)
+    return made

@@ -1,0 +1,193 @@
+"""Tree-reweighted propagation: pseudo-marginals, and an upper bound of log Z that holds whether or not it has converged.
+
+Factors are shared out to forests, each with the same weight; ρ_a is the share of forests that hold factor a.  With messages m_ai, as
+logarithms,
+
+    log b_i = log f_i + Σ_a ρ_a m_ai        log b_a = log f_a/ρ_a + Σ_{i ∈ a} (log b_i − m_ai)
+
+Source: Wainwright, Jaakkola & Willsky (2005), eqs 17 and 39; factors of any size, as forests of factors are exact too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact import junction_tree
+from herdcli.markov.exact.cliques import search
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.method import Result, Settings, ToTolerance
+from herdcli.markov.model.beliefs import certificate
+from herdcli.markov.model.network import Network, build
+from herdcli.markov.query.alike import Alike, alike, starts
+from herdcli.markov.query.restricted import restrict
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+FORESTS = 8  # at least
+KEPT = 0.5  # of the old message
+
+
+@dataclass
+class State:
+    """Messages (Σ_a Σ_{i ∈ a} card,), and a residual an iteration."""
+
+    message: Array
+    residual: Array
+    step: int
+
+
+class TreeReweighted(ToTolerance[State, Settings]):
+    """`tree-reweighted`: a step is one update of all messages, damped."""
+
+    state = State
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings, self.steps = network, settings, settings.iterations
+        self.inner = restrict(network)
+        small = self.inner.network
+        self.first, self.groups = starts(small), alike(small)
+        self.owner = np.repeat(np.arange(small.count), small.cardinality)
+        self.forests = forests(small, settings.seed)
+        share = np.zeros(small.factor_count)
+        for members in self.forests:
+            share[members] += 1.0 / len(self.forests)
+        self.share = share
+
+    def init(self) -> State:
+        """Messages that say nothing."""
+        size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
+        return State(np.zeros(size), np.empty(0), 0)
+
+    def _messages(self, message: Array) -> list[list[Array]]:
+        """Views (G, s) of each group's messages, axis by axis."""
+        made, at = [], 0
+        for group in self.groups:
+            rows = []
+            for axis in range(group.width):
+                shape = len(group.number), group.logs.shape[axis + 1]
+                rows.append(message[at : at + shape[0] * shape[1]].reshape(shape))
+                at += shape[0] * shape[1]
+            made.append(rows)
+        return made
+
+    def _nodes(self, messages: list[list[Array]]) -> Array:
+        """log b_i of all variables, flat, not normalised."""
+        made = np.zeros(int(self.first[-1]))
+        for group, rows in zip(self.groups, messages, strict=True):
+            for axis, row in enumerate(rows):
+                np.add.at(made, group.places(axis), self.share[group.number, None] * row)
+        return made
+
+    def _factors(self, group: Alike, rows: list[Array], nodes: Array) -> Array:
+        """log b_a of a group, (G, s_1, …), not normalised."""
+        total = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
+        for axis, row in enumerate(rows):
+            total = total + group.along(nodes[group.places(axis)] - row, axis)
+        return np.asarray(total)
+
+    def step(self, state: State) -> State:
+        """Every message towards the one that makes its factor's marginal agree with the variable's."""
+        messages = self._messages(state.message)
+        nodes = self._nodes(messages)
+        largest = 0.0
+        moved = []
+        for group, rows in zip(self.groups, messages, strict=True):
+            whole = self._factors(group, rows, nodes)
+            for axis in range(group.width):
+                # m_ai(x_i) ∝ Σ_{x_a \ i} f_a^{1/ρ_a} Π_{j ≠ i} b_j/m_aj (eq. 39), the marginal of b_a over b_i/m_ai: the old message
+                # times the ratio of two marginals that agree at the fixed point.
+                change = _normal(log_sum(whole, group.others(axis))) - _normal(nodes[group.places(axis)])
+                largest = max(largest, float(np.abs(change).max(initial=0.0)))
+                moved.append((rows[axis], change))
+        for row, change in moved:
+            row += (1.0 - KEPT) * change
+            row -= row.max(axis=1, keepdims=True)
+        return State(state.message, np.append(state.residual, largest), state.step + 1)
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the forests' tables."""
+        return 48 * len(self.inner.network.table), "the forests of tree-reweighted propagation"
+
+    def result(self, state: State) -> Result:
+        """Pseudo-marginals, and the bound as log Z."""
+        messages = self._messages(state.message)
+        nodes = self._nodes(messages)
+        bound = self.bound(messages, nodes)
+        log_b = np.concatenate([_normal(row[None])[0] for row in np.split(nodes, self.first[1:-1])])
+        marginals = self.inner.spread(np.split(np.exp(log_b), self.first[1:-1]), self.network.cardinality)
+        told = certificate(-bound, self.met(state), state.step, state.residual, np.full(state.step, np.nan), log_z_upper=bound)
+        return Result(marginals, [], told)
+
+    def bound(self, messages: list[list[Array]], nodes: Array) -> float:
+        """Σ_T w_T log Z_T ≥ log Z of the forests' own networks, whatever the messages.
+
+        Σ_i log b_i + Σ_a ρ_a (log b_a − Σ_{i ∈ a} log b_i) is log Π f at every x for all messages: what is added by b_i is
+        taken away by b_a.  Forest T has Σ_i log b_i + Σ_{a ∈ T} (log b_a − Σ_{i ∈ a} log b_i); their mean is log Π f, and log Z is convex
+        (Wainwright, Jaakkola & Willsky 2005, eq. 17).
+        """
+        small = self.inner.network
+        ratio: list[Array] = [np.empty(0)] * small.factor_count
+        for group, rows in zip(self.groups, messages, strict=True):
+            whole = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
+            for axis, row in enumerate(rows):
+                whole = whole - group.along(row, axis)
+            for a, logs in zip(group.number.tolist(), whole, strict=True):
+                ratio[a] = logs
+        singles = np.split(nodes, self.first[1:-1])
+        found = [_log_z(small, singles, ratio, members) for members in self.forests]
+        return float(np.mean(found)) + self.inner.constant
+
+
+def _normal(logs: Array) -> Array:
+    """Rows of logarithms that are those of distributions."""
+    result: Array = logs - log_sum(logs, (1,))[:, None]
+    return result
+
+
+def _log_z(network: Network, singles: Sequence[Array], ratio: Sequence[Array], members: Sequence[int]) -> float:
+    """log Z of one forest, its tables scaled to maximum 1."""
+    scale, factors = 0.0, []
+    parts = [((i,), logs) for i, logs in enumerate(singles)] + [(network.scope_of(a), ratio[a]) for a in members]
+    for scope, logs in parts:
+        top = float(logs.max())
+        scale += top
+        factors.append((scope, np.exp(logs - top)))
+    forest = build(network.cardinality, factors)
+    order = search(forest, 0, 1).order
+    try:
+        return scale + junction_tree.calibrate(forest, junction_tree.plan(forest, order)).log_z
+    except NegativeResult:  # of one forest is one of the whole
+        return -np.inf
+
+
+def forests(network: Network, seed: int) -> list[list[int]]:
+    """Sets of factors without a loop, random ones, until there are FORESTS and every factor is in one."""
+    made: list[list[int]] = []
+    missing = set(range(network.factor_count))
+    scopes = [network.scope_of(a) for a in range(network.factor_count)]
+    while missing or len(made) < FORESTS:
+        random = generator(seed, Stream.CLAMP, unit=1, step=len(made)).permutation(network.factor_count).tolist()
+        ranked = sorted(random, key=lambda a: (a not in missing, -len(scopes[a]) if a in missing else 0)) if missing else random
+        root = list(range(network.count))
+        members = []
+        for a in ranked:
+            ends = {_root(root, i) for i in scopes[a]}
+            if len(ends) == len(scopes[a]):
+                members.append(a)
+                first = ends.pop()
+                for end in ends:
+                    root[end] = first
+        missing.difference_update(members)
+        made.append(sorted(members))
+    return made
+
+
+def _root(parent: list[int], i: int) -> int:
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i

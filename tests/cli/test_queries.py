@@ -1,0 +1,129 @@
+"""`herd ups-infer --query` as processes: answers as text, tables and artifacts, and the exact words about what cannot be asked."""
+
+from __future__ import annotations
+
+import math
+
+import h5py
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+THREE = b"MARKOV\n3\n2 3 2\n2\n2 0 1\n2 1 2\n6\n1 2 3 4 5 6\n6\n6 1 4 0 2 3\n"
+# Π f over (x0, x1, x2): the largest is x = (1, 0, 0), 4·6 = 24; Z = Σ_1 (Σ_0 f)(Σ_2 f) = 5·7 + 7·4 + 9·5 = 108.
+BIF = b"""network a { property author someone; }
+// a comment
+variable rain { type discrete [ 2 ] { yes, no }; property position = (0, 0); }
+variable wet { type discrete [ 2 ] { yes, no }; }
+/* another,
+   of two lines */
+probability ( rain ) { table 0.2, 0.8; property weight = 3; }
+probability ( wet | rain ) { (yes) 0.9, 0.1; (no) 0.3, 0.7; }
+"""
+
+
+@pytest.fixture
+def three(tmp_path):
+    (tmp_path / "three.uai").write_bytes(THREE)
+    (tmp_path / "rain.bif").write_bytes(BIF)
+
+
+@pytest.mark.parametrize(
+    ("query", "form", "expected"),
+    [
+        ("mpe", "map", "MPE\n3 1 0 0\n"),
+        ("mmap:x1", "map", "MMAP\n1 1 2\n"),
+        ("mmap:x2,x1", "map", "MMAP\n2 2 0 1 0\n"),
+        ("log-z", "pr", f"PR\n{math.log10(108)!r}\n"),
+        ("mpe", "csv", 'state,variable\n1,"x0"\n0,"x1"\n0,"x2"\n'),
+    ],
+)
+def test_answers_as_text(herd, three, query, form, expected):
+    ended = herd("ups-infer", "three.uai", "--query", query, "--format", form)
+    assert ended.code == 0, ended.err
+    if query == "log-z":
+        assert float(ended.out.split()[1]) == pytest.approx(math.log10(108), abs=1e-13)
+    else:
+        assert ended.out.decode() == expected
+
+
+def test_tables_of_joints_marginals_and_sensitivities(herd, three, tmp_path):
+    joint = herd("ups-infer", "three.uai", "--query", "joint:x2,x0", "--format", "csv").out.decode().split()
+    assert joint[0] == "x2,x0,probability"
+    rows = [[float(word) for word in line.split(",")] for line in joint[1:]]
+    # Σ_1 f(x0, x1) f(x1, x2) by hand.
+    expected = {(0, 0): 1 * 6 + 2 * 4 + 3 * 2, (0, 1): 4 * 6 + 5 * 4 + 6 * 2, (1, 0): 1 + 0 + 9, (1, 1): 4 + 0 + 18}
+    assert {(a, b): p * 108 for a, b, p in rows} == pytest.approx(expected)
+    marginals = herd("ups-infer", "three.uai", "--format", "csv").out.decode().splitlines()
+    assert marginals[0] == "p0,p1,p2,variable"
+    assert float(marginals[1].split(",")[0]) == pytest.approx(30 / 108)
+    assert marginals[1].endswith(',nan,"x0"')
+    slopes = herd("ups-infer", "rain.bif", "--query", "sensitivity:wet=yes", "--format", "csv").out.decode().splitlines()
+    assert slopes[0] == "factor,cell,value,derivative"
+    assert float(slopes[3].split(",")[3]) == pytest.approx(0.2 * (1 - 0.42))  # ∂/∂θ of θ·.2/(.8 + .2(θ + .1)) beside .24, at .9
+
+
+def test_parquet_reads_back(herd, three, tmp_path):
+    assert herd("ups-infer", "three.uai", "-o", "m.parquet").code == 0
+    found = parquet.read_table(tmp_path / "m.parquet").to_pydict()
+    assert found["columns/variable"] == ["x0", "x1", "x2"]
+    assert found["p1"] == pytest.approx([78 / 108, 28 / 108, 32 / 108])
+
+
+def test_likeliest_states_as_beliefs(herd, three, tmp_path):
+    assert herd("ups-infer", "three.uai", "--query", "mmap:x1", "-o", "m.h5").code == 0
+    with h5py.File(tmp_path / "m.h5") as file:
+        assert file["assignment"][:].tolist() == [-1, 2, -1]
+        np.testing.assert_allclose(file["node"][:], [3 / 9, 6 / 9, 0, 0, 1, 2 / 5, 3 / 5])
+        assert file.attrs["log_z"] == pytest.approx(math.log(45))
+        assert file.attrs["log_value_upper"] == file.attrs["log_z"]
+
+
+def test_bounds_enclose(herd, three, tmp_path):
+    out = herd("ups-infer", "three.uai", "--query", "bounds", "--format", "csv").out.decode().splitlines()
+    found = dict(zip(out[0].split(","), map(float, out[1].split(",")), strict=True))
+    assert found["lower"] - 1e-12 <= math.log(108) <= found["upper"] + 1e-12
+    assert found["state"] == pytest.approx(math.log(24))
+    assert herd("ups-infer", "three.uai", "--query", "bounds", "-o", "b.h5").code == 0
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file.attrs["log_z_lower"] <= math.log(108) <= file.attrs["log_z_upper"] + 1e-12
+
+
+def test_evidence_is_part_of_the_likeliest_states(herd, three, tmp_path):
+    (tmp_path / "e.evid").write_text("1 2 1\n")
+    assert herd("ups-infer", "three.uai", "--query", "mpe", "--evidence", "e.evid", "--format", "map").out == b"MPE\n3 1 2 1\n"
+    ended = herd("ups-infer", "three.uai", "--query", "joint:x2", "--evidence", "e.evid")
+    assert ended.code == 2
+    assert "--query joint names x2, which the evidence holds" in ended.err
+
+
+def test_what_does_not_fit_is_told_with_a_bound(shell):
+    ended = shell("herd network grid --rows 12 --columns 12 --sigma-w 2 | "
+                  "herd ups-infer --query mpe --max-memory 64k --search-steps 5 --format map")  # fmt: skip
+    assert ended.code == 0, ended.err
+    assert "auto: max-product, as the tables of elimination do not fit the memory allowed" in ended.err
+    assert "max-product is approximate here: no state exceeds" in ended.err
+    refused = shell("herd network grid --rows 12 --columns 12 | herd ups-infer --query joint:x0,x143 --max-memory 64k")
+    assert refused.code == 65
+    assert "stdin: elimination, 2^" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--query", "best"], 2, "is none of marginals, log-z, bounds, mpe, mmap:A,B"),
+        (["--query", "mmap:x9"], 65, "there is no variable 9, there are 3 (0 to 2)"),
+        (["--query", "mmap:cloud"], 65, "there is no variable 'cloud'"),
+        (["--query", "mmap:x1,x1"], 2, "--query mmap names x1 twice"),
+        (["--query", "mpe", "--format", "mar"], 2, "--query mpe cannot be written as mar"),
+        (["--query", "mpe", "--algorithm", "ups"], 2, "--query mpe is not answered by --algorithm ups"),
+        (["--query", "log-z", "--algorithm", "bp"], 2, "--query log-z is exact, --algorithm bp is not"),
+        (["--query", "mpe", "--observe", "x0=.5,.5"], 2, "--query mpe takes no observed marginals"),
+        (["--query", "sensitivity:x1=7", "--format", "csv"], 65, "the evidence gives x1 the state 7, it has 3"),
+        (["--algorithm", "max-product"], 2, "--algorithm max-product finds likeliest states and no marginals\nhint: --query mpe"),
+    ],
+)
+def test_what_cannot_be_asked(herd, three, arguments, code, message):
+    ended = herd("ups-infer", "three.uai", *arguments)
+    assert ended.code == code, ended.err
+    assert message in ended.err

@@ -11,6 +11,7 @@ from small_networks import brute_force, random_network, summed, weights
 from herdcli.algorithm import solve
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import cliques
+from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 from herdcli.markov.query import asked, bounds, exact, mini_bucket
@@ -150,7 +151,7 @@ def test_bounds_enclose_log_z(seed, zeros):
     given = random_network(seed, zeros, 8)
     truth = math.log(sum(weights(given).values()))
     upper = solve(TreeReweighted(given, Settings(iterations=50))).attributes["log_z"]
-    found = bounds.enclose(given, upper, 8, Settings(iterations=30))
+    found = bounds.enclose(given, mean_field_bound(given), upper, 8, Settings(iterations=30))
     assert found.state is not None
     assert -math.inf < found.lower <= truth + 1e-10
     assert found.upper >= truth - 1e-10

@@ -32,6 +32,7 @@ ANSWERS = {  # the formats of each query
     "joint": ("hdf5", *tables.TABLES),
     "sensitivity": tables.TABLES,
 }
+MOST_CELLS = 1 << 24  # of all tables together, for the bound by mean field
 EXACT = (AUTO, "junction-tree")
 
 
@@ -248,6 +249,7 @@ def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, i
     """Numbers that enclose log Z: tree-reweighted propagation and mini-buckets above, mean field and a likely state below."""
     from dataclasses import replace
 
+    from herdcli.markov.mean.bound import mean_field_bound
     from herdcli.markov.method import Settings
     from herdcli.markov.model.beliefs import assemble
     from herdcli.markov.query import bounds as enclosing
@@ -256,7 +258,7 @@ def bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, i
     network, evidence = given
     asked = replace(settings(Settings, request), algorithm="tree-reweighted")
     found = session.run(TreeReweighted(network, asked), label="tree-reweighted")
-    told = enclosing.enclose(network, float(found.attributes["log_z"]), request.bucket_cells, asked)
+    told = enclosing.enclose(network, mean_field_bound(network, MOST_CELLS), float(found.attributes["log_z"]), request.bucket_cells, asked)
     summary = f"log Z from {told.lower:.8g} ({told.lower_by}) to {told.upper:.8g} ({told.upper_by})"
     if form in tables.TABLES:
         numbers: dict[str, Array] = {name: np.array([value]) for name, value in told.columns().items()}

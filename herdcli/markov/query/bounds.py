@@ -12,7 +12,6 @@ from contextlib import suppress
 from herdcli.algorithm import solve
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
-from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
 from herdcli.markov.model.network import Network
 from herdcli.markov.query import mini_bucket
@@ -21,7 +20,6 @@ from herdcli.markov.query.max_product import MaxProduct
 from herdcli.markov.query.orders import greedy
 from herdcli.records import dataclass
 
-MOST_CELLS = 1 << 24  # of all tables together, for mean field
 SEARCH = 2  # steps of the search for a likely state
 
 
@@ -63,12 +61,12 @@ class Bounds:
         )
 
 
-def enclose(network: Network, tree_reweighted: float, cells: int, settings: Settings) -> Bounds:
-    """The bounds of a network, with that of tree-reweighted propagation known; mini-buckets of at most `cells`."""
+def enclose(network: Network, mean_field: float | None, tree_reweighted: float, cells: int, settings: Settings) -> Bounds:
+    """The bounds of a network, with those of mean field and tree-reweighted propagation known; mini-buckets of at most `cells`."""
     states = network.cardinality.tolist()
     order = greedy(moral_graph(network), states, stages(network), list(range(network.count)), True, math.inf).order
     above = mini_bucket.bound(network, order.tolist(), cells=cells).bound if len(order) == network.count else math.inf
     state: float | None = None
     with suppress(NegativeResult):
         state = solve(MaxProduct(network, settings, SEARCH)).value
-    return Bounds(mean_field_bound(network, MOST_CELLS), state, tree_reweighted, above)
+    return Bounds(mean_field, state, tree_reweighted, above)

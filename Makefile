@@ -13,7 +13,7 @@ BUILD_INPUTS := pyproject.toml setup.py $(wildcard herdcli/fast/*.pyx herdcli/fa
 export HERD_DATA ?= $(abspath ../shared/data)
 RESULTS ?= results
 
-.PHONY: help site demo test verify cluster-test mutants torture sanitize lint bench manual picture digits lock clean
+.PHONY: help site demo test examples verify cluster-test mutants torture sanitize lint bench manual picture digits lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -30,6 +30,9 @@ test: $(VENV)/installed-dev  ## the fast tests, once on the NumPy loops and once
 	  echo "== tests on the $$kernels kernels"; \
 	  HERD_KERNELS=$$kernels $(BIN)/pytest -q -n $(WORKERS); \
 	done
+
+examples: $(VENV)/installed-dev  ## the examples of the guide, the manual and the help texts
+	$(BIN)/pytest -q -n $(WORKERS) -m "examples and not slow" tests/test_readme.py tests/test_docs.py tests/cli/test_console.py
 
 verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
 	$(BIN)/pytest -q -n $(WORKERS) -m slow

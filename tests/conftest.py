@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elsewhere = pytest.mark.skip(reason="runs on the compiled loops, which are here too")
         for item in items:
             name = item.path.relative_to(SOURCE / "tests").with_suffix("").as_posix()
-            if item.get_closest_marker("examples") or any(fnmatchcase(name, pattern) for pattern in ONCE):
+            if any(fnmatchcase(name, pattern) for pattern in ONCE):
                 item.add_marker(elsewhere)
 
 

@@ -7,15 +7,20 @@ from functools import partial
 import numpy as np
 
 from herdcli import fast
-from herdcli.rbm.gradients import centre_pairs
+from herdcli.numerics import real
+from herdcli.rbm.gradients import centre_pairs, subtract_outer
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.minibatch import Statistics, each, slices
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.state import State
+from herdcli.rbm.units import Family
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MEAN_SHARE = 0.01  # of a minibatch in the running hidden means
+MEAN_SHARE = 0.01  # of a minibatch in the running hidden means, and in those of the Fisher matrix
+SQUARES = ("W_square", "b_square", "c_square")
+KEPT, TINY = 0.999, 1e-8  # adam's share of the mean square that is kept; what its root is never below
+DAMPED = 0.1  # what natural updates add to the Fisher matrix, of its mean
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,90 @@ def descend(problem: Problem, state: State, m: int, order: Array, step: int, fou
         state.hidden_mean[m] += np.float32(MEAN_SHARE) * (found.hidden - state.hidden_mean[m])
     penalty = _penalty(problem, state, m, order)
     c, rates = found.c.copy(), Rates.of(problem, m, step)
-    work = partial(_slice, problem, state, m, found, c, penalty, rates)
+    if settings.optimizer == "natural":
+        return _natural(problem, state, m, found, rates, penalty)
+    work = partial(_slice, problem, state, m, found, c, penalty, rates, step)
     ends = each(map, work, slices(len(found.b), len(order)))
     if settings.centering:
         for _, follows in ends:
             found.c[...] -= np.float32(rates.share / problem.visible.scale) * follows
     if penalty is not None:
         found.c[...] -= penalty.cost * penalty.excess
+    everything = slice(None)
     return [
-        max(largest for largest, _ in ends) if all(largest == largest for largest, _ in ends) else float("nan"),
-        fast.momentum_step(state.b[m], state.b_velocity[m], found.b, rates.b, settings.momentum, 0.0),
-        fast.momentum_step(state.c[m], state.c_velocity[m], found.c, rates.c, settings.momentum, 0.0),
+        float(np.max([largest for largest, _ in ends])),
+        _move(problem, state, m, "b", everything, found.b, (rates.b, 0.0), step),
+        _move(problem, state, m, "c", everything, found.c, (rates.c, 0.0), step),
+    ]
+
+
+def _move(problem: Problem, state: State, m: int, name: str, units: slice, G: Array, rate: tuple[float, float], step: int) -> float:
+    """Some of the parameters `name` along their gradient, at a rate and with a decay; the largest of them."""
+    settings = problem.settings
+    x, velocity, square = state.moved(m, name, units)
+    if square is None:
+        return fast.momentum_step(x, velocity, G, rate[0], settings.momentum, rate[1])
+    _adam(x, velocity, square, G, rate, settings.momentum, step + 1)
+    return float(np.abs(x).max(initial=0.0))
+
+
+def _adam(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float, float], kept: float, t: int) -> None:
+    """The step of Adam number t = 1, 2, …, with decay that does not pass through the means.
+
+    m ← μ m + (1 − μ) G,  s ← κ s + (1 − κ) G²,  x ← x − ε λ x + ε (m/(1 − μ^t)) / (√(s/(1 − κ^t)) + δ).
+    Source: Kingma & Ba (2015), algorithm 1; Loshchilov & Hutter (2019), algorithm 2.
+    """
+    mean *= np.float32(kept)
+    mean += np.float32(1.0 - kept) * G
+    square *= np.float32(KEPT)
+    square += np.float32(1.0 - KEPT) * np.square(G)
+    # Means that begin at 0 have the weights (1 − μ) Σ_i μ^i = 1 − μ^t behind them: divided by it they are unbiased.
+    root = np.sqrt(square / np.float32(1.0 - float(real.power(KEPT, t))))
+    root += np.float32(TINY)
+    x *= np.float32(1.0 - rate[0] * rate[1])
+    x += np.float32(rate[0] / (1.0 - float(real.power(kept, t)))) * (mean / root)
+
+
+def fisher(v: Array, h: Array, visible_mean: Array, hidden_mean: Array, hidden: Family) -> tuple[Array, Array, Array]:
+    """The diagonal of the Fisher matrix of the centred model, of W (D, K), b (D,), c (K,), from samples v (m, D) with E[h | v] (m, K).
+
+    Of an exponential family it is the variance of the statistics: of (v_j − μ_j)(h_k − λ_k), v_j and h_k.
+    Source: Amari (1998), sec. 2; Grosse & Salakhutdinov (2015), sec. 4, with the centred statistics that make its diagonal count.
+    """
+    m, low, high = len(v), v - visible_mean, h - hidden_mean
+    alpha, beta, gamma = (h.dtype.type(part) for part in hidden.variance_function)
+    # E[(h − λ)² | v] = Var[h | v] + (E[h | v] − λ)²: hidden units are summed out, not sampled.
+    square = alpha + (beta + gamma * h) * h + np.square(high)
+    W = real.product(np.square(low).T, square) / h.dtype.type(m) - np.square(real.product(low.T, high) / h.dtype.type(m))
+    b = np.square(low).mean(axis=0) - np.square(low.mean(axis=0))
+    c = square.mean(axis=0) - np.square(high.mean(axis=0))
+    return W, b, c
+
+
+def _natural(problem: Problem, state: State, m: int, found: Statistics, rates: Rates, penalty: Penalty | None) -> list[float]:
+    """The step of model m along the gradient of the centred model divided by its Fisher matrix's diagonal, times the mean of that."""
+    settings, mean = problem.settings, problem.visible_mean(m)
+    assert state.hidden_mean is not None
+    hidden_mean = state.hidden_mean[m]
+    seen = fisher(*found.second(), mean, hidden_mean, problem.hidden)
+    G = found.pairs(slice(None))
+    subtract_outer(G, np.column_stack((found.b, mean)), np.stack((hidden_mean, found.c)))
+    if penalty is not None:
+        G -= penalty.cost * np.outer(penalty.rows, penalty.excess)
+        found.c[...] -= penalty.cost * penalty.excess
+    for gradient, name, new in zip((G, found.b, found.c), SQUARES, seen, strict=True):
+        diagonal = getattr(state, name)[m]
+        # Running means from 0, as shares of their own mean: what the first updates lack is the same for all of them.
+        diagonal += np.float32(MEAN_SHARE) * (new - diagonal)
+        level = max(float(diagonal.mean(dtype=np.float64)), TINY)
+        gradient *= np.float32(level) / (np.maximum(diagonal, 0.0) + np.float32(DAMPED * level))
+    # Biases of the usual form follow a change of W, as in `centre_pairs`.
+    found.b[...] -= np.float32(rates.share / problem.hidden.scale) * real.product(G, hidden_mean)
+    found.c[...] -= np.float32(rates.share / problem.visible.scale) * real.product(mean, G)
+    decay = settings.weight_decay * problem.visible.scale * problem.hidden.scale
+    return [
+        fast.momentum_step(getattr(state, name)[m], getattr(state, f"{name}_velocity")[m], gradient, rate, settings.momentum, lost)
+        for name, gradient, rate, lost in (("W", G, rates.W, decay), ("b", found.b, rates.b, 0.0), ("c", found.c, rates.c, 0.0))
     ]
 
 
@@ -66,7 +144,7 @@ class Rates:
     def of(cls, problem: Problem, m: int, step: int) -> Rates:
         """Those of an update of model m."""
         settings = problem.settings
-        left = 1.0 - step / problem.updates(m) if settings.rate_decay == "linear" else 1.0
+        left = settings.rate_left(step / problem.updates(m))
         # Statistics enter as proportions on weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and λ grows
         # by as much to stay what it is.  The rates of Teh (2003), sec. 3.5.3, work in this reading alone.
         rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
@@ -86,7 +164,7 @@ def _penalty(problem: Problem, state: State, m: int, order: Array) -> Penalty | 
 
 
 def _slice(
-    problem: Problem, state: State, m: int, found: Statistics, c: Array, penalty: Penalty | None, rates: Rates, units: slice
+    problem: Problem, state: State, m: int, found: Statistics, c: Array, penalty: Penalty | None, rates: Rates, step: int, units: slice
 ) -> tuple[float, Array]:
     """The step of some visible units' weights, with their part of the biases' gradient: the largest weight, and what G_c follows by.
 
@@ -102,4 +180,4 @@ def _slice(
     if settings.l1_decay:
         G -= np.float32(settings.l1_decay * both) * np.sign(state.W[m, units])
     decay = settings.weight_decay * both
-    return fast.momentum_step(state.W[m, units], state.W_velocity[m, units], G, rates.W, settings.momentum, decay), follows
+    return _move(problem, state, m, "W", units, G, (rates.W, decay), step), follows

@@ -27,6 +27,7 @@ from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.rbm import validation
+from herdcli.rbm.descent import SQUARES
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.settings import Settings
@@ -73,8 +74,9 @@ class Learning(Counted[State]):
         """Bytes of a State and of the float64 models that are made of it in the end."""
         problem, settings = self.problem, self.problem.settings
         D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
-        per_weight = 4 + 4 + 8 + 4 * ((settings.algorithm == "fpcd") + (settings.every > 0) + (settings.average > 0))
-        return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * K + 8 * settings.epochs)
+        more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")
+        per_weight = 4 + 4 + 8 + 4 * sum(more)
+        return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs)
 
     def like(self) -> State:
         """Models without weights."""
@@ -122,7 +124,8 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
     settings = problem.settings
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
     hidden = layer(problem.hidden)
-    W, chain = np.empty((M, D, K), dtype=np.float32), np.empty((M, problem.chains if settings.persistent else 0, K), dtype=np.float32)
+    W = np.empty((M, D, K), dtype=np.float32)
+    chain = np.empty((M, problem.chains * settings.temperatures if settings.persistent else 0, K), dtype=np.float32)
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
     for m, rows in enumerate(problem.rows if drawn else ()):
@@ -136,7 +139,10 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
             W[m], b[m], c[m] = problem.begun.W[m], problem.begun.b[m], problem.begun.c[m]
         constrain(problem, m, W[m])
     fast_weights = {name: np.zeros_like(part) for name, part in zip(FAST, (W, b, c), strict=True)} if settings.algorithm == "fpcd" else {}
-    means = settings.centering or settings.sparsity_target > 0
+    means = settings.centering or settings.sparsity_target > 0 or settings.optimizer == "natural"
+    squares = {name: np.zeros_like(part) for name, part in zip(SQUARES, (W, b, c), strict=True)} if settings.optimizer != "momentum" else {}
+    R = settings.temperatures
+    tempered = {"betas": np.tile(np.linspace(1.0, 0.0, R), (M, 1)), "rejected": np.full((M, R - 1), 0.5)} if R > 1 else {}
     state = State(
         step=0,
         W=W,
@@ -152,6 +158,8 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
         best=_unseen(W, b, c, settings.looks) if settings.every else None,
         mean=Mean(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         **fast_weights,
+        **squares,
+        **tempered,
     )
     return state if problem.begun is None else _gone_on(problem.begun, state)
 

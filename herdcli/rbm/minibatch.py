@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from herdcli.numerics import real
+from herdcli.rbm import tap, tempering
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES
 from herdcli.rbm.likelihood import Map
@@ -79,11 +80,19 @@ class Statistics:
     blocks: tuple[Block, ...] = ()  # that they are still to be made of; none: they are there
     v: Array | None = None  # (n + m, D), (n + m, K) of these blocks together
     h: Array | None = None
+    chains: int = 0  # m, of all blocks
+    there: bool = False  # whether those of pairs are there all the same: blocks are the last of several groups
+
+    def second(self) -> tuple[Array, Array]:
+        """What chains show: v~ (m, D), and E[h | v~] (m, K)."""
+        v, h = (np.concatenate([getattr(block, name)[block.rows :] for block in self.blocks]) for name in ("v", "h"))
+        h *= np.float32(-self.chains)  # blocks have them divided by −m
+        return v, h
 
     def pairs(self, units: slice) -> Array:
         """Those of some visible units, (d, K)."""
         W: Array = self.W[units]
-        if self.v is None or self.h is None:
+        if self.v is None or self.h is None or self.there:
             return W
         if any(block.difference is None for block in self.blocks):
             return real.product(self.v[:, units].T, self.h, out=W)
@@ -96,10 +105,14 @@ class Statistics:
 def statistics(problem: Problem, state: State, m: int, order: Array, step: int, *, reconstruct: bool, map: Map = map) -> Statistics:
     """Those of the rows in `order` (n,) less those of model m's second phase; reconstruct: with the error of persistent algorithms."""
     settings = problem.settings
-    if settings.algorithm in EXACT_PHASES:
-        rows = problem.rows[m][order].astype(np.float32)
-        found = EXACT_PHASES[settings.algorithm](sweeper(problem, state, m, step), problem.visible, problem.hidden, rows)
-        return Statistics(found.b, found.c, found.error, found.hidden, found.W)
+    if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
+        rows, layers = problem.rows[m][order].astype(np.float32), (problem.visible, problem.hidden)
+        own = sweeper(problem, state, m, step)
+        if state.chain is not None:
+            sums = tap.phases(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
+        else:
+            sums = EXACT_PHASES[settings.algorithm](own, *layers, rows)
+        return Statistics(sums.b, sums.c, sums.error, sums.hidden, sums.W)
     scratch, n = problem.scratch(), len(order)
     chains = n if state.chain is None else problem.chains
     driven = _driven(state, m)
@@ -116,13 +129,21 @@ def statistics(problem: Problem, state: State, m: int, order: Array, step: int, 
             if state.hidden_mean is not None:
                 hidden += block.h[: block.rows].sum(axis=0)
             error += block.error
+        _adapt(state, m, blocks)
         v, h = (part[: group[-1].both.stop] for part in (scratch.v, scratch.h))
-        together = Statistics(b, c, error, hidden, scratch.pairs, blocks, v, h)
+        together = Statistics(b, c, error, hidden, scratch.pairs, blocks, v, h, chains)
         if len(groups) == 1:
             return together
         each(map, together.pairs, slices(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
-    return Statistics(b, c, error, hidden, W)
+    return Statistics(b, c, error, hidden, W, blocks, v, h, chains, there=True)
+
+
+def _adapt(state: State, m: int, blocks: Sequence[Block]) -> None:
+    """Move the temperatures on by what was refused in all blocks."""
+    seen = [block.rejected for block in blocks if block.rejected is not None]
+    if seen and state.betas is not None and state.rejected is not None:
+        tempering.adapt(state.betas[m], state.rejected[m], np.mean(seen, axis=0))
 
 
 def each(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -158,7 +179,13 @@ def _block(
     """The phases of one block."""
     settings, own = problem.settings, sweeper(problem, state, m, step, part.number)
     rows, room = problem.rows[m][order[part.rows]], scratch.part(part.both, part.once)
+    steps = settings.sweeps(step / problem.updates(m))
     if state.chain is None:
-        return contrastive(own, rows, settings.steps, counts[0], room, settings.mean_field)
+        return contrastive(own, rows, steps, counts[0], room, settings.mean_field)
+    if state.betas is not None:
+        R = state.betas.shape[1]
+        chain = state.chain[m, part.chains.start * R : part.chains.stop * R]
+        ladder = tempering.Ladder(state.betas[m], problem.base(m), problem.hidden)
+        return tempering.tempered(own, ladder, rows, chain, (steps, step * steps), counts, reconstruct, room)
     driving = own if driven is None else replace(own, W=driven[0], b=driven[1], c=driven[2])
-    return persistent(own, driving, rows, state.chain[m, part.chains], settings.steps, counts, reconstruct, room)
+    return persistent(own, driving, rows, state.chain[m, part.chains], steps, counts, reconstruct, room)

@@ -82,6 +82,11 @@ class Kept:
     W_fast: Array | None = array("C D K", "what fast weights add to W in the chains", kind="f", optional=True, finite=True)
     b_fast: Array | None = array("C D", "the same of b", kind="f", optional=True, finite=True)
     c_fast: Array | None = array("C K", "the same of c", kind="f", optional=True, finite=True)
+    W_square: Array | None = array("C D K", "adam: mean square gradient; natural: diagonal of the Fisher matrix", kind="f", optional=True)
+    b_square: Array | None = array("C D", "the same of b", kind="f", optional=True)
+    c_square: Array | None = array("C K", "the same of c", kind="f", optional=True)
+    betas: Array | None = array("C R", "pt: inverse temperatures from 1 to 0", kind="f", optional=True, low=0, high=1)
+    rejected: Array | None = array("C r", "pt: running share of refused exchanges of neighbours", kind="f", optional=True, low=0, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +153,9 @@ class RBM(RBM1):
     patience: int = 0
     average: int = 0  # last updates whose parameters were averaged
     best_epoch: Array | None = array("C", "with patience: the epoch whose model was kept", kind="iu", optional=True)
+    final_steps: int = 0  # sweeps of the last updates, which `steps` goes to; 0: the same throughout
+    replicas: int = 0  # temperatures of parallel tempering; 0: ten
+    optimizer: str = "momentum"
     kept: Kept | None = None
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True

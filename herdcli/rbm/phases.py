@@ -59,6 +59,7 @@ class Block:
     difference: Array | None  # (n, D) v~ − v if it is sparse
     error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not asked for
     total: Array | None = None  # (n, K) the sum of both halves of h, if the difference is sparse
+    rejected: Array | None = None  # (R − 1,) of chains at several temperatures: exchanges that were refused, NaN where none was tried
 
     def pairs(self, scratch: Scratch) -> Array:
         """v'h (D, K) over all rows, in `scratch.pairs`."""
@@ -168,18 +169,25 @@ def persistent(
     """
     n = len(rows)
     total = n + len(chain)
-    v, h, states = scratch.v[:total], scratch.h[:total], scratch.hidden[:n]
-    v[:n] = rows
-    sweeper.up(v[:n], h[:n], states if reconstruct else None, scale=1.0 / counts[0])
-    error = 0.0
-    if reconstruct:
-        means = scratch.visible[:n]
-        sweeper.down(states, means)
-        error = squared_distance(means, v[:n])
+    v, h = scratch.v[:total], scratch.h[:total]
+    error = first_phase(sweeper, rows, counts[0], reconstruct, scratch)
     for _ in range(steps):
         driving.down(chain, scratch.visible[: len(chain)], v[n:])
         driving.up(v[n:], h[n:], chain, scale=-1.0 / counts[1])
     return Block(v, h, n, False, None, error)
+
+
+def first_phase(sweeper: Sweeper, rows: Array, count: int, reconstruct: bool, scratch: Scratch) -> float:
+    """Rows (n, D) of a minibatch of `count` and their hidden means, first in scratch.v and scratch.h; their error if asked for."""
+    n = len(rows)
+    v, h, states = scratch.v[:n], scratch.h[:n], scratch.hidden[:n]
+    v[...] = rows
+    sweeper.up(v, h, states if reconstruct else None, scale=1.0 / count)
+    if not reconstruct:
+        return 0.0
+    means = scratch.visible[:n]
+    sweeper.down(states, means)
+    return squared_distance(means, v)
 
 
 def squared_distance(means: Array, rows: Array) -> float:

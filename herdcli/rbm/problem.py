@@ -79,6 +79,7 @@ class Problem:
     begun: Begun | None = None
     _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _columns: dict[int, Columns] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _bases: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
     _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -141,6 +142,12 @@ class Problem:
     def constant(self, model: int) -> Array:
         """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool."""
         return self._seen(model).constant
+
+    def base(self, model: int) -> Array:
+        """Natural parameters of independent columns with the means of a model's rows, (D,) float32."""
+        if model not in self._bases:
+            self._bases[model] = self.visible.base_rate(self.rows[model]).astype(np.float32)
+        return self._bases[model]
 
     def _seen(self, model: int) -> Columns:
         """What the columns of a model's rows are like, from one pass over them."""

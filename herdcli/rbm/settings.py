@@ -10,12 +10,17 @@ from herdcli.rbm.proper import require_pair
 from herdcli.rbm.units import TwoState, family
 from herdcli.records import dataclass
 
-ALGORITHMS = ("cd", "pcd", "fpcd", "pseudo-likelihood", "exact")
+ALGORITHMS = ("cd", "pcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
+SAMPLED = ("cd", "pcd", "fpcd", "pt")  # whose second phase is of sampled states
 MEAN_FIELDS = ("none", "visible", "both")
+DECAYS = ("linear", "cosine", "inverse", "none")
+OPTIMIZERS = ("momentum", "adam", "natural")
+REPLICAS = 10
 
 
+ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
-COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average"))
+COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
 LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
 
 
@@ -25,13 +30,16 @@ class Settings:
 
     hidden: int = 100
     algorithm: str = "cd"
-    steps: int = 1  # k, Gibbs sweeps per update
-    chains: int = 0  # persistent chains of pcd and fpcd; 0: as many as the batch
+    steps: int = 1  # k, Gibbs sweeps per update, of tap its iterations
+    final_steps: int = 0  # k of the last updates, which k goes to evenly; 0: the same k throughout
+    chains: int = 0  # persistent chains of pcd, fpcd, pt and tap; 0: as many as the batch
+    replicas: int = 0  # pt: temperatures of each chain; 0: REPLICAS
     epochs: int = 100
     batch_size: int = 20  # 0: all rows
     learning_rate: float = 0.05  # at the start
     bias_rate: float = 0.0
-    rate_decay: str = "linear"  # falls linearly to 0 over the run, or "none"
+    rate_decay: str = "linear"  # falls to 0 over the run in a line or along a cosine, as 1/(1 + 9 t/T), or "none"
+    optimizer: str = "momentum"
     momentum: float = 0.9
     weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
     l1_decay: float = 0.0  # λ of the penalty λ Σ |W|
@@ -52,7 +60,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, known in (("algorithm", ALGORITHMS), ("rate_decay", ("linear", "none")), ("mean_field", MEAN_FIELDS)):
+        for name, known in (("algorithm", ALGORITHMS), ("rate_decay", DECAYS), ("mean_field", MEAN_FIELDS), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in known:
                 raise BadUsage(f"unknown {name} '{getattr(self, name)}', expected {', '.join(known[:-1])} or {known[-1]}")
         for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), *COUNTS):
@@ -73,8 +81,20 @@ class Settings:
             raise BadUsage(f"a sparsity target needs hidden units with a range, these are {hidden.name}")
         if self.sparsity_target >= 1:
             raise BadUsage(f"sparsity_target must be below 1, not {self.sparsity_target:g}")
+        self._require_algorithm()
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
+
+    def _require_algorithm(self) -> None:
+        """Raise BadUsage for what the algorithm does not go with."""
+        if self.replicas == 1:
+            raise BadUsage("replicas must be at least 2, not 1", hint="--algorithm pcd has one temperature")
+        if self.optimizer == "natural" and self.algorithm not in SAMPLED:
+            raise BadUsage(f"natural updates need sampled states, which {self.algorithm} has none of", hint="--algorithm pcd")
+        if self.optimizer != "momentum" and (self.non_negative or self.l1_decay):
+            raise BadUsage(f"{self.optimizer} updates know no l1_decay and no non_negative weights", hint="leave out --optimizer")
+        if self.algorithm == "tap" and any(family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
+            raise BadUsage("tap needs units of one column, softmax units have several", hint="--algorithm pcd")
 
     def batches(self, rows: int) -> int:
         """Minibatches in an epoch of so many rows."""
@@ -97,7 +117,31 @@ class Settings:
     @property
     def persistent(self) -> bool:
         """Whether chains go on from step to step."""
-        return self.algorithm in ("pcd", "fpcd")
+        return self.algorithm in ("pcd", "fpcd", "pt", "tap")
+
+    @property
+    def temperatures(self) -> int:
+        """States that each chain has: with pt one for every temperature."""
+        return (self.replicas or REPLICAS) if self.algorithm == "pt" else 1
+
+    def sweeps(self, done: float) -> int:
+        """k of an update that has the share `done` of all updates behind it; each k has as many updates as any other."""
+        if not self.final_steps:
+            return self.steps
+        step = 1 if self.final_steps >= self.steps else -1
+        return self.steps + step * int(done * (abs(self.final_steps - self.steps) + 1))
+
+    def rate_left(self, done: float) -> float:
+        """What is left of the rate after the share `done` of all updates.
+
+        inverse  1/(1 + 9 t/T), a tenth in the end: the sum of rates grows without end and that of their squares
+        does not (Robbins & Monro 1951).
+        """
+        if self.rate_decay == "linear":
+            return 1.0 - done
+        if self.rate_decay == "cosine":
+            return 0.5 * (1.0 + math.cos(math.pi * done))
+        return 1.0 / (1.0 + 9.0 * done) if self.rate_decay == "inverse" else 1.0
 
 
 def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Settings:
@@ -116,4 +160,6 @@ def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Set
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None)
     found = RATE * (1.0 - settings.momentum) / 0.1 * math.sqrt(min(max(batch / 20, 1.0), LARGEST_BATCH) * min(1.0, UPDATES / updates))
     found = float(f"{min(found, RATE * 2.5) / gaps**2:.2g}")
+    if settings.optimizer == "adam":  # steps of its own size, whatever the gradient's
+        found = float(f"{ADAM_RATE * math.sqrt(min(max(batch / 20, 1.0), LARGEST_BATCH) * min(1.0, UPDATES / updates)) / gaps:.2g}")
     return replace(settings, learning_rate=found if rate else settings.learning_rate, centering=centering or settings.centering)

@@ -39,11 +39,21 @@ class State:
     b_velocity: Array = array("M D", "last update of b", kind="f", finite=True)
     c_velocity: Array = array("M K", "last update of c", kind="f", finite=True)
     trace: Array = array("E M", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
-    chain: Array | None = array("M C K", "hidden states of the persistent chains", kind="f", optional=True, finite=True)
+    chain: Array | None = array("M C K", "hidden states of the persistent chains; of pt R for each", kind="f", optional=True, finite=True)
     W_fast: Array | None = array("M D K", "what fast weights add to W in the chains", kind="f", optional=True)
     b_fast: Array | None = array("M D", "the same of b", kind="f", optional=True)
     c_fast: Array | None = array("M K", "the same of c", kind="f", optional=True)
     hidden_mean: Array | None = array("M K", "running mean of the hidden means of rows", kind="f", optional=True)
+    W_square: Array | None = array("M D K", "adam: mean square gradient; natural: diagonal of the Fisher matrix", kind="f", optional=True)
+    b_square: Array | None = array("M D", "the same of b", kind="f", optional=True)
+    c_square: Array | None = array("M K", "the same of c", kind="f", optional=True)
+    betas: Array | None = array("M R", "pt: inverse temperatures from 1 to 0", kind="f", optional=True, low=0, high=1)
+    rejected: Array | None = array("M r", "pt: running share of refused exchanges of neighbours", kind="f", optional=True, low=0, high=1)
     best: Best | None = None
     mean: Mean | None = None
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
+
+    def moved(self, m: int, name: str, units: slice) -> tuple[Array, Array, Array | None]:
+        """Some of the parameters W, b or c of model m with what an update keeps of them: momentum, and mean squares if there are any."""
+        square = getattr(self, f"{name}_square")
+        return getattr(self, name)[m][units], getattr(self, f"{name}_velocity")[m][units], None if square is None else square[m][units]

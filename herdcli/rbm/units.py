@@ -70,6 +70,10 @@ class Family(Protocol):
     def support(self) -> Array | None:
         """(S, group) the values of one unit if they are finitely many."""
 
+    @property
+    def variance_function(self) -> tuple[float, float, float]:
+        """(α, β, γ): a column's variance given its natural parameter is α + β m + γ m², m its mean.  Source: Morris (1982)."""
+
     def log_partition(self, natural: Array) -> Array:
         """A(a) of each unit, (..., U) in nats."""
 
@@ -109,6 +113,7 @@ class TwoState:
         self.values = (low, high)
         self.range = (float(low), float(high))
         self.support = np.array([[low], [high]], dtype=np.float64)
+        self.variance_function = (-float(low * high), float(low + high), -1.0)  # (m − low)(high − m)
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
@@ -178,6 +183,7 @@ class Rate:
         self.scale = replicas
         self.range = (0.0, float(replicas))
         self.support = np.arange(replicas + 1.0)[:, None]
+        self.variance_function = (0.0, 1.0, -1.0 / replicas)
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) n log(1 + e^a)."""
@@ -224,6 +230,7 @@ class Gaussian:
     scale = 1
     range = None
     support = None
+    variance_function = (1.0, 0.0, 0.0)
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) a²/2."""
@@ -271,6 +278,7 @@ class Poisson:
     scale = 1
     range = None
     support = None
+    variance_function = (0.0, 1.0, 0.0)
 
     def log_partition(self, natural: Array) -> Array:
         """(..., U) e^a, at most e^700."""
@@ -317,6 +325,7 @@ class Softmax:
 
     scale = 1
     range = (0.0, 1.0)
+    variance_function = (0.0, 1.0, -1.0)
 
     def __init__(self, columns: int) -> None:
         self.name = f"softmax:{columns}"

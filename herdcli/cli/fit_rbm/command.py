@@ -43,10 +43,14 @@ if TYPE_CHECKING:
     type=click.Choice(ALGORITHMS),
     default="cd",
     show_default=True,
-    help="How the gradient is computed; exact needs a layer of at most 2^20 states.",
+    help="How the gradient is computed: pt by parallel tempering, tap without sampling, exact for a layer of at most 2^20 states.",
 )
-@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k).")
-@click.option("--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd and fpcd.  [default: the batch size]")
+@click.option(
+    "--steps", type=click.IntRange(1), default=1, show_default=True, help="Gibbs sweeps per update (the k of CD-k); tap: iterations."
+)
+@click.option(
+    "--chains", type=click.IntRange(1), default=None, help="Persistent chains of pcd, fpcd, pt and tap.  [default: the batch size]"
+)
 @click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Passes over the training rows.")
 @click.option("--batch-size", type=BATCH_SIZE, default=20, show_default=True, help="Rows per update.")
 @click.option(
@@ -57,10 +61,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--rate-decay",
-    type=click.Choice(["linear", "none"]),
+    type=click.Choice(["linear", "cosine", "inverse", "none"]),
     default="linear",
     show_default=True,
-    help="How the rate falls: to 0 by the end, or not.",
+    help="How the rate falls: to 0 by the end, along a line or a cosine; inverse: to a tenth; or not.",
 )
 @click.option(
     "--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.9, show_default=True, help="Share of the last update that is kept."

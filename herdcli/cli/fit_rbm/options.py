@@ -6,7 +6,7 @@ import click
 
 from herdcli.cli.frame.options import Command, Parsed
 
-ALGORITHMS = ["cd", "pcd", "fpcd", "pseudo-likelihood", "exact"]
+ALGORITHMS = ["cd", "pcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact"]
 
 
 def _parse_batch_size(text: str) -> int:
@@ -103,6 +103,20 @@ def variant_options(command: Command) -> Command:
     """What changes the gradient or the weights after a step."""
     rate = click.FloatRange(0, min_open=True)
     for option in (
+        click.option(
+            "--optimizer",
+            type=click.Choice(["momentum", "adam", "natural"]),
+            default=None,
+            help="adam: gradient over its root mean square; natural: over the Fisher diagonal, centred.  [default: momentum]",
+        ),
+        click.option(
+            "--final-steps",
+            type=click.IntRange(1),
+            default=None,
+            metavar="N",
+            help="Gibbs sweeps of the last updates; their number goes there evenly.  [default: --steps]",
+        ),
+        click.option("--replicas", type=click.IntRange(2), default=None, help="pt: temperatures of each chain.  [default: 10]"),
         click.option(
             "--fast-decay",
             type=click.FloatRange(0, 1, max_open=True),

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 # options that only some algorithms have: option -> those algorithms
 FOR_SOME = {
-    "steps": ("cd", "pcd", "fpcd"),
-    "chains": ("pcd", "fpcd"),
+    "steps": ("cd", "pcd", "fpcd", "pt", "tap"),
+    "final_steps": ("cd", "pcd", "fpcd", "pt", "tap"),
+    "chains": ("pcd", "fpcd", "pt", "tap"),
+    "replicas": ("pt",),
     "mean_field": ("cd",),
     "fast_rate": ("fpcd",),
     "fast_decay": ("fpcd",),
 }
-OF_ONE_MODEL = ("per_class", "folds", "average_scores", "layers", "below", "standardize")
+OF_ONE_MODEL = ("per_class", "folds", "average_scores", "layers", "below", "standardize", "optimizer", "final_steps", "replicas")
 WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
 SHAPING = ("hidden", "visible_units", "hidden_units", "units", "standardize", "per_class")  # what a model that is gone on with decides
 
@@ -74,6 +76,9 @@ class Request:
     sparsity_cost: float
     fast_rate: float | None
     fast_decay: float
+    final_steps: int | None = where_given()
+    replicas: int | None = where_given()
+    optimizer: str | None = where_given()
     validate_every: int | None = where_given()
     patience: int | None = where_given()
     average: int | None = where_given()
@@ -132,6 +137,8 @@ class Request:
                 raise BadUsage(
                     f"--pairs and --{name.replace('_', '-')} exclude each other", hint="a model of pairs is one model of all labels"
                 )
+        if self.algorithm in ("pt", "tap"):
+            raise BadUsage(f"--pairs and --algorithm {self.algorithm} exclude each other", hint="--algorithm pcd")
         self.refuse_watched("--pairs")
         typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in given}
         if "units" in given:
@@ -211,6 +218,9 @@ class OfSequences(Request):
     sparsity_cost: float = unrecorded()
     fast_rate: float | None = unrecorded()
     fast_decay: float = unrecorded()
+    final_steps: int | None = unrecorded()
+    replicas: int | None = unrecorded()
+    optimizer: str | None = unrecorded()
     average: int | None = unrecorded()
     keep_state: bool | None = unrecorded()
     model: str | None = unrecorded()

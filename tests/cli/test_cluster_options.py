@@ -83,6 +83,29 @@ def test_algorithms_without_rounds_over_rows_have_no_workers(herd, digits, line)
     assert (done.code, done.err) == (2, f"herd {command}: {message}\nhint: {hint}\n")
 
 
+WITHOUT_SHARDS = {
+    "em": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
+    "regress": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
+    "ica": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
+    "fit-mrf": (
+        "rows are counted in one pass, and all of them are needed again for their likelihood",
+        "--moments FILE takes marginals counted elsewhere",
+    ),
+    "convert": (
+        "ranges and columns of text are told from all rows",
+        "convert each file by itself: commands read 'rows-*.parquet' in quotes as one input",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", WITHOUT_SHARDS)
+def test_commands_whose_work_has_no_parts_say_what_to_do_in_the_place_of_shards(herd, digits, command):
+    why, hint = WITHOUT_SHARDS[command]
+    done = herd(command, digits, "--shard", "1/2", "-q")
+    assert (done.code, done.err) == (2, f"herd {command}: --shard: {why}\nhint: {hint}\n")
+    assert "--shard" not in herd(command, "--help").out.decode()
+
+
 def test_settings_without_a_cluster_are_said_to_do_nothing(herd, digits):
     done = herd("herd", digits, "--iterations", "5", "--mixed", "--retries", "2", "--cluster-option", "a=b")
     for option in ("mixed", "retries", "cluster-option"):

@@ -9,12 +9,18 @@ import click
 from herdcli.cli.convert.options import image_options, import_options, partition_options, row_options
 from herdcli.cli.convert.request import Request
 from herdcli.cli.frame.helping import Command
-from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, output_options, seed_option, stage
+from herdcli.cli.frame.options import cleaning_options, input_argument, input_format_option, no_shards, output_options, seed_option, stage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "netcdf", "safetensors", "onnx", "vw"]
+
+
+WHOLE = no_shards(
+    "ranges and columns of text are told from all rows",
+    "convert each file by itself: commands read 'rows-*.parquet' in quotes as one input",
+)
 
 
 @click.command("convert", cls=Command)
@@ -30,6 +36,7 @@ FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "netcdf", "safetensors",
     cleaning_options,
     seed_option,
     input_format_option,
+    WHOLE,
     output_options,
 )
 def command(session: Session, request: Request) -> None:

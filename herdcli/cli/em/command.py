@@ -11,6 +11,7 @@ from herdcli.cli.em.options import time_options
 from herdcli.cli.em.request import Request
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
+    IN_ROUNDS,
     Parsed,
     checkpoint_options,
     cluster_options,
@@ -118,7 +119,7 @@ def _parse_range(text: str) -> tuple[int, int]:
     is_flag=True,
     help="Keep the rows of a Parquet or HDF5 file in $TMPDIR instead of memory; without splits all rows are training rows.",
 )
-@stage(Request, table_options, seed_option, threads_option, cluster_options, checkpoint_options, output_options)
+@stage(Request, table_options, seed_option, threads_option, cluster_options, IN_ROUNDS, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Mixtures, k-means, factors, hidden Markov models and linear dynamical systems by expectation-maximisation.
 

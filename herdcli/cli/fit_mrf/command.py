@@ -15,6 +15,7 @@ from herdcli.cli.frame.options import (
     cluster_options,
     data_options,
     format_option,
+    no_shards,
     output_options,
     seed_option,
     stage,
@@ -23,6 +24,12 @@ from herdcli.cli.ups_infer.options import iteration_options
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
+
+
+COUNTED = no_shards(
+    "rows are counted in one pass, and all of them are needed again for their likelihood",
+    "--moments FILE takes marginals counted elsewhere",
+)
 
 
 @click.command("fit-mrf", cls=Command)
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     data_options,
     seed_option,
     cluster_options,
+    COUNTED,
     checkpoint_options,
     output_options,
 )

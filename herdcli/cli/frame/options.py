@@ -21,6 +21,7 @@ import click
 
 from herdcli.cli.frame.console import Console
 from herdcli.cluster.where import FORMS, Asked, parse, setting
+from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -240,6 +241,19 @@ def cluster_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def no_shards(why: str, hint: str) -> Decorator:
+    """--shard of commands whose work does not divide into parts that end by themselves: refused, with what to do in its place."""
+
+    def refuse(context: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise BadUsage(f"--shard: {why}", hint=hint)
+
+    return click.option("--shard", hidden=True, expose_value=False, callback=refuse, metavar="I/N")
+
+
+IN_ROUNDS = no_shards("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers")
 
 
 def output_options(command: Command) -> Command:

@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
+    IN_ROUNDS,
     checkpoint_options,
     cleaning_options,
     cluster_options,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     seed_option,
     threads_option,
     cluster_options,
+    IN_ROUNDS,
     checkpoint_options,
     output_options,
 )

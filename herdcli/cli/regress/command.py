@@ -8,6 +8,7 @@ import click
 
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
+    IN_ROUNDS,
     checkpoint_options,
     cleaning_options,
     cluster_options,
@@ -69,7 +70,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to do if it has not converged by then.",
 )
-@stage(Request, input_format_option, cleaning_options, seed_option, threads_option, cluster_options, checkpoint_options, output_options)
+@stage(
+    Request,
+    input_format_option,
+    cleaning_options,
+    seed_option,
+    threads_option,
+    cluster_options,
+    IN_ROUNDS,
+    checkpoint_options,
+    output_options,
+)
 def command(session: Session, request: Request) -> None:
     """Fit a generalised linear model: least squares, logistic, Poisson, gamma and softmax regression, ridge and lasso.
 

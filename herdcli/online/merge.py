@@ -25,7 +25,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
     _check(models)
     if models[0].settings.algorithm in FIRST_ORDER:
         rule = "mean"
-    wide = [_widened(model, max(other.columns for other in models)) for model in models]
+    wide = [with_columns(model, max(other.columns for other in models)) for model in models]
     first = wide[0]
     means = [m.mean for m in wide if m.mean is not None]
     variance = covariance = None
@@ -42,7 +42,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         size=_total([m.size for m in wide if m.size is not None]),
         race=None,
         running=_running(wide),
-        progress=_no_progress(),
+        progress=no_progress(),
         holdout=None,
         scale=_scale(wide),
     )
@@ -84,7 +84,7 @@ def _named_apart(first: Classifier, other: Classifier) -> bool:
     return names is not None and others is not None and names != others
 
 
-def _widened(model: Classifier, columns: int) -> Classifier:
+def with_columns(model: Classifier, columns: int) -> Classifier:
     """With columns that the model never met: mean 0, variance 1."""
     more = columns - model.columns
     if not more:
@@ -118,7 +118,7 @@ def _diagonal(means: list[Array], variances: list[Array], rule: str) -> tuple[Ar
     return np.where(known, weighted / np.where(known, total, 1.0), plain), 1.0 / (1.0 + total)
 
 
-def _precision(covariance: Array) -> Array:
+def precision_of(covariance: Array) -> Array:
     """Its inverse.  Raises DataError where it has none: it says that nothing is left to learn in some direction."""
     try:
         found: Array = np.linalg.inv(covariance)
@@ -133,7 +133,7 @@ def _full(means: list[Array], covariances: list[Array], rule: str) -> tuple[Arra
     groups, width = covariances[0].shape[:2]
     shape = means[0].shape
     eye = np.eye(width)
-    precisions = [_precision(part) for part in covariances]
+    precisions = [precision_of(part) for part in covariances]
     total = np.sum([p - eye for p in precisions], axis=0)
     flat = [mu.reshape(groups, width) for mu in means]
     if rule == "precision":
@@ -168,7 +168,7 @@ def _total(parts: list[Array]) -> Array | None:
     return np.asarray(np.sum(parts, axis=0)) if parts else None
 
 
-def _no_progress() -> Progress:
+def no_progress() -> Progress:
     """Progress of shards does not add up to progress of the whole."""
     return Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 

@@ -439,6 +439,7 @@ def test_the_race_is_told_and_kept(herd, text, tmp_path):
         (("rows.h5", "--parts", "2", "--kernel", "gaussian"), "--parts merges weights, and models of a kernel have no common ones"),
         (("rows.h5", "--parts", "2", "--continue", "model.h5"), "--parts learns each part from nothing, not with --continue"),
         (("rows.h5", "--parts", "999"), "--parts 999 of 24 training rows"),
+        (("rows.h5", "--parts", "2", "--rounds", "3", "--shard", "1/2"), "--rounds needs all parts in each round, and a shard has some"),
     ],
 )
 def test_parts_that_cannot_be(herd, text, tmp_path, options, says):
@@ -475,3 +476,7 @@ def test_rows_of_a_large_file_stay_in_it(herd, tmp_path):
     assert herd("nherd-train", "rows.h5", "--C", "1", "--parts", "3", "-q", "-o", "whole.h5").code == 0
     assert (tmp_path / "merged.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
     assert load(str(tmp_path / "whole.h5")).value.holdout.y.shape == one.holdout.y.shape
+    for name in ("rows.h5", "rows.npz"):
+        assert herd("nherd-train", name, "--C", "1", "--parts", "3", "--rounds", "2", "-q", "-o", f"{name}.model.h5").code == 0
+    one, other = (load(str(tmp_path / f"{name}.model.h5")).value for name in ("rows.h5", "rows.npz"))
+    np.testing.assert_array_equal(one.mean, other.mean)

@@ -31,6 +31,8 @@ COMMANDS = {
     "regression": ["regress", "series.csv", "--target", "y", "--l2", "0.01"],
     "independent components": ["ica", "rows.npy", "--iterations", "8"],
     "independent components of either sort": ["ica", "rows.npy", "--iterations", "8", "--density", "auto", "--components", "2"],
+    "parts of a stream": ["nherd-train", "series.csv", "--label", "y", "--parts", "5", "--rounds", "2", "--shuffle"],
+    "parts of whole covariances": ["nherd-train", "series.csv", "--label", "y", "--parts", "3", "--rounds", "2", "--covariance", "full"],
     "pseudo-likelihood": ["fit-mrf", "states.npy", "--algorithm", "pseudo-likelihood", "--iterations", "3"],
 }  # fmt: skip
 

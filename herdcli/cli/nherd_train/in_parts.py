@@ -1,4 +1,7 @@
-"""`herd nherd-train --parts P`: the rows of a data set learned in parts, of which a shard learns its own, and merged by precision."""
+"""`herd nherd-train --parts P`: the rows of a data set learned in parts, of which a shard learns its own, and merged by precision.
+
+Under --rounds R the parts go on from what they have made together, R times.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.frame import examples, outputs, shards
+from herdcli.cli.frame import examples, outputs, shards, spreading
 from herdcli.cli.frame.examples import Rows
 from herdcli.cli.nherd_train import runs
 from herdcli.errors import BadUsage, DataError
-from herdcli.online import parts
+from herdcli.online import parts, rounds
 from herdcli.online.learner import Learner
 from herdcli.online.race import EXAMPLES, Replay, race, told
 
 if TYPE_CHECKING:
+    from herdcli.cli.frame.examples import Examples
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.cli.nherd_train.request import Request
-    from herdcli.online.model import Race, Settings
+    from herdcli.online.model import Classifier, Race, Settings
     from herdcli.online.parts import ClassifierShard, Held
     from herdcli.schema import Array
 
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 def run(session: Session, request: Request) -> None:
     """Learn this run's parts, and save a `classifier` or a shard of it."""
     outputs.check(session, "classifier")
+    if request.rounds > 1 and session.shard is not None:
+        raise BadUsage("--rounds needs all parts in each round, and a shard has some", hint="--cluster WHERE keeps the parts with workers")
     if request.model:
         raise BadUsage("--parts learns each part from nothing, not with --continue", hint="herd merge joins a model with another")
     settings = runs.settings_of(session, request, None)
@@ -40,6 +46,9 @@ def run(session: Session, request: Request) -> None:
             )
         try:
             rows = runs.rows_of(session, given.data, request, None)
+            if request.rounds > 1:
+                _in_rounds(session, rows, settings, request, given)
+                return
             made = _learned(session, rows, settings, request, given.name)
         except DataError as error:
             error.where = error.where or given.name
@@ -47,12 +56,29 @@ def run(session: Session, request: Request) -> None:
         shards.close(session, made, "parts", finish, given.data, request)
 
 
-def _learned(session: Session, rows: Rows, settings: Settings, request: Request, name: str) -> ClassifierShard:
+def _in_rounds(session: Session, rows: Rows, settings: Settings, request: Request, given: Examples) -> None:
+    """Learn all parts in every round, and save a `classifier`."""
+    train, chosen = _dealt(session, rows, settings, request, given.name)
+    settings, table = _raced(session, rows, train, settings, request)
+    source = rounds.Parts(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
+    columns, size = rows.X.shape[1] + 1, runs.block_rows(settings)
+    algorithm = rounds.Rounds(spreading.spread(session, source), settings, columns, list(rows.names), request.rounds, size)
+    made = session.run(algorithm, label="learning", memory="the weights of the parts")
+    made = runs.with_holdout(replace(made, feature_names=rows.feature_names, race=table), rows)
+    _save(session, made, f"{request.rounds} rounds of {request.parts} parts", given.data)
+
+
+def _dealt(session: Session, rows: Rows, settings: Settings, request: Request, name: str) -> tuple[Array, list[Array]]:
+    """The training rows, and which of them each part has."""
     train = np.flatnonzero(runs.training(session, rows, settings, name))
     if request.parts > len(train):
         raise BadUsage(f"--parts {request.parts} of {len(train)} training rows", hint="ask for fewer")
+    return train, parts.rows_of(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
+
+
+def _learned(session: Session, rows: Rows, settings: Settings, request: Request, name: str) -> ClassifierShard:
+    train, chosen = _dealt(session, rows, settings, request, name)
     units = shards.units(session, request.parts, "parts")
-    chosen = parts.rows_of(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
     settings, table = _raced(session, rows, train, settings, request) if units or session.place.first else (settings, None)
     learners = [_learner(session, rows, train[chosen[unit]], settings) for unit in units]
     learning = parts.Parts(learners)
@@ -95,6 +121,10 @@ def finish(session: Session, whole: ClassifierShard, history: History, request: 
     if held is not None and len(held.y):
         rows = Rows(held.X, held.y, held.split, list(model.classes), None, model.feature_names)
         model = runs.with_holdout(model, rows)
+    _save(session, model, f"{len(whole.parts)} parts", history)
+
+
+def _save(session: Session, model: Classifier, what: str, history: History) -> None:
     running = model.running
     judged = f", progressive error of the parts {running.wrong / running.seen:.4g}" if running.seen else ""
-    outputs.artifact(session, model, f"{len(whole.parts)} parts, {running.examples} examples{judged}", history=history)
+    outputs.artifact(session, model, f"{what}, {running.examples} examples{judged}", history=history)

@@ -59,6 +59,7 @@ class Request:
     verify: bool
     seed: int
     parts: int = where_changed(1)
+    rounds: int = where_changed(1)
 
     @property
     def first_algorithm(self) -> str:
@@ -135,6 +136,8 @@ class Request:
 
         algorithm = self.first_algorithm
         why = f"with --algorithm {algorithm}"
+        if self.parts == 1:
+            session.ignored("rounds", "without --parts")
         if algorithm not in WITH_LOSS:
             session.ignored("loss", why)
         if algorithm not in WITH_LOSS | {"sop"}:

@@ -151,7 +151,7 @@ def source_of(session: Session, rows: Rows, chosen: Array, settings: Settings) -
         passes=settings.passes,
         shuffle=settings.shuffle,
         seed=settings.seed,
-        rows=min(TRIAL_ROWS, _block_rows(settings)) if session.dry_run else _block_rows(settings),
+        rows=min(TRIAL_ROWS, block_rows(settings)) if session.dry_run else block_rows(settings),
     )
 
 
@@ -192,7 +192,8 @@ def _class_by_class(y: Array) -> bool:
     return bool(changes * 10 < len(y) * (1 - np.sum((np.bincount(y) / len(y)) ** 2)))
 
 
-def _block_rows(settings: Settings) -> int:
+def block_rows(settings: Settings) -> int:
+    """Rows of a learner's block."""
     return DENSE_ROWS if settings.kernel != "none" or settings.covariance == "full" else 10_000
 
 
@@ -229,7 +230,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
 
 def _source(session: Session, given: Examples, reader: Reader, labels: Labels, settings: Settings) -> tuple[Source, int]:
     """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
-    rows = _block_rows(settings)
+    rows = block_rows(settings)
     if not settings.shuffle:
         text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=given.proof)
         if not labels.given:

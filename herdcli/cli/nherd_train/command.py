@@ -75,12 +75,7 @@ def _choice(name: str, values: list[str], help: str) -> Decorator:
     help="Learn a data set in P parts, merged by precision; --shard and --cluster deal them out.",
 )
 @click.option(
-    "--rounds",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="R",
-    help="--parts: so many times, each part going on from what all have made together.",
+    "--rounds", type=click.IntRange(1), default=1, show_default=True, metavar="R", help="Rounds of --parts, each from their merge."
 )
 @click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to length 1.")
 @click.option(

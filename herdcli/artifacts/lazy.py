@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source
-from herdcli.artifacts.ranges import Hdf5, Ranges
+from herdcli.artifacts.parts import RowsFile
+from herdcli.artifacts.ranges import Hdf5, Note, Ranges
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -44,10 +45,17 @@ class Lazy:
     def __getitem__(self, rows: Array | slice) -> Array:
         """Rows read: a slice, or (n,) places in rising order."""
         if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(len(self)))
+            start, stop, step = rows.indices(len(self))
+            if self.chosen is None and step == 1 and stop > start:
+                return np.asarray(self.ranges.read(start, stop).X)
+            rows = np.arange(start, stop, step)
         numbers = rows if self.chosen is None else self.chosen[rows]
-        parts = [np.asarray(self.ranges.read(int(part[0]), int(part[-1]) + 1).X)[part - part[0]] for part in _stretches(numbers)]
+        parts = [self._stretch(part) for part in _stretches(numbers)]
         return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
+
+    def _stretch(self, numbers: Array) -> Array:
+        X = np.asarray(self.ranges.read(int(numbers[0]), int(numbers[-1]) + 1).X)
+        return X if len(X) == len(numbers) else X[numbers - numbers[0]]
 
 
 def _stretches(numbers: Array) -> Iterator[Array]:
@@ -62,6 +70,47 @@ def _stretches(numbers: Array) -> Iterator[Array]:
 def stays(source: Source) -> bool:
     """Whether the rows of an input can stay in it: a large HDF5 file."""
     return source.regular and source.size >= LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
+
+
+@dataclass(frozen=True)
+class _PutBy:
+    """Rows of float64 in a file of our own, as what reads a file."""
+
+    rows: RowsFile
+    names: list[str] | None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.rows.count
+
+    def read(self, start: int, stop: int, note: Note) -> Dataset:
+        """Rows [start, stop)."""
+        return Dataset(self.rows.read(start, stop)[0], feature_names=self.names)
+
+
+def table(ranges: Ranges) -> Dataset | None:
+    """The data set of a file of any format that is read in stretches; None where it may declare more than its rows say.
+
+    Rows of HDF5 and Parquet stay in their file.  Those of text, which is slow to read again, go into one of our own in $TMPDIR.
+    """
+    if (found := dataset(ranges)) is not None:
+        return found
+    reader = ranges.parts[0][1]
+    if len(ranges.parts) > 1 or isinstance(reader, Hdf5) or getattr(reader, "pictured", False):
+        return None
+    further: dict[str, list[Array]] = {"y": [], "split": [], "weight": []}
+    text = not hasattr(reader, "pictured")
+    rows = RowsFile(ranges.artifact.value.X.shape[1], False)
+    for start in range(0, ranges.count, STRETCH):
+        part = ranges.read(start, start + STRETCH)
+        for name, parts in further.items():
+            parts += [] if getattr(part, name) is None else [getattr(part, name)]
+        if text:
+            rows.append(part.X, None)
+    kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)]) if text else ranges
+    whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
+    return Dataset(Lazy(kept), feature_names=ranges.names, class_names=part.class_names, **whole)
 
 
 def dataset(ranges: Ranges) -> Dataset | None:

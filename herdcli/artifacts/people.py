@@ -57,7 +57,7 @@ def read(file: Any, name: str, asked: Asked) -> Dataset:
     for column, names in kept.items():
         if names:
             further[column] = named(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
-    return assemble(X, parts, pictures | _attributes(file), where=name, note=note, columns=further)
+    return assemble(X, parts, pictures | attributes(file), where=name, note=note, columns=further)
 
 
 def kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
@@ -91,7 +91,7 @@ def _read_csr(file: Any) -> Any:
     return codec.read_csr(file["X"], (int(shape[0]), int(shape[1])))
 
 
-def _attributes(file: Any) -> dict[str, Any]:
+def attributes(file: Any) -> dict[str, Any]:
     """What is declared of the rows: datasets, as herd writes arrays, or attributes of the root or of /X."""
     found: dict[str, Any] = {
         name: _text(file[name][()]) for name in DECLARED if isinstance(file.get(name), h5py.Dataset) and name not in file.attrs

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from herdcli.artifacts import codec, columns, guard, hdf5, header, lines, memory, sniff, tables
+from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, people, sniff, tables
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.assemble import split_of
 from herdcli.artifacts.blocks import plainly
@@ -170,6 +170,7 @@ class _Parquet:
     asked: Asked
     starts: list[int] = field(default_factory=list)
     count: int = 0
+    pictured: bool = False  # is it declared that rows are pictures?
     _batches: Iterator[Any] | None = None
     _at: int = -1  # the row the batches are at
     _left: Any = None
@@ -215,7 +216,8 @@ def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: E
         file = held.enter_context(pq.ParquetFile(path, page_checksum_verification=True))
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
-    reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1])
+    pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)
+    reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1], pictured)
     history, recoding = tables.past(file, source.name)
     return reader, digest or lines.digest(source, path, fresh=verified), history, digest is not None, recoding
 
@@ -248,6 +250,8 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     X = file.get("X")
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
         return None
+    if sealed is None and (anndata.is_anndata(file) or "MATLAB_class" in X.attrs):  # whose rows have other names, or lie across
+        return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
     if asked.label is None and "y" in file and file["y"].dtype.kind in "iu":
         own["y"] = file["y"]
@@ -257,6 +261,8 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
     further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
     further |= {"split": split_of(own["split"], where, silent)} if "split" in own else {}
+    if (shape := people.attributes(file).get("image_shape")) is not None:
+        further["image_shape"] = np.asarray(shape)
     known = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
     recoding = Recoding.from_json(str(known["recoding"]), where=where) if "recoding" in known else Recoding()
     digest = lines.digest(source, path, fresh=verified) if sealed is None else sealed.sha256

@@ -17,11 +17,12 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import factors, linear
-from herdcli.numerics.blocks import BLOCK, Block, Blocks, Map, Moments, Rows, Table, moments
+from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Blocks, Map, Moments, Rows, Statistics, Sums, Table, moments, total
 from herdcli.numerics.principal import of_covariance, principal
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
+READ = 1 << 22  # numbers that are read at one time
 Method = Literal["pca", "zca", "centre", "fa"]
 
 
@@ -174,9 +175,20 @@ def _by_factors(known: Moments, components: int, log: bool) -> Whitening:
     return Whitening(mean, forward, np.ascontiguousarray(backward[:, order]), power[order], float(np.trace(S)), "fa", dropped, log)
 
 
-def constant_columns(X: Array) -> Array:
+@dataclass(frozen=True)
+class _Unlike(Statistics):
+    """How many rows of a block differ from one row (D,), by column."""
+
+    row: Array
+
+    def __call__(self, block: Block) -> Sums:
+        return {"unlike": np.count_nonzero(self.row != block.X, axis=0).astype(np.float64)}
+
+
+def constant_columns(X: Array | Rows, map: Map = map) -> Array:
     """The numbers of the columns of rows X (m, D) that have one value in all rows."""
-    return np.flatnonzero(np.ptp(X, axis=0) == 0)
+    source = in_blocks(X)
+    return np.flatnonzero(total(source, _Unlike(next(iter(source.take(0, 1))).X[0]), map)["unlike"] == 0)
 
 
 def log_intensities(X: Array, first: int = 0) -> Array:
@@ -210,6 +222,7 @@ class Logged:
 
 
 def in_blocks(X: Array | Rows, *, log: bool = False) -> Blocks:
-    """The fixed blocks of rows in memory or elsewhere, of log(1 + x) under `log`."""
+    """The fixed blocks of rows in memory or elsewhere, of log(1 + x) under `log`; those of elsewhere are read a few at a time."""
     rows: Rows = Table(X) if isinstance(X, np.ndarray) else X
-    return Blocks(Logged(rows) if log else rows)
+    at_once = BLOCK * max(1, min(PASS_BLOCKS, READ // (BLOCK * rows.columns)))
+    return Blocks(Logged(rows) if log else rows, at_once)

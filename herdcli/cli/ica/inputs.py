@@ -8,31 +8,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts import Artifact, Dataset, preparation
-from herdcli.cli.frame.columns import warn_of_weights
+from herdcli.artifacts.wording import grouped
+from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import whitening
-from herdcli.ica.whitening import Whitening
+from herdcli.ica.whitening import Whitened, Whitening
 from herdcli.records import dataclass
 from herdcli.rows import mixing
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
 if TYPE_CHECKING:
+    from herdcli.artifacts.lazy import Lazy
     from herdcli.cli.frame.session import Session
     from herdcli.cli.ica.request import Request
+    from herdcli.numerics.blocks import Rows as BlockRows
+
+
+HELD = 100_000  # rows of split 2 that the model takes along, evenly spread over more
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Whitened training rows Z (n, D) float64, held-out ones, the whitening, and the known mixing if there is one."""
+    """Whitened training rows Z, held-out ones, the whitening, and the known mixing if there is one.
 
-    Z: Array
+    Z  (n, D) float64; of a large file what reads it block by block.
+    """
+
+    Z: Array | BlockRows
     holdout: Array | None
     whitening: Whitening
     mixing: Array | None
     image_shape: Array | None
     feature_names: list[str] | None
     data: Artifact
+
+    @property
+    def held(self) -> Array:
+        """Z in memory, which every algorithm but ml has."""
+        assert isinstance(self.Z, np.ndarray)
+        return self.Z
 
     @property
     def product(self) -> Array | None:
@@ -42,20 +57,19 @@ class Rows:
 
 def read(session: Session, request: Request) -> Rows:
     """The rows of split 0, or all where the data set has no split and none is asked for.  Raises DataError for too few."""
-    artifact = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    artifact = on_disk.opened(session, request) or session.load(
+        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label
+    )
     data = artifact.value
-    warn_of_weights(session, data)
     if data.is_sparse:
         raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
     try:
         split = _split(data, request)
         X, A = _mixed(session, data.X, request)
-        train = X if (split == TRAIN).all() else X[split == TRAIN]
+        train = X if (split == TRAIN).all() else _taken(X, split == TRAIN)
         fitted = _whitened(session, train, request)
-        session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
-        Z = fitted.apply(train)
-        rest = X[split == TEST]
-        holdout = fitted.apply(rest).astype(np.float32) if len(rest) else None
+        Z = _in_blocks(session, train, fitted)
+        holdout = _held_out(session, X, np.flatnonzero(split == TEST), fitted)
     except DataError as error:
         error.where = error.where or artifact.name
         raise
@@ -64,17 +78,37 @@ def read(session: Session, request: Request) -> Rows:
     return Rows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
 
 
+def _taken(X: Array | Lazy, rows: Array) -> Array | Lazy:
+    return X[rows] if isinstance(X, np.ndarray) else X.taken(rows)
+
+
+def _in_blocks(session: Session, train: Array | Lazy, fitted: Whitening) -> Array | BlockRows:
+    """The rows, whitened: in memory, or as they are read."""
+    if not isinstance(train, np.ndarray):
+        return Whitened(on_disk.FileRows(train), fitted)
+    session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
+    return fitted.apply(train)
+
+
+def _held_out(session: Session, X: Array | Lazy, places: Array, fitted: Whitening) -> Array | None:
+    """Whitened rows (h, D) float32 of split 2, which the model takes along."""
+    if len(places) > HELD:
+        session.console.note(f"{grouped(HELD)} of {grouped(len(places))} rows of split 2, evenly spread, stay with the model")
+        places = places[np.arange(HELD) * len(places) // HELD]
+    return fitted.apply(X[places]).astype(np.float32) if len(places) else None
+
+
 def _split(data: Dataset, request: Request) -> Array:
     if request.split is None and data.split is None:
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
     return preparation.split_rows(data, request.split, request.seed)
 
 
-def _mixed(session: Session, X: Array, request: Request) -> tuple[Array, Array | None]:
+def _mixed(session: Session, X: Array | Lazy, request: Request) -> tuple[Array | Lazy, Array | None]:
     """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
     if request.mix and request.mixing:
         raise BadUsage("--mix creates a mixing matrix, --mixing names an existing one", hint="leave one of them out")
-    if request.mix:
+    if request.mix and isinstance(X, np.ndarray):
         kind, b = request.mix
         A = mixing.random(X.shape[1], seed=request.seed) if kind == "random" else mixing.instamix(X.shape[1], b)
         return mixing.mixed(X, A), A
@@ -86,7 +120,7 @@ def _mixed(session: Session, X: Array, request: Request) -> tuple[Array, Array |
     return X, given
 
 
-def _whitened(session: Session, X: Array, request: Request) -> Whitening:
+def _whitened(session: Session, X: Array | Lazy, request: Request) -> Whitening:
     """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
     rows, columns = X.shape
     share, components = request.share, request.count
@@ -94,9 +128,10 @@ def _whitened(session: Session, X: Array, request: Request) -> Whitening:
     if rows <= wanted:
         what = f"{wanted} components" if components else f"{columns} columns"
         raise DataError(f"/X has {rows} training rows for {what}: too few", hint=f"--components {max(1, rows // 2)}, or more rows")
-    constant = whitening.constant_columns(X)
     method = request.whiten or ("pca" if request.components else "zca")
-    fitted = whitening.fit(X, method=method, components=components, share=share, log=request.log)
+    rows_of = X if isinstance(X, np.ndarray) else on_disk.FileRows(X)
+    fitted = whitening.fit(rows_of, method=method, components=components, share=share, log=request.log, map=session.map)
+    constant = whitening.constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
     if share:
         session.console.note(f"{len(fitted.forward)} of {columns} components have {100 * fitted.kept:.3g} % of the variance")
         wanted = len(fitted.forward)

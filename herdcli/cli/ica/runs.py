@@ -26,7 +26,7 @@ def run(session: Session, rows: Rows, request: Request) -> None:
     found = (_converging if request.algorithm in CONVERGING else _by_schedule)(session, rows, request)
     notes = [*([_unconverged(found, request)] if found.unconverged else []), *found.notes]
     known = {name: getattr(rows, name) for name in ("mixing", "holdout", "image_shape", "feature_names")}
-    value, remarks = finish(found, rows.Z, rows.whitening, **known, algorithm=request.algorithm, seed=request.seed)
+    value, remarks = finish(found, rows.Z, rows.whitening, map=session.map, **known, algorithm=request.algorithm, seed=request.seed)
     for note in (*notes, *remarks, *(["the last good filters are written"] if found.failure else [])):
         session.console.warn(note)
     summary = f"{len(value.J)} filters of {value.J.shape[1]} dimensions, {value.iterations} updates"
@@ -44,7 +44,7 @@ def _unconverged(found: Fit, request: Request) -> str:
 
 def _converging(session: Session, rows: Rows, request: Request) -> Fit:
     """ml, fastica, picard, sobi: square models."""
-    D, M, algorithm = rows.Z.shape[1], request.filters, request.algorithm
+    D, M, algorithm = len(rows.whitening.forward), request.filters, request.algorithm
     if M not in (None, D):
         hint = "--algorithm ebm, infomax or sparse-coding"
         raise BadUsage(f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint=hint)
@@ -73,7 +73,7 @@ def _maximum_likelihood(session: Session, rows: Rows, request: Request) -> Fit:
 def _time_structure(session: Session, rows: Rows, request: Request) -> Fit:
     from herdcli.ica import sobi
 
-    problem = sobi.Problem(rows.Z, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
+    problem = sobi.Problem(rows.held, request.lags, request.tolerance or TOLERANCE, request.iterations or ITERATIONS)
     return session.run(sobi.JointDiagonalisation(problem), label="sweeps", memory=f"covariances of {request.lags} lags")
 
 
@@ -93,7 +93,7 @@ def _library(session: Session, rows: Rows, request: Request) -> Fit:
     if algorithm == "fastica" and request.whiten == "centre":
         raise BadUsage("fastica needs whitened rows", hint="--whiten zca or pca")
     tolerance = request.tolerance or (FASTICA_TOLERANCE if algorithm == "fastica" else TOLERANCE)
-    asked = Library(algorithm, rows.Z, tolerance, request.iterations or ITERATIONS, request.seed)
+    asked = Library(algorithm, rows.held, tolerance, request.iterations or ITERATIONS, request.seed)
     return session.run(asked, label=algorithm, memory=algorithm)
 
 
@@ -104,8 +104,8 @@ def _gaussian(session: Session, rows: Rows, request: Request) -> Fit:
     if request.expert not in (None, "laplace"):
         raise BadUsage(f"--posterior gaussian is of --expert laplace, not {request.expert}", hint="--posterior variational")
     task = Task(
-        rows.Z,
-        request.filters or rows.Z.shape[1],
+        rows.held,
+        request.filters or rows.held.shape[1],
         gamma=request.gamma or 1.0,
         noise=NOISE if request.noise is None else request.noise,
         e_step=request.e_step or "exact",
@@ -122,17 +122,17 @@ def _by_schedule(session: Session, rows: Rows, request: Request) -> Fit:
     from herdcli.ica.problem import Problem
     from herdcli.ica.sparse_coding import DictionaryLearning, Task
 
-    settings = request.learning(rows.Z.shape[1])
+    settings = request.learning(rows.held.shape[1])
     if settings.expert != "student":
         session.ignored("gamma_rate", f"with --expert {settings.expert}")
     if request.posterior == "gaussian" and request.algorithm == "sparse-coding":
         return _gaussian(session, rows, request)
     if request.algorithm == "sparse-coding":
         noise = NOISE if request.noise is None else request.noise
-        task = Task(Problem(rows.Z, settings), noise, request.posterior or "map")
+        task = Task(Problem(rows.held, settings), noise, request.posterior or "map")
         return session.run(DictionaryLearning(task, session.map), label="learning", memory="learning")
     kind = "float32" if settings.algorithm == "ebm" else "float64"
-    problem = Problem(rows.Z.astype(kind, copy=False), settings, rows.product)
+    problem = Problem(rows.held.astype(kind, copy=False), settings, rows.product)
     algorithm = learning.StochasticGradient(problem, session.map)
     try:
         return session.run(algorithm, label="learning", memory="learning")

@@ -35,6 +35,7 @@ class Dataset:
     source: str | None = None
     licence: str | None = None
     columns: dict[str, Array] | None = None  # further columns that were asked for, one value a row: numbers or text
+    sample_rate: int | None = None  # rows a second, of sound
 
     @property
     def is_sparse(self) -> bool:

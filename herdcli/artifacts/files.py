@@ -345,6 +345,10 @@ def _write(path: os.PathLike[str], form: str, kind: Kind, value: Any, history: l
         delimited.write(path, value)
     elif form in kind.exports:
         named(kind.exports[form])(path, value)
+    elif form == "wav":
+        from herdcli.artifacts import sound
+
+        sound.write(path, value)
     elif form in ("npz", "npy"):
         from herdcli.artifacts import npz
 

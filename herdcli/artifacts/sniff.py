@@ -11,7 +11,7 @@ from herdcli.errors import BadUsage, DataError
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB = b"MATLAB 7.3"
 FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")  # that are read and written
-WRITES = (*FORMATS, "netcdf", "safetensors", "onnx", "vw")
+WRITES = (*FORMATS, "wav", "netcdf", "safetensors", "onnx", "vw")
 READ = (*FORMATS, "arrow", "excel", "idx", "json", "matlab", "wav")
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = {
@@ -29,11 +29,13 @@ SUFFIXES = {
     ".svm": "svmlight",
     ".libsvm": "svmlight",
     ".nc": "netcdf",
+    ".wav": "wav",
     ".safetensors": "safetensors",
     ".onnx": "onnx",
     ".vw": "vw",
 }
 OF_MODELS = ("safetensors", "onnx", "vw")  # which herd convert writes
+SOUND = (b"fLaC", b"OggS")
 LIBRARIES = ("onnx",)  # that a format to write needs, and the extras that bring them
 UNREAD = {
     b"\x80\x04": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
@@ -54,7 +56,7 @@ UNREAD = {
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
 FOREIGN_TEXT = {"uai": "a UAI network", "bif": "a BIF network", "vw": "Vowpal Wabbit text"}
-WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".nc")
+WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".wav", ".nc")
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has none
 _PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
 
@@ -74,7 +76,7 @@ def tell(head: bytes, name: str) -> str:
         return "npy"
     if head.startswith(b"MATLAB 5.0"):
         return "matlab"
-    if head.startswith(b"RIFF") and head[8:12] == b"WAVE":
+    if head[8:12] == b"WAVE" or head[8:12] in (b"AIFF", b"AIFC") or head.startswith(SOUND):
         return "wav"
     if head[:2] == b"\0\0" and _is_idx(head):
         return "idx"

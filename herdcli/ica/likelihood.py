@@ -100,4 +100,4 @@ def of_both(below: Array, u: Array) -> tuple[float, Array, Array]:
 
 def every(source: Source, step: int) -> Array:
     """Rows 0, step, 2 step … of a source, (m, D), in one pass."""
-    return np.concatenate([block.X[-block.first % step :: step] for block in source.take(0, source.count)])
+    return np.concatenate([block.X[-block.first % step :: step].copy() for block in source.take(0, source.count)])

@@ -43,7 +43,7 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     parts = [value.X[start : start + ROWS] for start in range(0, len(value.X), ROWS)]
     X = np.concatenate(list(session.map(_function(model, want), parts)))
     shape, names = (model.image_shape, model.feature_names) if want == "rows" else (None, None)
-    kept = {"y": value.y, "split": value.split, "weight": value.weight, "class_names": value.class_names}
+    kept = {"y": value.y, "split": value.split, "weight": value.weight, "class_names": value.class_names, "sample_rate": value.sample_rate}
     return Dataset(X, image_shape=shape, feature_names=names, **kept), f"{len(X)} rows × {X.shape[1]} {want}"
 
 

@@ -14,7 +14,7 @@ from herdcli.cli.frame.options import cleaning_options, input_argument, input_fo
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
-FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "netcdf", "safetensors", "onnx", "vw"]
+FORMATS = ["hdf5", "parquet", "csv", "npz", "svmlight", "wav", "netcdf", "safetensors", "onnx", "vw"]
 
 
 WHOLE = no_shards(

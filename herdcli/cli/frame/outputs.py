@@ -62,10 +62,20 @@ def artifact(
 ) -> None:
     """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps."""
     records = list(history.artifact.history) if isinstance(history, Restored) else [*(history.history if history else ()), session.record()]
+    _tell_of_sound(session, value, format)
     recoding = None if session.command in ("apply", "eval", "sample") else session.recoding  # whose columns are others
     written = artifacts.save(session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing)
     _finished(session, summary, f"{written.kind} {readable(written.size)}")
     session.at_end(partial(_judge, session, written.kind, value))
+
+
+def _tell_of_sound(session: Session, value: object, format: str | None) -> None:
+    """What becomes of rows that are written as sound."""
+    if (format or sniff.to_write(session.output)) == "wav":
+        from herdcli.artifacts import sound
+
+        for line in sound.told(value):
+            session.console.note(line)
 
 
 def _judge(session: Session, kind: str, value: object) -> None:

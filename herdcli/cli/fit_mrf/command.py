@@ -60,12 +60,17 @@ def command(session: Session, request: Request) -> None:
     mutual information (Chow & Liu).  The model has one factor per cluster.  Exact learning (ups-jt, the default) takes
     milliseconds if the clusters' junction tree is small; loopy-is and cvm are for clusters whose tree is not.
     --moments FILE learns from marginals and expectations (JSON) instead of rows, and --base NETWORK finds the
-    distribution nearest to a network instead of the one of maximum entropy.  herd eval gives test log-likelihoods.
+    distribution nearest to a network instead of the one of maximum entropy.  --algorithm bayes learns the tables of a
+    Bayesian network, whose parents --network or --structure gives; missing values and hidden variables are its affair.
+    herd eval gives test log-likelihoods.
     """
-    from herdcli.cli.fit_mrf import inputs, learn
+    from herdcli.cli.fit_mrf import directed, inputs, learn
     from herdcli.cli.frame.networks import check, output_format
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check(session, "network", form)
     request.warn_of_ignored(session)
-    learn.learn(session, inputs.read(session, request), request, form)
+    if request.algorithm == "bayes":
+        directed.learn(session, request, form)
+    else:
+        learn.learn(session, inputs.read(session, request), request, form)

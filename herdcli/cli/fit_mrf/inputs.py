@@ -57,8 +57,13 @@ def read(session: Session, request: Request) -> Inputs:
         raise BadUsage(f"--{given[0]} and --{given[1]} exclude each other")
     if request.moments:
         return _moments(session, request, request.moments, given)
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    states = _states(session, data, request)
+    try:
+        data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    except DataError as error:
+        if "missing" in error.message or "NaN" in error.message:
+            error.hint = f"{error.hint}; --algorithm bayes learns from rows with gaps, by EM"
+        raise
+    states = read_states(session, data, request)
     rows, held = _parts(states, data.name)
     pairs = constraints.pairs(rows, states.cardinality, request.smoothing)
     clusters = _clusters(session, states, rows, pairs, request)
@@ -106,7 +111,7 @@ def _base(session: Session, request: Request, names: list[str] | None, count: in
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 
-def _states(session: Session, data: Artifact, request: Request) -> States:
+def read_states(session: Session, data: Artifact, request: Request) -> States:
     """Two-state columns where the data are that or grey, else whole numbers as states."""
     from herdcli.artifacts import preparation
     from herdcli.cli.frame.rows import Reading, two_state
@@ -178,6 +183,11 @@ def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, reques
         scopes = load_text(session, path, "structure", lambda text: structure.read_scopes(text, names, nodes, size))
     else:
         kind, probability, reach = _structure(request, bool(featured))
+        if kind in ("l1", "stability"):
+            from herdcli.cli.fit_mrf import sparse
+
+            found = sparse.scopes(session, (kind, probability, reach), states, rows, request)
+            return [*constraints.from_scopes(rows, states.cardinality, found, request.smoothing, pairs), *featured]
         information = pairs.information() if kind.startswith("chow-liu") else None
         scopes = [*structure.edges(kind, probability, reach, nodes, information, states.shape, request.seed)]
     if featured and request.structure is None and not (request.edges or request.clusters):

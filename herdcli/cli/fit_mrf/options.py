@@ -27,6 +27,9 @@ def structure_options(command: Command) -> Command:
             "--features", metavar="FILE", default=None, help="Clusters of which only expectations of features are fitted, as JSON."
         ),
         click.option("--moments", metavar="FILE", default=None, help="Marginals and expectations to fit, as JSON, instead of DATA."),
+        click.option("--network", metavar="FILE", default=None, help="A Bayesian network that gives the parents of --algorithm bayes."),
+        click.option("--max-parents", type=click.IntRange(1), default=3, show_default=True, help="Most parents that hill-climb gives."),
+        click.option("--path", metavar="FILE", default=None, help="Write the path of --structure l1 or stability as a table, CSV."),
         click.option(
             "--smoothing",
             type=click.FloatRange(0),
@@ -45,7 +48,9 @@ def structure_options(command: Command) -> Command:
             default=None,
             metavar="NAME",
             help="chow-liu, chow-liu+random:P,R (and each pair at most R steps apart on the tree with probability P), grid, full, "
-            "independent.  [default: chow-liu]",
+            "independent; l1[:PENALTY] (pairs that l1-penalised regressions of two-state variables choose, by extended BIC where no "
+            "penalty is given), stability[:HALVES] (pairs chosen in three quarters of random halves of the rows); hill-climb (of "
+            "--algorithm bayes, by BIC).  [default: chow-liu]",
         ),
         click.option(
             "--values",
@@ -113,10 +118,11 @@ def learning_options(command: Command) -> Command:
         ),
         click.option(
             "--algorithm",
-            type=click.Choice(list(ALGORITHMS)),
+            type=click.Choice([*ALGORITHMS, "bayes"]),
             default="ups-jt",
             show_default=True,
-            help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.",
+            help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.  "
+            "bayes: the tables of a Bayesian network, by EM where values are missing or variables hidden.",
         ),
     ):
         command = option(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_file, unrecorded
+from herdcli.cli.frame.request import as_file, unrecorded, where_changed
 from herdcli.errors import BadUsage
 from herdcli.markov.learning.table import ALGORITHMS
 from herdcli.records import dataclass
@@ -18,8 +18,10 @@ USERS = {
     "damping": ("loopy-is",),
     **dict.fromkeys(("max_clique", "regions"), ("loopy-is", "cvm")),
     "double_loop": ("loopy-is",),
-    "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient"),
-    **dict.fromkeys(("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in ALGORITHMS if name != "linear-response")),
+    "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "bayes"),
+    **dict.fromkeys(
+        ("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in (*ALGORITHMS, "bayes") if name != "linear-response")
+    ),
 }
 
 
@@ -39,6 +41,9 @@ class Request:
     moments: str | None = as_file()
     features: str | None = as_file()
     base: str | None = as_file()
+    network: str | None = where_changed(None, lambda value: "file")
+    max_parents: int = where_changed(3)
+    path: str | None = unrecorded()
     algorithm: str
     tolerance: float
     orders: int
@@ -60,7 +65,10 @@ class Request:
     seed: int
 
     def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for workers that it has nothing for."""
+        """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""
+        self._refuse_strange()
+        if self.algorithm != "bayes" or self.structure is None or self.structure[0] != "hill-climb":
+            session.ignored("max_parents", "without --structure hill-climb")
         if session.cluster is not None and self.algorithm != "pseudo-likelihood":
             message = f"--cluster has workers for the rows of --algorithm pseudo-likelihood, not {self.algorithm}"
             raise BadUsage(message, hint="the others count the rows once and learn from the counts: leave out --cluster")
@@ -70,3 +78,13 @@ class Request:
         if self.algorithm == "gradient" and self.expectations == "exact":
             for option in ("sweeps", "chains", "learning_rate"):
                 session.ignored(option, "with --expectations exact")
+
+    def _refuse_strange(self) -> None:
+        """Raise BadUsage for a structure that the algorithm cannot have."""
+        kind = None if self.structure is None else self.structure[0]
+        if self.algorithm != "bayes" and self.network is not None:
+            raise BadUsage("--network gives the parents of a Bayesian network", hint="--algorithm bayes, or --edges for pairs")
+        if self.algorithm != "bayes" and kind == "hill-climb":
+            raise BadUsage("--structure hill-climb finds the parents of a Bayesian network", hint="--algorithm bayes")
+        if self.path is not None and kind not in ("l1", "stability"):
+            raise BadUsage("--path writes the path of --structure l1 or stability", hint="--structure l1")

@@ -17,13 +17,17 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 Pair = tuple[int, int]
-NAMES = ("chow-liu", "chow-liu+random:P,R", "grid", "full", "independent")
+NAMES = ("chow-liu", "chow-liu+random:P,R", "grid", "full", "independent", "hill-climb", "l1[:PENALTY]", "stability[:HALVES]")
 
 
 def parse(text: str) -> tuple[str, float, int]:
     """A structure's name, and the probability and reach of chow-liu+random.  Raises ValueError for none."""
-    if text in ("chow-liu", "grid", "full", "independent"):
+    if text in ("chow-liu", "grid", "full", "independent", "hill-climb"):
         return text, 0.0, 0
+    if (sparse := re.fullmatch(r"l1(?::([0-9.eE+-]+))?", text)) is not None:
+        return "l1", _positive(sparse[1] or "0"), 0
+    if (stable := re.fullmatch(r"stability(?::(\d+))?", text)) is not None and stable[1] != "0":
+        return "stability", 0.0, int(stable[1] or 50)
     match = re.fullmatch(r"chow-liu\+random:([0-9.eE+-]+),(\d+)", text)
     try:
         probability = float(match[1]) if match else -1.0
@@ -32,6 +36,17 @@ def parse(text: str) -> tuple[str, float, int]:
     if match is None or not 0 <= probability <= 1 or int(match[2]) < 2:
         raise ValueError(f"is none of {', '.join(NAMES)} (P from 0 to 1, R from 2 steps, as chow-liu+random:0.05,6)")
     return "chow-liu+random", probability, int(match[2])
+
+
+def _positive(text: str) -> float:
+    """A penalty; 0 stands for one that is chosen.  Raises ValueError for what is no number from 0 upwards."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < np.inf:
+        raise ValueError("has a penalty that is no number from 0 upwards, as l1:0.05")
+    return value
 
 
 def chow_liu(information: Array) -> list[Pair]:

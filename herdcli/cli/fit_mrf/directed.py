@@ -1,0 +1,198 @@
+"""`herd fit-mrf --algorithm bayes`: the tables of a Bayesian network, and its parents where they are not given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.fit_mrf.inputs import MOST_STATES, read_states
+from herdcli.cli.frame.networks import load_network, write_network
+from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.learning.directed import Cases, Parents
+    from herdcli.markov.learning.expectation import ExpectationMaximisation
+    from herdcli.markov.learning.expectation import State as Tables
+    from herdcli.markov.model.fit import Fit
+    from herdcli.markov.model.network import Network
+    from herdcli.schema import Array
+
+NOT_TAKEN = ("edges", "clusters", "induce", "moments", "features", "base", "regions", "max_clique")
+STRUCTURES = ("chow-liu", "independent", "hill-climb")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Training rows as cases, those kept for evaluation with their split, names, and the network that gives the parents."""
+
+    cases: Cases
+    holdout: Array
+    holdout_split: Array
+    names: list[str] | None
+    model: Network | None
+    history: Artifact
+
+
+def learn(session: Session, request: Request, form: str) -> None:
+    """Learn, and save the network."""
+    from herdcli.markov.learning import directed
+
+    for name in NOT_TAKEN:
+        if getattr(request, name):
+            raise BadUsage(f"--algorithm bayes takes no --{name.replace('_', '-')}", hint="--network FILE gives the parents")
+    given = _read(session, request)
+    parents = _parents(session, given, request)
+    learned = _learned(session, given.cases, parents, request)
+    tables = learned.method.tables_of(learned.state.tables)
+    states = None if given.model is None else given.model.states
+    made = directed.network(parents, tables, given.cases.cardinality, given.names, states)
+    edges = sum(map(len, parents))
+    mean = learned.state.log_likelihood / float(given.cases.weight.sum())
+    how = f"EM in {learned.state.step} steps" if learned.state.step > 1 else "counts"
+    summary = f"{made.count} variables, {edges} edges, {how}, log-likelihood {mean:.6g} nats a row"
+    fit = _fit(given, learned, request) if form == "hdf5" else None
+    write_network(session, replace(made, fit=fit), summary, form, given.history)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The method, and the state that it ended in."""
+
+    method: ExpectationMaximisation
+    state: Tables
+
+
+def _learned(session: Session, cases: Cases, parents: Parents, request: Request) -> Learned:
+    """Counts are enough where no value is missing: one step of EM gives them whatever the tables before it."""
+    from herdcli.markov.learning.expectation import ExpectationMaximisation
+
+    method = ExpectationMaximisation(
+        cases, parents, smoothing=request.smoothing, tolerance=request.tolerance,
+        iterations=1 if cases.complete else request.iterations, orders=request.orders, seed=request.seed,
+    )  # fmt: skip
+    state = session.run(method, label="bayes", memory="the junction tree over the rows")
+    if cases.complete or method.met(state):
+        return Learned(method, replace(state, log_likelihood=method.expected(method.tables_of(state.tables))[1]))
+    gain = float(np.diff(state.objective[-2:])[0]) if len(state.objective) > 1 else np.inf
+    message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats a row"
+    if request.on_nonconvergence == "error":
+        raise NotConverged(message, hint="raise --iterations or --tolerance")
+    session.console.warn(f"{message}; raise --iterations or --tolerance")
+    return Learned(method, state)
+
+
+def _read(session: Session, request: Request) -> Given:
+    """Rows whose columns are variables; of a network's variables those without a column are hidden."""
+    from herdcli.markov.learning.directed import Cases
+
+    data = session.load(
+        request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True
+    )  # fmt: skip
+    x, cardinality, split, weight, names = _states(session, data, request)
+    model = load_network(session, request.network, None).value if request.network else None
+    if model is not None:
+        x, cardinality, names = _matched(x, cardinality, names, model, data.name)
+    train = split == 0
+    if not train.any():
+        raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
+    scale = np.ones(len(x)) if weight is None else weight.astype(np.float64)
+    if not scale[train].any():
+        raise DataError("the training rows have a total weight of zero", where=data.name)
+    scale = scale * train.sum() / scale[train].sum()
+    kept = ((split == 1) | (split == 2)) & (x >= 0).all(axis=1)
+    missing = int((x[train] < 0).any(axis=1).sum())
+    if missing:
+        hidden = int((x < 0).all(axis=0).sum())
+        session.console.note(
+            f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
+        )
+    cases = Cases(x[train], scale[train], cardinality)
+    return Given(cases, x[kept], split[kept], names, model, replace(data, value=None))
+
+
+def _states(session: Session, data: Artifact, request: Request) -> tuple[Array, Array, Array, Array | None, list[str] | None]:
+    """Rows of states with −1 for what is missing, numbers of states, split, weights and names."""
+    from herdcli.artifacts import preparation
+
+    value = data.value
+    dense = value.X.toarray() if value.is_sparse else np.asarray(value.X)
+    gaps = np.isnan(dense) if dense.dtype.kind == "f" else np.zeros(dense.shape, dtype=bool)
+    if not gaps.any():
+        made = read_states(session, data, request)
+        return made.x.astype(np.int64), made.cardinality, made.split, made.weight, made.names
+    wrong = ~gaps & ((dense < 0) | (dense % 1 != 0) | (dense >= MOST_STATES))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        hint = "rows that lack values must have states as whole numbers"
+        raise DataError(
+            f"column {column} has {dense[row, column]:g} in row {row}; states are 0 to {MOST_STATES - 1}", where=data.name, hint=hint
+        )
+    x = np.where(gaps, -1, np.nan_to_num(dense)).astype(np.int64)
+    split = preparation.split_rows(value, request.split, request.seed)
+    return x, np.maximum(x.max(axis=0) + 1, 2), split, value.weight, value.feature_names
+
+
+def _matched(x: Array, cardinality: Array, names: list[str] | None, model: Network, where: str) -> tuple[Array, Array, list[str] | None]:
+    """Columns in the order of a network's variables, by name where both have names; −1 for variables without a column."""
+    titles = [model.name(i) for i in range(model.count)]
+    own = names or [f"x{i}" for i in range(x.shape[1])]
+    by_name = {name: k for k, name in enumerate(own)}
+    if strange := [name for name in own if name not in titles]:
+        raise DataError(
+            f"column '{strange[0]}' is no variable of the network", where=where, hint="its variables are " + ", ".join(titles[:6])
+        )
+    made = np.full((len(x), model.count), -1, dtype=np.int64)
+    for i, name in enumerate(titles):
+        if name in by_name:
+            made[:, i] = x[:, by_name[name]]
+            if cardinality[by_name[name]] > max(2, model.cardinality[i]) or made[:, i].max() >= model.cardinality[i]:
+                top, states = int(made[:, i].max()), int(model.cardinality[i])
+                raise DataError(f"column '{name}' has state {top}, the network's variable has {states} (0 to {states - 1})", where=where)
+    return made, model.cardinality, model.names
+
+
+def _parents(session: Session, given: Given, request: Request) -> Parents:
+    """Of the network that is given, else a tree or what hill climbing finds."""
+    from herdcli.markov.learning import directed
+    from herdcli.markov.learning.hill_climbing import HillClimbing
+
+    if given.model is not None:
+        if request.structure is not None:
+            raise BadUsage("--network and --structure exclude each other")
+        found = directed.parents_of(given.model)
+        if found is None:
+            what = "is no Bayesian network: it needs one table a variable, of the variable given its parents"
+            raise DataError(what, where=session.inputs["network"].name)
+        return found
+    kind = "chow-liu" if request.structure is None else request.structure[0]
+    if kind not in STRUCTURES:
+        raise BadUsage(f"--algorithm bayes takes no --structure {kind}", hint=f"--structure {', '.join(STRUCTURES)}, or --network FILE")
+    count = len(given.cases.cardinality)
+    if kind == "independent":
+        return tuple(() for _ in range(count))
+    tree = directed.tree(given.cases)
+    if kind == "chow-liu":
+        return tree
+    made = session.aside(HillClimbing(given.cases, tree, request.max_parents), label="hill-climb")
+    session.console.note(f"hill-climb: {sum(map(len, made))} edges")
+    return made
+
+
+def _fit(given: Given, learned: Learned, request: Request) -> Fit:
+    """The record; its log-likelihood is of the training rows without gaps, which those of other rows can be compared with."""
+    from herdcli.markov.learning import directed
+
+    method, cases = learned.method, given.cases
+    tables = method.tables_of(learned.state.tables)
+    return directed.record(
+        cases, method.scopes, method.expected(tables)[0], steps=learned.state.step,
+        converged=cases.complete or method.met(learned.state), trace=np.diff(learned.state.objective) / float(cases.weight.sum()),
+        log_likelihood=directed.complete_likelihood(cases, method.scopes, tables), smoothing=request.smoothing,
+        holdout=(given.holdout, given.holdout_split),
+    )  # fmt: skip

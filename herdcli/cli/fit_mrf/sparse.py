@@ -1,0 +1,60 @@
+"""`herd fit-mrf --structure l1` and `stability`: pairs by penalised regressions, and their path as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.errors import BadUsage
+
+if TYPE_CHECKING:
+    from pathlib import Path as File
+
+    from herdcli.cli.fit_mrf.inputs import States
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.learning.sparse import Path
+    from herdcli.markov.model.constraints import Rows
+    from herdcli.markov.model.structure import Pair
+    from herdcli.schema import Array
+
+
+def scopes(session: Session, structure: tuple[str, float, int], states: States, rows: Rows, request: Request) -> list[Pair]:
+    """The pairs that are joined, and --path."""
+    from herdcli.markov.learning import sparse
+
+    if (states.cardinality > 2).any():
+        i = int(np.argmax(states.cardinality > 2))
+        name = states.names[i] if states.names else f"x{i}"
+        raise BadUsage(f"--structure {structure[0]} is for two-state variables, {name} has {states.cardinality[i]}", hint="--values two")
+    kind, penalty, halves = structure
+    x = rows.x.astype(np.float64)
+    made = sparse.path(x, rows.weight, np.array([penalty]) if penalty else None)
+    found, told = sparse.pairs(made.weight[made.best]), f"penalty {made.penalty[made.best]:.4g}"
+    share = None
+    if kind == "stability":
+        share = sparse.stable(x, rows.weight, halves, request.seed, made.penalty[: made.best + 1])
+        found = [(int(i), int(j)) for i, j in np.argwhere(np.triu(share >= sparse.CHOSEN, 1))]
+        told = f"in {sparse.CHOSEN:.0%} of {halves} halves of the rows, penalties from {made.penalty[made.best]:.4g}"
+    session.console.note(f"{kind}: {len(found)} pairs, {told}")
+    if request.path is not None:
+        _write(session, request.path, made, share)
+    return found
+
+
+def _write(session: Session, path: str, made: Path, share: Array | None) -> None:
+    """A row a penalty and pair with a weight: both regressions' weights, and how often halves of the rows have it."""
+    from herdcli.cli.frame import outputs
+
+    lines = ["penalty,score,first,second,weight_first,weight_second" + ("" if share is None else ",chosen")]
+    for penalty, score, weight in zip(made.penalty.tolist(), made.score.tolist(), made.weight, strict=True):
+        for i, j in np.argwhere(np.triu((weight != 0) | (weight.T != 0), 1)).tolist():
+            row = [penalty, score, i, j, float(weight[j, i]), float(weight[i, j])]
+            lines.append(",".join(map(repr, [*row, *([] if share is None else [float(share[i, j])])])))
+    content = "\n".join(lines) + "\n"
+
+    def write(target: File) -> None:
+        outputs.write_text(target, content)
+
+    outputs.beside(session, path, write, binary=False)

@@ -1,0 +1,174 @@
+"""Bayesian networks from rows: tables of families with Dirichlet smoothing, their likelihood, and structures by BIC.
+
+    P(x_i = k | parents in state u) = (N_uk + α_uk)/(N_u + α_u),    α_uk = S/(q r)
+
+with r states of the child, q of its parents, and S pseudo-rows of the uniform distribution (BDeu's equivalent sample size).
+Source: Heckerman, Geiger & Chickering (1995), eq. 28; Schwarz (1978) for BIC; Chow & Liu (1968) for trees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.markov.model.fit import Fit
+from herdcli.markov.model.network import Network, build
+from herdcli.markov.model.structure import Pair, chow_liu
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+Parents = tuple[tuple[int, ...], ...]  # of each variable
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Rows of states (n, N), −1 where a value is missing, with weights (n,) that sum to the number of rows."""
+
+    x: Array
+    weight: Array
+    cardinality: Array
+
+    @property
+    def complete(self) -> bool:
+        """Is every value there?"""
+        return bool((self.x >= 0).all())
+
+
+def counts(cases: Cases, scope: Sequence[int]) -> Array:
+    """Weighted rows in each state of some variables, of rows that have values of all of them."""
+    shape = [int(cases.cardinality[i]) for i in scope]
+    part = cases.x[:, list(scope)]
+    known = (part >= 0).all(axis=1)
+    cell = np.ravel_multi_index(tuple(part[known].T), shape) if scope else np.zeros(int(known.sum()), dtype=np.int64)
+    found: Array = np.bincount(cell, cases.weight[known], math.prod(shape)).reshape(shape)
+    return found
+
+
+def table(found: Array, smoothing: float) -> Array:
+    """P(child | parents) of counts with the child last; uniform where there is neither a row nor smoothing."""
+    raised = found + smoothing / found.size
+    total = raised.sum(axis=-1, keepdims=True)
+    uniform = np.full_like(raised, 1.0 / raised.shape[-1])
+    made: Array = np.divide(raised, total, out=uniform, where=total > 0)
+    return made
+
+
+def network(parents: Parents, tables: Sequence[Array], cardinality: Array, names: list[str] | None, states: list[str] | None) -> Network:
+    """The factors P(child | parents), in order of the child."""
+    factors = [((*of, i), part) for i, (of, part) in enumerate(zip(parents, tables, strict=True))]
+    return build(cardinality, factors, names=names, states=states, directed=True)
+
+
+def family_likelihood(found: Array) -> float:
+    """Σ N_uk log(N_uk/N_u), the largest log-likelihood of a family."""
+    total = np.broadcast_to(found.sum(axis=-1, keepdims=True), found.shape)
+    on = found > 0
+    return float((found[on] * np.log(found[on] / total[on])).sum())
+
+
+def bic(cases: Cases, i: int, parents: Sequence[int]) -> float:
+    """Log-likelihood of a family less ½ log n for each free parameter; rows that lack a value are made up for by the others."""
+    found = counts(cases, [*parents, i])
+    rows, total = float(found.sum()), float(cases.weight.sum())
+    if rows == 0:
+        return -math.inf
+    free = found.size // found.shape[-1] * (found.shape[-1] - 1)
+    return float(family_likelihood(found) * total / rows - 0.5 * math.log(total) * free)
+
+
+def rooted(tree: Sequence[Pair], nodes: int) -> Parents:
+    """A tree's edges away from its first variable."""
+    near: list[list[int]] = [[] for _ in range(nodes)]
+    for i, j in tree:
+        near[i].append(j)
+        near[j].append(i)
+    parent: list[tuple[int, ...]] = [()] * nodes
+    seen: set[int] = set()
+    for root in range(nodes):
+        if root in seen:
+            continue
+        seen.add(root)
+        stack = [root]
+        while stack:
+            i = stack.pop()
+            for j in near[i]:
+                if j not in seen:
+                    seen.add(j)
+                    parent[j] = (i,)
+                    stack.append(j)
+    return tuple(parent)
+
+
+def parents_of(given: Network) -> Parents | None:
+    """The parents of each variable in a network of conditional tables; None for one that is none."""
+    found: dict[int, tuple[int, ...]] = {}
+    for a in range(given.factor_count):
+        scope = given.scope_of(a)
+        if not scope or scope[-1] in found:
+            return None
+        found[scope[-1]] = scope[:-1]
+    if len(found) != given.count or not acyclic([found[i] for i in range(given.count)]):
+        return None
+    return tuple(found[i] for i in range(given.count))
+
+
+def acyclic(parents: Sequence[Sequence[int]]) -> bool:
+    """Can every variable come after its parents?"""
+    left = {i: set(of) for i, of in enumerate(parents)}
+    while left:
+        free = [i for i, of in left.items() if not of]
+        if not free:
+            return False
+        for i in free:
+            del left[i]
+        for of in left.values():
+            of.difference_update(free)
+    return True
+
+
+def tree(cases: Cases) -> Parents:
+    """The likeliest tree, away from its first variable; pairs that no row has both of are as if independent."""
+    nodes = len(cases.cardinality)
+    information = np.zeros((nodes, nodes))
+    for i in range(nodes):
+        for j in range(i):
+            p = counts(cases, (i, j))
+            if p.any():
+                p /= p.sum()
+                outer = p.sum(axis=1)[:, None] * p.sum(axis=0)
+                on = p > 0
+                information[i, j] = information[j, i] = float((p[on] * np.log(p[on] / outer[on])).sum())
+    return rooted(chow_liu(information), nodes)
+
+
+def complete_likelihood(cases: Cases, scopes: Sequence[tuple[int, ...]], tables: Sequence[Array]) -> float:
+    """Mean log-likelihood of the rows that lack nothing; NaN where there is none."""
+    whole = (cases.x >= 0).all(axis=1)
+    if not whole.any():
+        return math.nan
+    x, weight = cases.x[whole], cases.weight[whole]
+    with np.errstate(divide="ignore"):
+        rows = sum(np.log(part[tuple(x[:, i] for i in scope)]) for scope, part in zip(scopes, tables, strict=True))
+    return float(weight @ rows / weight.sum())
+
+
+def record(
+    cases: Cases, scopes: Sequence[tuple[int, ...]], expected: Sequence[Array], *, steps: int, converged: bool, trace: Array,
+    log_likelihood: float, smoothing: float, holdout: tuple[Array, Array],
+) -> Fit:  # fmt: skip
+    """How the tables were learned; the given marginals are the (expected) shares of rows in each state of a family."""
+    rows, split = holdout
+    total = float(cases.weight.sum())
+    return Fit(
+        np.array([i for scope in scopes for i in scope], dtype=np.int64),
+        np.concatenate(([0], np.cumsum([len(scope) for scope in scopes]))).astype(np.int64),
+        np.concatenate([found.ravel() / total for found in expected]),
+        np.concatenate(([0], np.cumsum([found.size for found in expected]))).astype(np.int64),
+        np.asarray(trace, dtype=np.float64),
+        rows.astype(np.uint8) if len(rows) else None,
+        split.astype(np.uint8) if len(rows) else None,
+        algorithm="bayes", converged=converged, iterations=steps, residual=float(trace[-1]) if len(trace) else 0.0,
+        log_likelihood=log_likelihood, rows=len(cases.x), smoothing=smoothing,
+    )  # fmt: skip

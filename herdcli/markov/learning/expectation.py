@@ -1,0 +1,149 @@
+"""Tables of a Bayesian network from rows with gaps, and with variables that no row has: expectation–maximisation.
+
+The expected number of rows in each state of a family is Σ_rows P(family | what the row has), and the tables are those of these
+numbers.  With smoothing the sum of log-likelihood and log prior never falls, without it the log-likelihood.
+Source: Lauritzen (1995), "The EM algorithm for graphical association models with missing data"; Dempster, Laird & Rubin (1977).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.errors import DataError, NegativeResult
+from herdcli.markov.exact import cliques, junction_tree
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.learning.directed import Cases, Parents, counts, network, table
+from herdcli.markov.model.network import MOST_AXES, Factor, Network, build, reduced
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+BLOCK = 1 << 20  # table cells of the rows taken at once
+
+
+@dataclass
+class State:
+    """All tables one after the other, and the log-likelihood (with the log prior) before each step."""
+
+    tables: Array
+    objective: Array
+    log_likelihood: float
+    step: int
+
+
+class ExpectationMaximisation:
+    """A step is one sweep over the rows."""
+
+    state = State
+
+    def __init__(
+        self, cases: Cases, parents: Parents, *, smoothing: float, tolerance: float, iterations: int, orders: int = 4, seed: int = 0
+    ) -> None:
+        self.cases, self.parents, self.smoothing = cases, parents, smoothing
+        self.tolerance, self.steps, self.seed = tolerance, iterations, seed
+        self.scopes = [(*of, i) for i, of in enumerate(parents)]
+        self.shapes = [tuple(int(cases.cardinality[i]) for i in scope) for scope in self.scopes]
+        self.x, self.weight = _distinct(cases)
+        self.search = cliques.search(self._network([np.ones(shape) for shape in self.shapes]), seed, orders)
+        if not self.search.complete or self.search.width + 2 > MOST_AXES:
+            raise DataError(
+                f"the junction tree of the structure has treewidth {self.search.width}, too large for EM", hint="--max-parents 3"
+            )
+        self.rows = max(1, min(len(self.x), int(BLOCK / max(1.0, self.search.cells))))
+
+    def _network(self, tables: Sequence[Array]) -> Network:
+        return network(self.parents, tables, self.cases.cardinality, None, None)
+
+    def init(self) -> State:
+        """Tables of the rows that have all of a family; by chance where a variable of it is in no row."""
+        hidden: Array = np.all(self.cases.x < 0, axis=0)
+        made = []
+        for i, scope in enumerate(self.scopes):
+            found = counts(self.cases, scope) + 1.0
+            if hidden[list(scope)].any():
+                found = generator(self.seed, Stream.EM_START, unit=i).gamma(2.0, size=self.shapes[i])
+            made.append(table(found, 0.0).ravel())
+        return State(np.concatenate(made), np.empty(0), -np.inf, 0)
+
+    def tables_of(self, flat: Array) -> list[Array]:
+        """The table of each family."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes, strict=True)]
+
+    def step(self, state: State) -> State:
+        """Expected counts under the tables, then the tables of these counts."""
+        tables = self.tables_of(state.tables)
+        expected, likelihood = self.expected(tables)
+        prior = sum(float((self.smoothing / part.size * np.log(part)).sum()) for part in tables) if self.smoothing else 0.0
+        new = [table(found, self.smoothing) for found in expected]
+        return State(
+            np.concatenate([part.ravel() for part in new]), np.append(state.objective, likelihood + prior), likelihood, state.step + 1
+        )
+
+    def expected(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
+        """Expected counts of each family, and the log-likelihood of all rows."""
+        given = self._network(tables)
+        found = [np.zeros(shape) for shape in self.shapes]
+        total = 0.0
+        for start in range(0, len(self.x), self.rows):
+            total += self._block(given, slice(start, start + self.rows), found)
+        return found, total
+
+    def _block(self, given: Network, rows: slice, found: list[Array]) -> float:
+        """The rows are one variable more, in every clique; the marginal of a family and the row variable is that of each row."""
+        x, weight, last = self.x[rows], self.weight[rows], given.count
+        factors: list[Factor] = []
+        for i, states in enumerate(given.cardinality.tolist()):
+            allowed = (x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0)
+            factors.append(((i, last), allowed.astype(np.float64)))
+        whole = build([*given.cardinality.tolist(), len(x)], [*factors, *(reduced(given, factor) for factor in given.factors())])
+        try:
+            calibrated = junction_tree.calibrate(whole, junction_tree.plan(whole, np.append(self.search.order, last), whole=True))
+        except NegativeResult:
+            raise DataError("no training row is possible under the structure's zeros", hint="--smoothing 1") from None
+        likelihood = None
+        for a, scope in enumerate(self.scopes):
+            k = calibrated.tree.home[given.count + a]
+            clique = calibrated.tree.scopes[k]
+            wanted = [i for i in scope if given.cardinality[i] > 1]
+            logs = log_sum(calibrated.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in wanted and i != last))
+            kept = [i for i in clique if i in wanted]
+            rows_log = log_sum(logs, tuple(range(logs.ndim - 1)))
+            if (rows_log == -np.inf).any():
+                raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1")
+            likelihood = float(weight @ rows_log)
+            # Σ_r w_r P(family, r)/P(r): each row's marginal is divided by the row's own probability.
+            mean = np.exp(logs - rows_log) @ weight
+            found[a] += mean.transpose([kept.index(i) for i in wanted]).reshape(self.shapes[a])
+        assert likelihood is not None
+        return likelihood
+
+    def met(self, state: State) -> bool:
+        """Did the last step gain less than the tolerance, a row?"""
+        gain = np.diff(state.objective[-2:])
+        return bool(len(gain) and gain[0] <= self.tolerance * self.weight.sum())
+
+    def done(self, state: State) -> bool:
+        """No step is left, or none gains."""
+        return state.step >= self.steps or self.met(state)
+
+    def memory(self) -> int:
+        """Bytes of the tables of a block of rows."""
+        return int(40 * self.search.cells * self.rows)
+
+    def progress(self, state: State) -> Progress:
+        """The log-likelihood so far."""
+        return Progress(state.step, self.steps, f"log-likelihood {state.log_likelihood:.6g}" if state.step else "")
+
+    def result(self, state: State) -> State:
+        """The state itself."""
+        return state
+
+
+def _distinct(cases: Cases) -> tuple[Array, Array]:
+    """Rows that differ, with the weight of all that are alike."""
+    rows, place = np.unique(cases.x, axis=0, return_inverse=True)
+    return rows, np.bincount(place.ravel(), cases.weight)

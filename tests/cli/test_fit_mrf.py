@@ -246,9 +246,9 @@ def test_a_text_ends_the_run_as_an_artifact_does(herd, states, tmp_path):
 
 def test_options_know_the_algorithms_of_the_table_alone():
     from herdcli.cli.fit_mrf.request import USERS
-    from herdcli.markov.learning.table import ALGORITHMS
+    from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
 
-    assert {name for users in USERS.values() for name in users} <= set(ALGORITHMS)
+    assert {name for users in USERS.values() for name in users} <= {*ALGORITHMS, *DIRECTED}
 
 
 def test_a_range_without_effect_is_told(herd, states, tmp_path):

@@ -186,7 +186,7 @@ def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, reques
         if kind in ("l1", "stability"):
             from herdcli.cli.fit_mrf import sparse
 
-            found = sparse.scopes(session, (kind, probability, reach), states, rows, request)
+            found = sparse.scopes(session, (kind, probability, reach), (states.cardinality, names), rows, request)
             return [*constraints.from_scopes(rows, states.cardinality, found, request.smoothing, pairs), *featured]
         information = pairs.information() if kind.startswith("chow-liu") else None
         scopes = [*structure.edges(kind, probability, reach, nodes, information, states.shape, request.seed)]

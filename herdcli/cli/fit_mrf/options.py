@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from herdcli.cli.frame.options import Command, Parsed
-from herdcli.markov.learning.table import ALGORITHMS
+from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
 
 
 def _parse_structure(text: str) -> tuple[str, float, int]:
@@ -118,7 +118,7 @@ def learning_options(command: Command) -> Command:
         ),
         click.option(
             "--algorithm",
-            type=click.Choice([*ALGORITHMS, "bayes"]),
+            type=click.Choice([*ALGORITHMS, *DIRECTED]),
             default="ups-jt",
             show_default=True,
             help="Exact: ups-jt, effective-ipf, ipf, gis, iis, gradient.  Approximate: loopy-is, cvm, pseudo-likelihood, linear-response.  "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.request import as_file, unrecorded, where_changed
 from herdcli.errors import BadUsage
-from herdcli.markov.learning.table import ALGORITHMS
+from herdcli.markov.learning.table import ALGORITHMS, DIRECTED
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ USERS = {
     "double_loop": ("loopy-is",),
     "orders": ("ups-jt", "effective-ipf", "loopy-is", "cvm", "gis", "iis", "gradient", "bayes"),
     **dict.fromkeys(
-        ("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in (*ALGORITHMS, "bayes") if name != "linear-response")
+        ("tolerance", "iterations", "on_nonconvergence"), tuple(name for name in (*ALGORITHMS, *DIRECTED) if name != "linear-response")
     ),
 }
 

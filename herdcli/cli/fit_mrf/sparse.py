@@ -11,7 +11,6 @@ from herdcli.errors import BadUsage
 if TYPE_CHECKING:
     from pathlib import Path as File
 
-    from herdcli.cli.fit_mrf.inputs import States
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.markov.learning.sparse import Path
@@ -20,14 +19,17 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def scopes(session: Session, structure: tuple[str, float, int], states: States, rows: Rows, request: Request) -> list[Pair]:
-    """The pairs that are joined, and --path."""
+def scopes(
+    session: Session, structure: tuple[str, float, int], variables: tuple[Array, list[str] | None], rows: Rows, request: Request
+) -> list[Pair]:
+    """The pairs that are joined, and --path.  variables  their numbers of states, and names."""
     from herdcli.markov.learning import sparse
 
-    if (states.cardinality > 2).any():
-        i = int(np.argmax(states.cardinality > 2))
-        name = states.names[i] if states.names else f"x{i}"
-        raise BadUsage(f"--structure {structure[0]} is for two-state variables, {name} has {states.cardinality[i]}", hint="--values two")
+    states, names = variables
+    if (states > 2).any():
+        i = int(np.argmax(states > 2))
+        name = names[i] if names else f"x{i}"
+        raise BadUsage(f"--structure {structure[0]} is for two-state variables, {name} has {states[i]}", hint="--values two")
     kind, penalty, halves = structure
     x = rows.x.astype(np.float64)
     made = sparse.path(x, rows.weight, np.array([penalty]) if penalty else None)

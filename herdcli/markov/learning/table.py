@@ -18,3 +18,4 @@ ALGORITHMS: dict[str, str] = {
 NEEDS_ROWS = {"pseudo-likelihood"}
 NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
 NO_BASE = {"linear-response"}
+DIRECTED = ("bayes",)  # learned from families, not clusters: of no Problem

@@ -69,7 +69,8 @@ def judged(maker: str, data: Path, judge: str, target: Path) -> Row:
 
 
 def replace(target: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; its folder is made if need be."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(target)

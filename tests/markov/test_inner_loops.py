@@ -42,7 +42,7 @@ def test_regions_agree_to_a_tenth_of_the_last_residual(last, inner, monkeypatch)
 
 @pytest.mark.parametrize(("last", "inner"), [(None, 1e-4), (1e-1, 1e-4), (1e-3, 1e-5), (1e-9, 1e-8)])
 def test_loopy_scaling_settles_to_a_hundredth_of_the_last_residual(last, inner, monkeypatch):
-    made, seen = learner("loopy-is", damping=0.25), []
+    made, seen = learner("loopy-is"), []
 
     def settle(order, *given):
         seen.append((given[-6], given[-5], given[-4]))
@@ -52,8 +52,30 @@ def test_loopy_scaling_settles_to_a_hundredth_of_the_last_residual(last, inner, 
     state = made.init()
     state.residual = np.empty(0) if last is None else np.array([last])
     state = made.step(state)
-    assert seen == [((0.75, 0.75), pytest.approx(inner), 50)]
+    assert seen == [((1.0, 1.0), pytest.approx(inner), 50)]
     assert (state.residual[-1], state.step) == (0.125, 1)
+
+
+def test_damped_loopy_scaling_scales_all_clusters_before_each_propagation(monkeypatch):
+    made, seen = learner("loopy-is", damping=0.25), []
+    errors = [0.5, 0.1, 0.0051, 0.0049]
+
+    def settle(order, *given):
+        seen.append((order.tolist(), *given[-6:-3]))
+        if order.tolist() == [-1]:
+            assert (given[-3] == 1.0).all()
+            given[-3][:] = 0.6
+            return 0.0, -1
+        return errors.pop(0), -1
+
+    monkeypatch.setattr(fast, "settle_and_scale", settle)
+    state = made.step(made.init())
+    assert seen[:4] == [(made.order.tolist(), (1.0, 1.0), np.inf, 0)] * 4, "until a hundredth of the first error is left"
+    assert seen[4:] == [([-1], (1.0, 0.75), 0.0, 1)]
+    assert state.residual[-1] == 0.6 / 0.75, "the larger of the first error and of what separators have still to say, undamped"
+    errors[:] = [0.5] * 20
+    made.step(state)
+    assert len(errors) == 10
 
 
 def test_scaling_by_propagation_settles_to_a_tenth_of_the_tolerance_and_says_where_it_does_not(monkeypatch):

@@ -15,7 +15,8 @@ from herdcli.markov.exact import cliques, junction_tree
 from herdcli.markov.learning import cvm
 from herdcli.markov.learning import learners as learning
 from herdcli.markov.learning.learners import Settings
-from herdcli.markov.model import constraints, generate, structure
+from herdcli.markov.model import constraints, generate, network, structure
+from herdcli.markov.model.constraints import Problem, Rows
 
 _spec = importlib.util.spec_from_file_location("learning_cases", Path(__file__).with_name("learning_cases.py"))
 cases = importlib.util.module_from_spec(_spec)
@@ -161,6 +162,33 @@ def test_both_loops_find_the_same_fixed_point_and_larger_cliques_are_nearer():
         assert np.abs(found[0] - found[1]).max() < 1e-7
         distances.append(np.abs(found[0] - exact).sum())
     assert distances[-1] < 1e-6 < distances[0] or distances[-1] < distances[0]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_damped_scaling_ends_where_propagation_of_strong_couplings_is_unstable(size):
+    """Ten columns, copies of two with a seventh of them drawn anew: propagation that settles before each scaling runs to infinity."""
+    random = np.random.default_rng(0)
+    base = random.integers(0, 2, (60, 2))
+    x = np.where(random.random((60, 10)) < 0.15, random.integers(0, 2, (60, 10)), base[:, np.arange(10) % 2])
+    rows, scopes = Rows(x, np.full(60, 1 / 60)), [(i, j) for i in range(10) for j in range(i + 2, 10, 2)]
+    given = Problem(np.full(10, 2), constraints.from_scopes(rows, np.full(10, 2), scopes, 1.0), rows=rows)
+    found = []
+    for settings in ({"double_loop": True}, {"damping": 0.5}):
+        _, learned = cases.fit(given, "loopy-is", max_clique=size, tolerance=1e-8, iterations=3000, **settings)
+        assert learned.converged
+        found.append(cases.joint(given, learned.factors))
+    assert np.abs(found[0] - found[1]).max() < 1e-6
+
+
+def test_a_base_that_has_the_marginals_of_each_clique_alone_is_not_taken_for_the_end():
+    """Of the chain 0, 1, 2 the factor of 2 tilts its own clique to the marginal given, and has yet to be heard of in that of 0."""
+    pair, tilt = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([0.2, 0.8])
+    base = network.build(np.full(3, 2), [((0, 1), pair), ((1, 2), pair), ((2,), tilt)])
+    clusters = [constraints.Cluster((0,), np.full(2, 0.5)), constraints.Cluster((2,), (pair * tilt).sum(axis=0) / (pair * tilt).sum())]
+    given = Problem(np.full(3, 2), clusters, base=base)
+    _, learned = cases.fit(given, "loopy-is", regions=((0, 1), (1, 2)), tolerance=1e-9, iterations=500, damping=0.5)
+    assert learned.converged
+    assert np.abs(cases.joint(given, learned.factors) - cases.fitted_by_hand(given, 300)).max() < 1e-7
 
 
 def test_cliques_grow_inside_the_junction_tree_by_information():

@@ -97,7 +97,11 @@ def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, r
     if not learned.converged:
         message = f"{asked.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
         single = asked.algorithm == "loopy-is" and not asked.double_loop
-        hint = "--double-loop always converges" if single else "--smoothing 1 helps where marginals are zero; else raise --iterations"
+        hint = (
+            "--damping 0.5, or --double-loop, which always converges"
+            if single
+            else "--smoothing 1 helps where marginals are zero; else raise --iterations"
+        )
         if request.on_nonconvergence == "error":
             raise NotConverged(message, hint=hint)
         session.console.warn(f"{message}; {hint}")

@@ -1,9 +1,15 @@
 """Loopy iterative scaling on a junction graph: the maximum of the Bethe entropy Σ H(P_c) − Σ H(P_s) under given marginals.
 
-Cliques may overlap in loops, so that they stay small where those of a junction tree would not.  Before each scaling,
-cluster by cluster, the separators' propagations run until nothing changes; all updates can be damped geometrically.
-The products of the scalings are the learned factors; they are exact where the graph is a junction tree.
-Source: Teh (2003), sec. 6.5.2 and 6.6.
+Cliques may overlap in loops, so that they stay small where those of a junction tree would not.  Undamped, before each scaling, cluster
+by cluster, the separators' propagations run until nothing changes.  Damped it is the other way round: all clusters are scaled, undamped,
+until the cliques have their marginals, and then every separator is propagated once, geometrically damped.  The fixed points are the same
+and the products of the scalings are the learned factors; they are exact where the graph is a junction tree.
+
+Why the order: propagation at fixed factors is belief propagation, and at the factors looked for its fixed point with the given marginals
+may be unstable, when an eigenvalue of its Jacobian J is real and above 1.  Damping makes J into (1 − a) + a J and leaves that eigenvalue
+above 1 for every a > 0: propagation that settles before each scaling then runs away from the answer, however slowly both go.  Clusters that
+are held at their marginals all the time leave the separators no such direction.
+Source: Teh (2003), sec. 6.5.2 and 6.6, where propagation settles and both are damped.
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ from herdcli.schema import Array
 
 INNER_SHARE = 1e-2  # of the last residual, which propagation settles to
 INNER_SWEEPS = 50
+SCALING_SWEEPS = 10  # of the clusters between two damped propagations
 
 
 @dataclass
@@ -92,17 +99,38 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
         return State(tables, values, pending, no_residual(), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: State) -> State:
-        """Settle and scale, cluster by cluster."""
-        made, keep = self.layout, 1.0 - self.settings.damping
+        """Settle and scale, cluster by cluster; damped, scale all clusters and propagate once."""
+        furthest = self._scaled(state) if self.settings.damping else self._settled(state)
+        return State(state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1)
+
+    def _settled(self, state: State) -> float:
+        """The largest error of a marginal, each before its scaling and after propagation."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         inner = max(0.01 * self.settings.tolerance, min(1e-4, INNER_SHARE * last))
+        return self._updates(state, self.order, 1.0, inner, INNER_SWEEPS)
+
+    def _scaled(self, state: State) -> float:
+        """The largest error of a cluster, or change of a separator, that whole propagations would make; damped ones make a share."""
+        keep = 1.0 - self.settings.damping
+        first = furthest = self._updates(state, self.order, 1.0, np.inf, 0)
+        for _ in range(SCALING_SWEEPS - 1):
+            if furthest <= max(0.01 * self.settings.tolerance, INNER_SHARE * first):
+                break
+            furthest = self._updates(state, self.order, 1.0, np.inf, 0)
+        state.pending[:] = 1.0  # all are sent, once
+        self._updates(state, np.array([-1], dtype=np.int32), keep, 0.0, 1)
+        return max(first, float(state.pending.max(initial=0.0))) / keep
+
+    def _updates(self, state: State, scalings: Array, keep: float, inner: float, most: int) -> float:
+        """Scale at these clusters, with at most so many sweeps of propagations before each, to the power `keep`."""
+        made = self.layout
         furthest, bad = fast.settle_and_scale(
-            self.order, *self.sends, state.tables, state.values, made.target, made.links, (keep, keep),
-            inner, INNER_SWEEPS, state.pending, state.counts, made.scratch,
+            scalings, *self.sends, state.tables, state.values, made.target, made.links, (1.0, keep),
+            inner, most, state.pending, state.counts, made.scratch,
         )  # fmt: skip
         if bad >= 0:
             raise impossible(self.problem, int(self.order[bad]))
-        return State(state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1)
+        return furthest
 
     def result(self, state: State) -> Learned:
         """The factors."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from pipeline import Row, write_csv
+from pipeline import Row, read_csv, write_csv
 from realdata import path
 
 from herdcli import artifacts
@@ -47,16 +47,18 @@ def bits(name: str, columns: int, rows: int = 1000, seed: int = 0) -> Array:
 
 
 def write(name: str, claims: dict[str, Claim]) -> None:
-    """`SCRIPT FOLDER [--quick] [--only CLAIM …]`: FOLDER/NAME.csv."""
+    """`SCRIPT FOLDER [--quick] [--only CLAIM …]`: FOLDER/NAME.csv; with --only the rows of other claims stay as they are there."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer runs, seconds")
     parser.add_argument("--only", action="append", choices=list(claims))
     asked = parser.parse_args()
-    rows: list[Row] = []
+    target = asked.folder / f"{name}.csv"
+    rows = read_csv(target) if asked.only else []
     for claim in asked.only or claims:
         made = list(claims[claim](asked.quick))
         for row in made:
-            print(f"{row['claim']:22}{row['set']:22}{row['quantity']:44}{row['mean']:12.5g} ± {row['se']:.2g}", flush=True)
-        rows += made
-    write_csv(asked.folder / f"{name}.csv", rows)
+            print(f"{row['claim']:22} {row['set']:28} {row['quantity']:44} {row['mean']:12.5g} ± {row['se']:.2g}", flush=True)
+        own = {row["claim"] for row in made}
+        rows = [row for row in rows if row["claim"] not in own] + made
+        write_csv(target, rows)

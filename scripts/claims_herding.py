@@ -9,7 +9,7 @@ start         are the laws of the states of runs from other starts as alike as t
 sequences     how many different sequences of n states there are in a run, and how that grows with n.
 mixing        integrated autocorrelation and errors of moments beside a Gibbs sampler of the likeliest model, sweep for sweep.
 
-Models: 10 pixels with the features x and xx, and machines of 8 pixels and 4 hidden units with x, xz (and z).
+Models: 8 pixels with the features x and xx, and machines of 8 pixels and 4 hidden units with x, xz (and z).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from herdcli.herding import ascent, visible
 from herdcli.herding.features import feature_sums
 from herdcli.schema import Array
 
-PIXELS, HIDDEN = 10, 4
+PIXELS, HIDDEN = 8, 4
 FEATURES = "x,xx"
 
 
@@ -203,7 +203,7 @@ def herded(source: visible.Source, steps: int, starts: Array | None = None) -> A
 
 def start(quick: bool) -> Iterator[Row]:
     """Total variation between the laws of states of runs from other starts, and between the halves of each run."""
-    starts, steps = (3, 4000) if quick else (8, 40000)
+    starts, steps = (3, 4000) if quick else (5, 20000)
     for name in SETS[: 1 if quick else None]:
         rows = bits(name, PIXELS)
         title = name.partition(".")[0].partition("_")[0]
@@ -261,7 +261,7 @@ LENGTHS = (2, 4, 8, 16, 32)
 
 def sequences(quick: bool) -> Iterator[Row]:
     """Different sequences of n states, n up to 32; the exponent of n; independent draws of the same law beside them."""
-    steps = 20_000 if quick else 300_000
+    steps = 20_000 if quick else 100_000
     for name in SETS[: 1 if quick else None]:
         title = name.partition(".")[0].partition("_")[0]
         for units in (3, 4):

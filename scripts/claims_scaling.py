@@ -2,12 +2,12 @@
 
     python scripts/claims_scaling.py FOLDER [--quick]           (makes claims-scaling.csv)
 
-stability  The two-state models of fig. 6.6 with pairs as cliques, where the answer is known: log p_ij/(p_i p_j).  Belief propagation at that
-           answer has the given marginals as a fixed point; with log odds for messages its Jacobian there has the entry
+stability  The two-state models of fig. 6.6 with pairs as cliques, where the answer is known: log p_ij/(p_i p_j).  Belief propagation at
+           that answer has the given marginals as a fixed point; with log odds for messages its Jacobian there has the entry
            p(x_i = 1 | x_j = 1) − p(x_i = 1 | x_j = 0) for what i tells j after having heard from a third.  Damping makes each
            eigenvalue e into 1 − a + a e, which stays above 1 with a real e above 1, whatever the damping.
-orders     Both orders from the usual start: propagation that settles before each scaling, both damped, and clusters that are scaled before
-           each damped propagation; the share of the models that ended within so many sweeps.
+orders     Both orders from the usual start: propagation that settles before each scaling, both damped, and clusters that are scaled
+           before each damped propagation; the share of the models that ended within so many sweeps.
 """
 
 from __future__ import annotations

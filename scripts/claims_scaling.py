@@ -1,4 +1,4 @@
-"""Why loopy iterative scaling in the order of Teh (2003), sec. 6.6, does not converge on the models of fig. 6.6 here, and in another it does.
+"""Why loopy iterative scaling in the order of Teh (2003), sec. 6.6, does not end on the models of fig. 6.6 here, and in another does.
 
     python scripts/claims_scaling.py FOLDER [--quick]           (makes claims-scaling.csv)
 

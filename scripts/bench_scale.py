@@ -3,6 +3,7 @@
     python scripts/bench_scale.py --herding 1e7        # two shards at a time, and their merge
     python scripts/bench_scale.py --parts data         # nherd-train --parts beside one pass; the folder holds data sets
     python scripts/bench_scale.py --memory 1e6,1e7     # peaks of commands that read rows by blocks
+    python scripts/bench_scale.py --memory 250000,2500000 --columns 500 --only "kernel-herd,nherd-train,apply,em"   # 1 and 10 GB
     python scripts/bench_scale.py --empty
     python scripts/bench_scale.py --units 10 --rounds 1e7   # --cluster local:2 beside one process of one thread
 
@@ -10,8 +11,9 @@
            the merge, and the bound of what is added to the MMD.  Bars: 60 s in all on two free cores (told as CPU s ÷ 2 too), a bound
            below the MMD.
 --parts    share of test rows that are misjudged after one pass, and after one pass in 2, 8 and 32 parts that are merged.
---memory   peak of resident memory of each command on HDF5 files of N rows in ten columns and a label; bar: what
-           the largest takes more than the smallest is a quarter of what its rows are larger by (labels and their split stay in memory).
+--memory   peak of resident memory of each command (those whose names begin with a word of --only) on HDF5 files of N rows in so many
+           columns and a label, which repeat 2.6·10⁵ rows; bar: what the largest takes more than the smallest is at most 30 bytes a row
+           (labels and their split stay in memory) and 20 MB.
 --empty    CPU seconds of a shard beyond the last unit, beside `import numpy, h5py`; least of five.  Bar: .15 above.
 --units    --cluster local:2 beside one process: seconds until a run of nothing begins, seconds added to each of many small units by a
            worker that lives, and ten units of so many seconds each.  Bars: 3 s, 50 ms, 1.8 times as fast.
@@ -42,18 +44,20 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # under it every process compiles its sources again
 
 
-def rows_in(path: Path, rows: int) -> None:
-    """A mixture of 8 Gaussians with the component as label, in HDF5."""
-    random = np.random.default_rng(0)
-    centres = 2.0 * random.standard_normal((8, COLUMNS))
+def rows_in(path: Path, rows: int, columns: int = COLUMNS, *, repeated: bool = False) -> None:
+    """A mixture of 8 Gaussians with the component as label, in HDF5.  repeated: the same rows again and again, which takes less time."""
+    random, made = np.random.default_rng(0), None
+    centres = 2.0 * random.standard_normal((8, columns))
     with h5py.File(path, "w") as file:
-        X = file.create_dataset("X", (rows, COLUMNS), dtype="f8", chunks=(min(rows, 8192), COLUMNS))
+        X = file.create_dataset("X", (rows, columns), dtype="f8", chunks=(min(rows, max(1, 81_920 // columns)), columns))
         y = file.create_dataset("y", (rows,), dtype="u1")
-        for start in range(0, rows, PIECE):
-            count = min(PIECE, rows - start)
-            which = random.integers(8, size=count)
-            X[start : start + count] = centres[which] + random.standard_normal((count, COLUMNS))
-            y[start : start + count] = which
+        piece = min(PIECE, max(1, 40_000_000 // columns))
+        for start in range(0, rows, piece):
+            if made is None or not repeated:
+                which = random.integers(8, size=piece)
+                made = centres[which] + random.standard_normal((piece, columns)), which
+            count = min(piece, rows - start)
+            X[start : start + count], y[start : start + count] = (item[:count] for item in made)
 
 
 def started(folder: Path, *words: object) -> subprocess.Popen[bytes]:
@@ -113,21 +117,27 @@ def parts(asked: argparse.Namespace, folder: Path) -> bool:
 
 
 STREAMED = {  # commands whose peaks do not grow with the rows
-    "kernel-herd --block-rows": ("kernel-herd", "-m", 100, "--block-rows", 50_000, "-j", 1, "-o", "out.h5"),
-    "nherd-train": ("nherd-train", "-o", "out.h5"),
-    "convert to CSV": ("convert", "-o", "out.csv"),
+    "kernel-herd --block-rows": ("kernel-herd", "ROWS", "-m", 100, "--block-rows", 50_000, "-j", 1, "-o", "out.h5"),
+    "nherd-train": ("nherd-train", "ROWS", "--C", 1, "-o", "out.h5"),
+    "convert to CSV": ("convert", "ROWS", "-o", "out.csv"),
+    "apply to CSV": ("apply", "model.h5", "ROWS", "-j", 1, "-o", "out.csv"),
+    "em --on-disk": ("em", "ROWS", "--on-disk", "--model", "kmeans", "--components", 4, "--iterations", 2, "-j", 1, "-o", "out.h5"),
 }
 
 
 def memory(asked: argparse.Namespace, folder: Path) -> bool:
     sizes, good = [int(float(text)) for text in asked.memory.split(",")], True
     for rows in sizes:
-        rows_in(folder / f"{rows}.h5", rows)
-    for name, (command, *options) in STREAMED.items():
-        peaks = [run(folder, command, f"{rows}.h5", *options, "-q")[1] for rows in sizes]
-        told = ", ".join(f"{rows * COLUMNS * 8 / 1e9:g} GB {peak:.0f} MB" for rows, peak in zip(sizes, peaks, strict=True))
-        print(f"{name}: {told}")
-        good &= max(peaks) - min(peaks) <= 0.25 * (max(sizes) - min(sizes)) * COLUMNS * 8 / 1e6
+        rows_in(folder / f"{rows}.h5", rows, asked.columns, repeated=True)
+    rows_in(folder / "few.h5", 5000, asked.columns)
+    run(folder, "em", "few.h5", "--model", "ppca", "--components", 2, "--iterations", 2, "-q", "-o", "model.h5")
+    for name, words in STREAMED.items():
+        if not name.startswith(tuple(asked.only.split(","))):
+            continue
+        peaks = [run(folder, *(f"{rows}.h5" if word == "ROWS" else word for word in words), "-q")[1] for rows in sizes]
+        told = ", ".join(f"{rows * asked.columns * 8 / 1e9:g} GB {peak:.0f} MB" for rows, peak in zip(sizes, peaks, strict=True))
+        print(f"{name}: {told}", flush=True)
+        good &= max(peaks) - min(peaks) <= 20 + 30 * (max(sizes) - min(sizes)) / 1e6
     return good
 
 
@@ -211,6 +221,8 @@ def main() -> None:
     parser.add_argument("--herding", metavar="ROWS")
     parser.add_argument("--parts", metavar="FOLDER")
     parser.add_argument("--memory", metavar="ROWS,…")
+    parser.add_argument("--columns", type=int, default=COLUMNS)
+    parser.add_argument("--only", metavar="NAME,…", default="")
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--units", metavar="SECONDS")
     parser.add_argument("--rounds", metavar="ROWS")

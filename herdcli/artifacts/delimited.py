@@ -125,26 +125,32 @@ def _plain(text: str) -> str:
 
 def write(path: Any, data: Dataset) -> None:
     """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight."""
+    with open(path, "wb") as out:
+        append(out, data, titles=True)
+
+
+def append(out: BinaryIO, data: Dataset, *, titles: bool = False) -> None:
+    """Write the rows of a data set to a CSV file that is open, after their titles if these are asked for."""
     import pyarrow as pa
     from pyarrow import csv
 
     names = data.feature_names or [f"x{column}" for column in range(data.X.shape[1])]
     roles = _roles(data)
-    taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles} if roles else set()
-    titles = [f"{name}_" if name in taken else name for name in names] + list(roles)
-    with open(path, "wb") as out:
-        out.write((",".join(_quoted(title) for title in titles) + "\n").encode())
-        step = max(1, BLOCK_ELEMENTS // len(names))
-        for start in range(0, data.X.shape[0], step):
-            rows = slice(start, start + step)
-            block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
-            block = block.astype(np.uint8) if block.dtype.kind == "b" else block
-            arrays = [array(block[:, column]) for column in range(len(names))]
-            arrays += [array(values[rows]) for values in roles.values()]
-            table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
-            buffer = io.BytesIO()
-            csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
-            out.write(buffer.getvalue())
+    if titles:
+        taken = {name for name in names if name.lower() in ("y", "split", "weight") or name in roles} if roles else set()
+        words = [f"{name}_" if name in taken else name for name in names] + list(roles)
+        out.write((",".join(_quoted(word) for word in words) + "\n").encode())
+    step = max(1, BLOCK_ELEMENTS // len(names))
+    for start in range(0, data.X.shape[0], step):
+        rows = slice(start, start + step)
+        block = data.X[rows].toarray() if data.is_sparse else data.X[rows]
+        block = block.astype(np.uint8) if block.dtype.kind == "b" else block
+        arrays = [array(block[:, column]) for column in range(len(names))]
+        arrays += [array(values[rows]) for values in roles.values()]
+        table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
+        buffer = io.BytesIO()
+        csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
+        out.write(buffer.getvalue())
 
 
 def _roles(data: Dataset) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Ranges:
     """Rows by their numbers.
 
     artifact   what the record says of them; its `value` has no rows, but their names.
-    as_stored  rows are not reckoned with: values of any size, and booleans.
+    as_stored  rows are not reckoned with: values of any size, and booleans.      gaps  NaN is a value that is missing.
     """
 
     artifact: Artifact
@@ -57,6 +57,7 @@ class Ranges:
     parts: list[tuple[int, Reader, str]] = field(default_factory=list)  # first row, reader, name
     names: list[str] | None = None
     as_stored: bool = False
+    gaps: bool = False
 
     def read(self, start: int, stop: int) -> Dataset:
         """Rows [start, stop), of one file or of several.  Raises DataError for values that cannot be reckoned with, and other columns."""
@@ -74,7 +75,7 @@ class Ranges:
         if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
             raise DataError(f"the columns from row {row} on are not those of the first rows", where=where)
         try:
-            check_finite("/X", data.X, where)
+            check_finite("/X", data.X, where, missing=self.gaps)
         except DataError as error:
             error.where = where if row == 0 else f"{where}, rows from {row}"
             raise

@@ -84,6 +84,7 @@ def command(session: Session, request: Request) -> None:
     MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
     Labels and splits of DATA are kept, so that the next stage can learn from the features.
     """
+    from herdcli.cli.apply import streams
     from herdcli.cli.frame import exact, outputs
 
     if request.model == request.source == "-":
@@ -103,6 +104,9 @@ def command(session: Session, request: Request) -> None:
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
-    result, summary = named(str(KINDS[fitted.kind].apply))(session, fitted, request)
+    applied = named(str(KINDS[fitted.kind].apply))
+    if streams.streamed(session, fitted, request, applied):
+        return
+    result, summary = applied(session, fitted, request)
     gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the rows themselves, beside their states
     outputs.artifact(session, result, summary, history=fitted, missing=gaps)

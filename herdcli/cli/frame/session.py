@@ -79,6 +79,7 @@ class Session:
     layer: str | None = None  # of AnnData files
     savable: bool = False  # has the command --checkpoint?
     trace_file: str | None = None  # a line of JSON for each step
+    stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
@@ -203,6 +204,8 @@ class Session:
         """
         from herdcli.cli.frame.cleaning import Cleaning
 
+        if role == "data" and self.stretch is not None:
+            return self.stretch
         self.refuse_stdin_twice(path)
         path = self._readable_again(path)
         cleaning = Cleaning(

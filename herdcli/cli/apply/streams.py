@@ -1,0 +1,75 @@
+"""`herd apply` of a large HDF5 file: its rows stay in it, go through the model a stretch at a time, and leave as CSV."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from herdcli.artifacts import delimited, lazy, ranges, sniff
+from herdcli.artifacts.blocks import UNBOUNDED
+from herdcli.artifacts.files import output_format
+from herdcli.artifacts.inputs import open_source
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.ranges import Ranges
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+
+    Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
+
+ROW_BY_ROW = ("ica", "mixture", "kmeans", "factors")  # kinds of which a row alone decides what it becomes
+GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
+STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
+
+
+def streamed(session: Session, fitted: Artifact, request: Request, applied: Applied) -> bool:
+    """Whether the rows went from a large file through the model into text; False where they have to be read whole."""
+    if not _plain(session, fitted, request):
+        return False
+    with open_source(request.source, limit=UNBOUNDED) as source:
+        if not lazy.stays(source):
+            return False
+    with ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True) as found:
+        if found is None or lazy.dataset(found) is None:
+            return False
+        found.gaps, session.inputs["data"] = fitted.kind in GAPS, found.artifact
+        stretches = _stretches(session, fitted, request, applied, found)
+        first, said = next(stretches)
+        summary = f"{found.count}{said.removeprefix(str(len(first.X)))}"
+        outputs.pieces(session, partial(_write, first, stretches), summary, "dataset")
+    return True
+
+
+def _stretches(session: Session, fitted: Artifact, request: Request, applied: Applied, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
+    """What the model makes of one stretch of rows after the other; what is said of the first is said once."""
+    size = max(1, STRETCH // (8 * rows.artifact.value.X.shape[1]))
+    console, quiet = session.console, Console(session.command, -1)
+    for start in range(0, rows.count, size):
+        session.stretch = replace(rows.artifact, value=rows.read(start, start + size))
+        session.console = quiet if start else console
+        try:
+            yield applied(session, fitted, request)
+        finally:
+            session.console, session.stretch = console, None
+
+
+def _write(first: Dataset, others: Iterator[tuple[Dataset, str]], target: Any) -> None:
+    """CSV with one header."""
+    with open(target, "wb") as out:
+        delimited.append(out, first, titles=True)
+        for made, _ in others:
+            delimited.append(out, made)
+
+
+def _plain(session: Session, fitted: Artifact, request: Request) -> bool:
+    text = output_format(session.output, None, "dataset") == "csv" and not sniff.packing(session.output)
+    as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5") and request.source != "-"
+    changes = (request.split, request.threshold, request.value_range, session.missing, "categorical" in session.given)
+    return fitted.kind in ROW_BY_ROW and text and as_it_is and not any(changes)

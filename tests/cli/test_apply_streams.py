@@ -1,0 +1,73 @@
+"""Rows of a large HDF5 file go through a model a stretch at a time: what comes of them is what comes of all rows at once."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+
+from herdcli.artifacts import lazy
+from herdcli.cli.apply import streams
+from herdcli.cli.main import cli
+from herdcli.errors import DataError
+
+MODELS = {
+    "mixture": ["em", "--components", "2", "--iterations", "3"],
+    "kmeans": ["em", "--model", "kmeans", "--components", "3", "--iterations", "3"],
+    "factors": ["em", "--model", "fa", "--components", "1", "--iterations", "3"],
+    "ica": ["ica", "--iterations", "5"],
+}
+
+
+def run(*words: object) -> None:
+    cli.main([*map(str, words), "-q"], prog_name="herd", standalone_mode=False, obj=[])
+
+
+WANTED = [("mixture", "responsibilities"), ("mixture", "completed"), ("factors", "scores"), ("ica", "energies")]
+
+
+@pytest.mark.parametrize(("kind", "want"), [*((kind, "") for kind in MODELS), *WANTED])
+def test_stretches_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, want):
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(300, 3)) + 3.0 * draw.integers(0, 2, 300)[:, None]
+    with h5py.File(tmp_path / "train.h5", "w") as file:
+        file["X"] = X
+    if kind in streams.GAPS:
+        X[draw.random(X.shape) < 0.1] = np.nan
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"], file["split"] = X, np.arange(300) % 3, (np.arange(300) % 2).astype(np.uint8)
+    monkeypatch.chdir(tmp_path)
+    command, *options = MODELS[kind]
+    run(command, "train.h5", *options, "-o", "model.h5")
+    wanted = ("--want", want) if want else ()
+    run("apply", "model.h5", "rows.h5", *wanted, "-o", "whole.csv")
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(streams, "STRETCH", 24 * 77)
+    made = list[int]()
+    append = streams.delimited.append
+    monkeypatch.setattr(streams.delimited, "append", lambda out, data, **how: (made.append(len(data.X)), append(out, data, **how)))
+    run("apply", "model.h5", "rows.h5", *wanted, "-o", "streamed.csv")
+    assert made == [77, 77, 77, 69]
+    ours, theirs = ((tmp_path / name).read_text().splitlines() for name in ("streamed.csv", "whole.csv"))
+    assert ours[0] == theirs[0]
+    assert len(ours) == len(theirs) == 301
+    for one, other in zip(ours[1:], theirs[1:], strict=True):
+        mine, own = (line.replace('"', "").split(",") for line in (one, other))
+        assert [cell for cell in mine if cell.isalpha()] == [cell for cell in own if cell.isalpha()]
+        numbers = [[float(cell) for cell in row if not cell.isalpha()] for row in (mine, own)]
+        np.testing.assert_allclose(*numbers, rtol=1e-9, atol=1e-12)
+
+
+def test_a_value_that_is_missing_where_none_may_be_is_told_by_its_row(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    for name, row in (("train.h5", slice(0, 0)), ("rows.h5", slice(200, 201))):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["X"] = np.where(np.isin(np.arange(300), np.arange(300)[row])[:, None], np.nan, X)
+    monkeypatch.chdir(tmp_path)
+    run("em", "train.h5", "--model", "kmeans", "--components", "2", "-o", "model.h5")
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(streams, "STRETCH", 24 * 77)
+    with pytest.raises(DataError, match=r"/X has 1 NaN row \(first: row 46\)") as told:
+        run("apply", "model.h5", "rows.h5", "-o", "out.csv")
+    assert told.value.where.endswith("rows.h5, rows from 154")
+    assert not (tmp_path / "out.csv").exists()

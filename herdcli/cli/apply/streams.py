@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts import delimited, lazy, ranges, sniff
 from herdcli.artifacts.blocks import UNBOUNDED
@@ -15,6 +15,7 @@ from herdcli.cli.frame.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
@@ -60,7 +61,7 @@ def _stretches(session: Session, fitted: Artifact, request: Request, applied: Ap
             session.console, session.stretch = console, None
 
 
-def _write(first: Dataset, others: Iterator[tuple[Dataset, str]], target: Any) -> None:
+def _write(first: Dataset, others: Iterator[tuple[Dataset, str]], target: Path) -> None:
     """CSV with one header."""
     with open(target, "wb") as out:
         delimited.append(out, first, titles=True)

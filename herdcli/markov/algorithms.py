@@ -114,21 +114,27 @@ class Candidate:
     method: Method | None = None
 
 
-def candidates(network: Network, settings: Settings, limit: int, run: Callable[[Orders], Search] = solve) -> list[Candidate]:
-    """What `auto` tries in turn until one converges: exact within `limit` bytes, else propagation, then UPS.
+@dataclass(frozen=True)
+class TooLarge:
+    """Why there is no exact answer."""
+
+    why: str
+
+
+def exactly(network: Network, settings: Settings, limit: int, run: Callable[[Orders], Search] = solve) -> Candidate | TooLarge:
+    """The exact algorithm that `auto` takes, where one fits `limit` bytes.
 
     run  runs the search for an elimination order.
     """
     if network.observations():
-        return [Candidate("ups", "as marginals are observed")]
+        return TooLarge("as marginals are observed")
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"))
     state = run(Orders(exact))
     size, what = exact.bytes_needed(state)
     if (swept := _sweepable(network, settings, size, limit)) is not None:
-        return [Candidate(*swept)]
+        return Candidate(*swept)
     if size <= limit:
-        return [Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))]
-    needs = f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes"
-    return [Candidate("bp", needs), Candidate("ups", "as bp did not converge")]
+        return Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))
+    return TooLarge(f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")

@@ -19,7 +19,7 @@ Map = Callable[..., Any]  # like the built-in `map`, perhaps over workers
 class Settings:
     """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
 
-    damping_schedule: in its place, each for an equal part of the iterations; clamp_sets: in place of `clamp`;
+    damping_schedule: in its place, each for an equal part of the iterations; clamp_sets, region_scopes: in place of `clamp` and `regions`;
     start: 0 for the usual first state, k for the k-th random one; output_marginals: `all`, or `nodes` where nobody asks for those of
     cliques.
     """
@@ -34,7 +34,8 @@ class Settings:
     damping_schedule: tuple[float, ...] = ()
     clamp: str = "auto"
     clamp_sets: list[list[int]] | None = None
-    regions: str = "edges"
+    regions: str = "auto"
+    region_scopes: list[list[int]] | None = None
     start: int = 0
     linear_response: bool = False
     sweeps: int = 10_000

@@ -214,16 +214,45 @@ def test_errors_against_a_reference(shell, tmp_path):
     assert "has 3 variables, the reference has 25" in other.err
 
 
-def test_auto_says_what_it_chose_and_falls_back_to_ups(shell):
+def test_auto_says_what_it_chose_and_what_it_tried(shell):
     made = "herd network grid --rows 10 --columns 10 --sigma-w 5 --seed 2 -o g.h5 && herd ups-infer g.h5 --iterations 500 --tolerance 1e-3"
     done = shell(f"{made} --max-memory 1M --format pr")
-    assert "auto: bp, as the junction tree, treewidth " in done.err
-    assert "auto: ups, as bp did not converge" in done.err
-    assert "100 variables, ups, log Z 171.9" in done.err
+    assert "auto: gbp, as the junction tree, treewidth " in done.err
+    assert "auto: bp, beside gbp, which is as good as they agree" in done.err
+    assert "auto: gibbs" not in done.err
+    assert "(not converged): gbp is the answer" in done.err
+    assert "100 variables, gbp, log Z 168.31" in done.err
+    without = shell("herd ups-infer g.h5 --iterations 500 --tolerance 1e-3 --max-memory 1M --effort 0 --format pr")
+    assert "auto: ups, as bp did not converge" in without.err, without.err
+    assert "100 variables, ups, log Z 171.9" in without.err
     assert "auto: junction-tree, which fits the memory allowed" in shell("herd ups-infer g.h5 --format pr").err
     refused = shell("herd ups-infer g.h5 --algorithm gibbs --format pr")
     assert refused.code == 2
     assert "gibbs computes no log Z" in refused.err
+
+
+def test_what_a_time_allowed_is_repeated_by_its_effort(shell, tmp_path):
+    run = "herd ups-infer g.h5 --max-memory 10k --iterations 80 --burn-in 20 --sweeps 100"
+    done = shell(f"herd network grid --rows 5 --columns 5 --sigma-w 5 -o g.h5 && {run} --time 0.5s -o timed.h5")
+    told = re.search(r"auto: --effort (\S+) repeats what the time allowed", done.err)
+    assert told, done.err
+    again = shell(f"{run} --effort {told[1]} -o again.h5")
+    assert again.code == 0
+    assert (tmp_path / "timed.h5").read_bytes() == (tmp_path / "again.h5").read_bytes()
+    assert shell(f"{run} --time soon").err.splitlines()[0].endswith("'soon' is no time, such as 20s or 5m")
+    assert "warning: --time has no effect with --algorithm bp" in shell(f"{run} --algorithm bp --time 1s -o x.h5").err
+
+
+def test_regions_from_a_file_and_of_cliques(shell, tmp_path):
+    (tmp_path / "regions.txt").write_text("x0 x1 x3 x4\n1 2 4 5\n3 4 6 7\n4 5 7 8\n")
+    run = "herd ups-infer g.h5 --algorithm gbp --damping 0.5 --iterations 2000 --format pr --regions"
+    done = shell(f"herd network grid --rows 3 --columns 3 --sigma-w 6 -o g.h5; {run} regions.txt; {run} plaquettes; {run} cliques:4")
+    given, plaquettes, cliques = (float(line) for line in done.out.decode().split() if line != "PR")
+    assert given == plaquettes
+    exact = float(shell("herd ups-infer g.h5 --format pr").out.split()[1])
+    assert abs(cliques - exact) < 1e-8 < 1e-7 < abs(plaquettes - exact)
+    assert shell(f"{run} cliques:1").err.startswith("herd ups-infer: --regions cliques:1 needs a number of variables from 2")
+    assert "none.txt: there is no such file" in shell(f"{run} none.txt").err
 
 
 def test_saving_checkpoints_changes_nothing(shell, tmp_path):

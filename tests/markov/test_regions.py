@@ -8,7 +8,9 @@ from inference import mean_error, run
 
 from herdcli.algorithm import solve
 from herdcli.errors import DataError, Diverged
+from herdcli.markov import algorithms
 from herdcli.markov.bethe.double_loop import DoubleLoop
+from herdcli.markov.exact import elimination
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network, regions
 
@@ -121,3 +123,34 @@ def test_evidence_and_large_regions():
     assert mean_error(ours, exact) < 1e-3
     with pytest.raises(DataError, match=r"a region of 23 variables has 8\.39e\+06 states, at most 4194304 can be handled"):
         regions.closure(network.build([2] * 23, []), [tuple(range(23))])
+
+
+@pytest.mark.parametrize("given", [generate.make("grid", rows=4, columns=5), generate.make("random", nodes=12, degree=4.0), three_states()])
+@pytest.mark.parametrize("most", [3, 5])
+def test_regions_of_cliques_count_everything_once_and_are_small(given, most):
+    found = regions.cliques(given, elimination.fill_order(given, 0), most)
+    assert max(map(len, found.outer)) <= max(most, 3)
+    every = [(set(scope), 1) for scope in found.outer] + [(set(s), c) for s, c in zip(found.inner, found.count, strict=True)]
+    for scope, _ in given.factors():
+        if scope:
+            assert sum(count for region, count in every if set(scope) <= region) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_regions_as_large_as_the_cliques_of_a_junction_tree_are_exact(seed):
+    given = generate.make("random", nodes=9, degree=3.0, sigma_w=3.0, seed=seed)
+    exact = solve(algorithms.method(given, Settings(algorithm="enumerate")))
+    order = elimination.fill_order(given, 0)
+    found = DoubleLoop(
+        given, Settings(algorithm="gbp", damping=0.5, iterations=3000, tolerance=1e-11), regions.cliques(given, order, given.count)
+    )
+    ours = solve(found)
+    assert ours.attributes["converged"]
+    assert max(np.abs(p - q).max() for p, q in zip(ours.nodes, exact.nodes, strict=True)) < 1e-8
+    assert abs(ours.attributes["log_z"] - exact.attributes["log_z"]) < 1e-8
+
+
+def test_too_many_intersections_are_refused():
+    given = generate.make("random", nodes=14, degree=13.0)
+    with pytest.raises(DataError, match="the regions have more than 9 intersections"):
+        regions.closure(given, regions.short_loops(regions.factor_scopes(given)), 9)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.cli.frame.networks import load_text
-from herdcli.cli.ups_infer.request import CLAMPS
+from herdcli.cli.ups_infer.request import CLAMPS, REGIONS
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
@@ -43,6 +43,21 @@ def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] |
     if clamp in CLAMPS:
         return None
     return load_text(session, clamp, "clamp", lambda text: results.read_clamp_sets(text, full))
+
+
+def regions(session: Session, full: Network, asked: str) -> list[list[int]] | None:
+    """The regions in the file that --regions names, if it names one."""
+    from herdcli.markov.model import structure
+
+    kind, _, size = asked.partition(":")
+    if asked in REGIONS:
+        return None
+    if kind == "cliques":
+        if not size.isdecimal() or int(size) < 2:
+            raise BadUsage(f"--regions {asked} needs a number of variables from 2", hint="--regions cliques:4")
+        return None
+    scopes = load_text(session, asked, "regions", lambda text: structure.read_scopes(text, full.names, full.count))
+    return [list(scope) for scope in scopes]
 
 
 def _assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from herdcli.cli.frame.options import Command, Parsed
@@ -17,6 +19,17 @@ def _parse_shares(text: str) -> tuple[float, ...]:
     if not shares or not all(0 <= share < 1 for share in shares):
         raise ValueError("is not a list of shares from 0 to below 1, such as 0,0.5,0.9")
     return shares
+
+
+def _parse_seconds(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "m") else (text, "s")
+    try:
+        seconds = float(number) * (60 if unit == "m" else 1)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError("is no time, such as 20s or 5m")
+    return seconds
 
 
 def iteration_options(command: Command) -> Command:
@@ -88,11 +101,28 @@ def algorithm_options(command: Command) -> Command:
     """--algorithm, and the settings of each algorithm."""
     for option in (
         click.option(
-            "--regions",
-            type=click.Choice(["edges", "plaquettes"]),
-            default="edges",
+            "--effort",
+            type=click.FloatRange(0),
+            default=500.0,
             show_default=True,
-            help="Largest regions of double-loop and gbp: the factors, or also loops of three and four variables.",
+            metavar="N",
+            help="What auto may spend on approximations, in millions of table cells that are visited: the same on every machine.",
+        ),
+        click.option(
+            "--time",
+            type=Parsed("seconds", _parse_seconds),
+            default=None,
+            metavar="20s",
+            help="Let auto spend so much time instead; the result says the --effort that repeats it.",
+        ),
+        click.option(
+            "--regions",
+            metavar="auto|edges|plaquettes|cliques:K|FILE",
+            default="auto",
+            show_default=True,
+            help="Largest regions of double-loop and gbp.  edges: the factors; plaquettes: also loops of three and four variables; "
+            "cliques:K: parts of a junction tree of at most K variables; FILE: one region per line; auto: plaquettes under --algorithm "
+            "auto, else edges.",
         ),
         click.option("--linear-response", is_flag=True, help="Covariances too (bp, ups, belief-optimization, mean-field, tap)."),
         click.option(
@@ -159,7 +189,8 @@ def algorithm_options(command: Command) -> Command:
             type=click.Choice([AUTO, *ALGORITHMS, "max-product"]),
             default=AUTO,
             show_default=True,
-            help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else bp, else ups.",
+            help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, gibbs "
+            "or ups, whichever the others bear out.",
         ),
     ):
         command = option(command)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 FORMATS = ("hdf5", "mar", "pr", "map", "csv", "parquet")
+REGIONS = ("auto", "edges", "plaquettes")
 CLAMPS = ("auto", "rows", "columns", "rows-columns")
 FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
 RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
@@ -25,8 +26,9 @@ USERS = {
     "clamp": (AUTO, "ups"),
     "restarts": RESTARTED,
     "linear_response": ("bp", "loopy-is", "ups", "ups-t", "belief-optimization", "mean-field", "tap"),
-    "regions": ("double-loop", "gbp"),
-    **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), ("gibbs",)),
+    "regions": (AUTO, "double-loop", "gbp"),
+    **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), (AUTO, "gibbs")),
+    **dict.fromkeys(("effort", "time"), (AUTO,)),
     **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
     "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),
 }
@@ -35,6 +37,11 @@ USERS = {
 def _clamp(value: str) -> str:
     """The record of --clamp: the content of a file is among the inputs."""
     return value if value in CLAMPS else "file"
+
+
+def _regions(value: str) -> str:
+    """The record of --regions: the content of a file is among the inputs; `auto` was called edges when there was nothing else."""
+    return value if value in REGIONS or value.startswith("cliques:") else "file"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +62,21 @@ class Request:
     clamp: str = as_recorded(_clamp)
     restarts: int
     linear_response: bool
-    regions: str
+    regions: str = as_recorded(_regions)
     iterations: int
     on_nonconvergence: str
     sweeps: int
     burn_in: int
     annealing: int
     chains: int
-    output_marginals: str
     evidence_rows: str | None = as_file()
     evidence: str | None = as_file()
     observe: tuple[str, ...]
     likelihood: tuple[str, ...]
     ignore_observed: bool
+    output_marginals: str = where_changed("all")
+    effort: float = where_changed(500.0)
+    time: float | None = unrecorded()
     query: str = where_changed("marginals")
     search_steps: int = where_changed(50)
     bucket_cells: int = where_changed(4096)

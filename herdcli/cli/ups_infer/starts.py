@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from herdcli.cli.frame import outputs, shards
 from herdcli.cli.frame.request import settings
 from herdcli.cli.ups_infer import queries, tables
-from herdcli.cli.ups_infer.inputs import clamp_sets
+from herdcli.cli.ups_infer.inputs import clamp_sets, regions
 from herdcli.cli.ups_infer.request import AUTO, RESTARTED
 from herdcli.errors import BadUsage, DataError, NotConverged
 
@@ -30,7 +30,12 @@ def infer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
     """Infer marginals of the conditioned network given with its evidence, and save `beliefs`, marginals as text, or a shard."""
     from herdcli.markov.method import Settings
 
-    asked = settings(Settings, request, clamp_sets=clamp_sets(session, loaded.value, request.clamp))
+    asked = settings(
+        Settings,
+        request,
+        clamp_sets=clamp_sets(session, loaded.value, request.clamp),
+        region_scopes=regions(session, loaded.value, request.regions),
+    )
     if queries.output_format(session, request) == "pr" and asked.algorithm == "gibbs":
         raise BadUsage("gibbs computes no log Z, and pr holds nothing else", hint="--format mar")
     try:
@@ -94,29 +99,19 @@ def _starts(session: Session, network: Network, asked: Settings, units: Sequence
     """The results of the starts of these numbers, and the algorithm's name."""
     if session.checkpoint and len(units) > 1:
         raise BadUsage("--restarts takes no checkpoint", hint="a shard of one start does: --shard 1/N with N = R + 1 for --restarts R")
-    return [(_run(session, network, replace(asked, start=k), k == units[0]), asked.algorithm) for k in units]
+    return [(run(session, network, replace(asked, start=k), k == units[0]), asked.algorithm) for k in units]
 
 
 def _inferred(session: Session, network: Network, asked: Settings) -> tuple[Result, str]:
-    """The result of the algorithm, under `auto` of the first that converges; and its name."""
-    from herdcli.artifacts import memory
-    from herdcli.markov import algorithms
+    """The result of the algorithm, under `auto` of the one that was chosen; and its name."""
+    if asked.algorithm != AUTO:
+        return run(session, network, asked), asked.algorithm
+    from herdcli.cli.ups_infer import automatic
 
-    tries = [algorithms.Candidate(asked.algorithm, "")]
-    if asked.algorithm == AUTO:
-        if session.checkpoint:
-            raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
-        tries = algorithms.candidates(network, asked, session.max_memory or memory.default_limit(), partial(session.aside, label="orders"))
-    for each in tries:
-        if each.why:
-            session.console.note(f"auto: {each.name}, {each.why}")
-        found = _run(session, network, replace(asked, algorithm=each.name), made=each.method)
-        if found.attributes.get("converged", True):
-            break
-    return found, each.name
+    return automatic.infer(session, network, asked)
 
 
-def _run(session: Session, network: Network, asked: Settings, first: bool = True, made: Method | None = None) -> Result:
+def run(session: Session, network: Network, asked: Settings, first: bool = True, made: Method | None = None) -> Result:
     """One run of one algorithm; made: where the choice of it has made it already."""
     from herdcli.markov import algorithms
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.bethe import starts
+from herdcli.markov.exact import elimination
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model import regions
 from herdcli.markov.model.beliefs import certificate
@@ -74,7 +75,7 @@ class DoubleLoop(ToTolerance[State, Settings]):
 
     def __init__(self, network: Network, settings: Settings, found: Regions | None = None) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.regions = found or regions.find(network, settings.regions)
+        self.regions = found or _regions(network, settings)
         logs, self.constant = regions.tables(network, self.regions)
         self.shapes = sorted({table.shape for table in logs})
         groups = {shape: k for k, shape in enumerate(self.shapes)}
@@ -236,6 +237,17 @@ class DoubleLoop(ToTolerance[State, Settings]):
         attributes = certificate(energy, done, state.step, state.residual, state.free_energy, scaling_updates=state.updates)
         marginals = [nodes.get(i, np.ones(1)) for i in range(self.network.count)]
         return Result(marginals, [clique for clique in cliques if len(clique[0]) > 1], attributes)
+
+
+def _regions(network: Network, settings: Settings) -> Regions:
+    """Those of the settings; `auto` is `edges`."""
+    if settings.region_scopes is not None:
+        return regions.given(network, settings.region_scopes)
+    kind, _, size = settings.regions.partition(":")
+    if kind == "cliques":
+        # One run of min-fill, as for a junction tree of which the regions are parts.
+        return regions.cliques(network, elimination.fill_order(network, settings.seed), int(size))
+    return regions.find(network, "edges" if kind == "auto" else kind)
 
 
 def _normalised(logs: Array) -> Array:

@@ -88,6 +88,14 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     return state
 
 
+def fill_order(network: Network, seed: int) -> list[int]:
+    """All variables in the order of one run of min-fill, however wide its cliques are."""
+    ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
+    found = _run(moral_graph(network), network.cardinality.tolist(), True, ties, math.inf, network.count)
+    assert found.order is not None
+    return found.order
+
+
 @dataclass(frozen=True)
 class Run:
     """One elimination; no order where it was given up."""
@@ -123,8 +131,8 @@ def _along(graph: Graph, states: list[int], order: list[int]) -> Run:
     return Run(order, cells, largest, width)
 
 
-def _run(graph: Graph, states: list[int], by_fill: bool, ties: list[float], limit: float) -> Run:
-    """One greedy elimination, given up where it costs more than `limit`; the graph is used up."""
+def _run(graph: Graph, states: list[int], by_fill: bool, ties: list[float], limit: float, widest: int = MOST_AXES) -> Run:
+    """One greedy elimination, given up where it costs more than `limit` or is as wide as `widest`; the graph is used up."""
     weight = [math.log2(count) for count in states]
 
     def price(i: int) -> float:
@@ -146,7 +154,7 @@ def _run(graph: Graph, states: list[int], by_fill: bool, ties: list[float], limi
         near = graph[i]
         size = 2.0 ** min(sum(weight[j] for j in near) + weight[i], 1000.0)
         cells, largest, width = cells + size, max(largest, size), max(width, len(near))
-        if cost(cells, largest) > limit or width >= MOST_AXES:
+        if cost(cells, largest) > limit or width >= widest:
             return Run(None, cells, largest, width)
         order.append(i)
         gone[i] = True

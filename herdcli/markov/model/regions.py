@@ -8,7 +8,7 @@ the Bethe free energy.  Source: Kikuchi (1951); Yedidia, Freeman & Weiss (2002);
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 22  # of the table of one region
+LARGEST_JOINED = 1 << 12  # cells of a region that is made of several factors
+INTERSECTIONS = 20  # times the regions, beyond which they overlap too much
 Scope = tuple[int, ...]
 
 
@@ -30,16 +32,71 @@ class Regions:
     count: list[int]
     parents: list[list[int]]
 
+    def work(self, cardinality: Array) -> float:
+        """Table cells that an iteration visits: those of the outer region of each pair."""
+        cells = [_cells(cardinality, scope) for scope in self.outer]
+        return sum(cells[a] for around in self.parents for a in around)
+
 
 def find(network: Network, kind: str) -> Regions:
     """Regions over the variables with more than one state: `edges` (the factors) or `plaquettes` (loops of 3 and 4 besides)."""
-    wide = network.cardinality > 1
-    scopes = {tuple(sorted(i for i in scope if wide[i])) for scope, _ in network.factors()}
-    scopes |= {(int(i),) for i in np.flatnonzero(wide)}
-    scopes.discard(())
+    scopes = factor_scopes(network)
     if kind == "plaquettes":
         scopes |= short_loops(scopes)
     return closure(network, scopes)
+
+
+def given(network: Network, scopes: Iterable[Sequence[int]]) -> Regions:
+    """Regions that a user names, without the variables of one state, and the factors where no region holds them."""
+    wide = network.cardinality > 1
+    told = {tuple(sorted(i for i in scope if wide[i])) for scope in scopes} - {()}
+    return closure(network, factor_scopes(network) | told)
+
+
+def factor_scopes(network: Network) -> set[Scope]:
+    """The scopes of all factors without variables of one state, and each variable alone."""
+    wide = network.cardinality > 1
+    scopes = {tuple(sorted(i for i in scope if wide[i])) for scope, _ in network.factors()}
+    scopes |= {(int(i),) for i in np.flatnonzero(wide)}
+    return scopes - {()}
+
+
+def cliques(network: Network, order: Sequence[int], most: int) -> Regions:
+    """Regions of at most `most` variables along an elimination order, by mini-buckets.
+
+    All scopes over a variable are joined when it is eliminated, where elimination would join all of them only as far as `most`
+    variables (and LARGEST_JOINED cells) allow: so the regions follow the cliques of a junction tree, and are those where `most` is
+    enough.  Raises DataError where the regions have too many intersections.  Source: Dechter & Rish (2003), mini-buckets;
+    Mateescu, Kask, Gogate & Dechter (2010), sec. 4, whose join graphs they make.
+    """
+    position = {i: k for k, i in enumerate(order)}
+    scopes = factor_scopes(network)
+    buckets: dict[int, set[frozenset[int]]] = defaultdict(set)
+    for scope in scopes:
+        buckets[min(scope, key=position.__getitem__)].add(frozenset(scope))
+    for i in order:
+        for joined in _joined(buckets.pop(i, set()), network.cardinality, most):
+            scopes.add(tuple(sorted(joined)))
+            if rest := joined - {i}:
+                buckets[min(rest, key=position.__getitem__)].add(rest)
+    return closure(network, scopes, INTERSECTIONS * len(scopes))
+
+
+def _joined(bucket: set[frozenset[int]], cardinality: Array, most: int) -> list[frozenset[int]]:
+    """The scopes of a bucket in parts, larger scopes first, each to the part that shares most with it and has room."""
+    parts: list[frozenset[int]] = []
+    for scope in sorted(bucket, key=lambda scope: (-len(scope), sorted(scope))):
+        room = [k for k, part in enumerate(parts) if len(part | scope) <= most and _cells(cardinality, part | scope) <= LARGEST_JOINED]
+        if room:
+            best = max(room, key=lambda k: (len(parts[k] & scope), -k))
+            parts[best] |= scope
+        else:
+            parts.append(scope)
+    return parts
+
+
+def _cells(cardinality: Array, scope: Iterable[int]) -> float:
+    return float(np.prod(cardinality[list(scope)], dtype=np.float64))
 
 
 def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
@@ -61,10 +118,10 @@ def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
     return found
 
 
-def closure(network: Network, scopes: Iterable[Scope]) -> Regions:
+def closure(network: Network, scopes: Iterable[Scope], most: int | None = None) -> Regions:
     """The maximal ones of these scopes as outer regions, with all intersections of them.
 
-    Raises DataError for a region whose table would be too large.
+    Raises DataError for a region whose table would be too large, and for more than `most` regions.
     """
     holders: dict[int, list[Scope]] = defaultdict(list)
     outer: list[Scope] = []
@@ -75,7 +132,7 @@ def closure(network: Network, scopes: Iterable[Scope]) -> Regions:
                 holders[i].append(scope)
     outer.sort()
     for scope in outer:
-        cells = float(np.prod(network.cardinality[list(scope)], dtype=np.float64))
+        cells = _cells(network.cardinality, scope)
         if cells > MOST_CELLS:
             raise DataError(f"a region of {len(scope)} variables has {cells:.3g} states, at most {MOST_CELLS} can be handled")
     every: set[Scope] = set(outer)
@@ -88,6 +145,8 @@ def closure(network: Network, scopes: Iterable[Scope]) -> Regions:
         made = {tuple(sorted(set(a) & set(b))) for a in fresh for i in a for b in members[i] if a != b}
         fresh = made - every
         every |= fresh
+        if most is not None and len(every) > most:
+            raise DataError(f"the regions have more than {most} intersections", hint="fewer or smaller regions: --regions cliques:3")
     inner = sorted(every - set(outer), key=lambda scope: (-len(scope), scope))
     number = {scope: k for k, scope in enumerate(outer)}
     count: dict[Scope, int] = dict.fromkeys(outer, 1)

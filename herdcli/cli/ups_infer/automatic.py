@@ -1,0 +1,109 @@
+"""`herd ups-infer --algorithm auto`: the exact algorithm that fits, else what several approximations have in common."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from herdcli.cli.ups_infer import queries, starts
+from herdcli.cli.ups_infer.request import Request
+from herdcli.errors import BadUsage, Diverged
+
+TRIAL = 10  # steps
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.session import Session
+    from herdcli.markov.automatic import Attempt, Choice
+    from herdcli.markov.method import Method, Result, Settings
+    from herdcli.markov.model.network import Network
+
+
+def infer(session: Session, network: Network, asked: Settings) -> tuple[Result, str]:
+    """The result of the algorithm that is chosen, and its name."""
+    from herdcli.artifacts import memory
+    from herdcli.markov import algorithms
+    from herdcli.markov.automatic import MILLION, Choice
+
+    if session.checkpoint:
+        raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
+    limit = session.max_memory or memory.default_limit()
+    exact = algorithms.exactly(network, asked, limit, partial(session.aside, label="orders"))
+    if isinstance(exact, algorithms.Candidate):
+        session.console.note(f"auto: {exact.name}, {exact.why}")
+        return starts.run(session, network, replace(asked, algorithm=exact.name), made=exact.method), exact.name
+    request = session.request
+    assert isinstance(request, Request)
+    if network.observations():
+        session.console.note(f"auto: ups, {exact.why}")
+        return starts.run(session, network, replace(asked, algorithm="ups")), "ups"
+    ends = None if request.time is None else time.monotonic() + request.time
+    effort = float(round(request.effort * MILLION)) if ends is None else float("inf")
+    sampled = queries.output_format(session, request) != "pr"
+    choice = Choice(network, asked, exact.why, effort, sampled, None if ends is None else partial(_steps_until, ends))
+    spent = _tried(session, choice, ends)
+    if ends is not None:
+        session.request = replace(request, effort=spent / MILLION)
+        session.console.note(f"auto: --effort {spent / MILLION:.6f} repeats what the time allowed")
+    found, name, told = choice.best()
+    if len(choice.found) > 1:
+        session.console.note(f"auto: {told}")
+    return found, name
+
+
+def _tried(session: Session, choice: Choice, ends: float | None) -> float:
+    """Run what there is to try, until a time; the work that was done."""
+    spent = 0.0
+    for attempt in choice.attempts():
+        session.console.note(f"auto: {attempt.name}, {attempt.why}")
+        found, steps = _attempt(session, choice, attempt, ends)
+        spent += attempt.work * steps
+        choice.add(attempt, found, steps)
+    if not choice.found:
+        raise Diverged("auto: nothing that was tried gave an answer", hint="--algorithm double-loop, which converges on every network")
+    return spent
+
+
+def _attempt(session: Session, choice: Choice, attempt: Attempt, ends: float | None) -> tuple[Result | None, int]:
+    """The result (None: it failed, which is told), and how many steps it took."""
+    from herdcli.markov import algorithms
+
+    method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
+    watched = Watched(method, ends if attempt.name == "gbp" else None)
+    try:
+        return starts.run(session, choice.network, attempt.settings, made=watched), watched.steps_done
+    except Diverged as error:
+        session.console.note(f"auto: {attempt.name} fails: {error.message}")
+        return None, watched.steps_done
+
+
+def _steps_until(ends: float, method: Method) -> int:
+    """How many steps of a method there is time for, judged from some that are thrown away."""
+    state, started = method.init(), time.monotonic()
+    for _ in range(TRIAL):
+        state = method.step(state)
+    each = (time.monotonic() - started) / TRIAL
+    return max(0, int((ends - time.monotonic()) / max(each, 1e-9)))
+
+
+class Watched:
+    """A method that counts its steps, and is done when its time is up."""
+
+    def __init__(self, method: Method, ends: float | None) -> None:
+        self.method, self.ends, self.steps_done = method, ends, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.method, name)
+
+    def step(self, state: Any) -> Any:
+        """One step more."""
+        self.steps_done += 1
+        return self.method.step(state)
+
+    def done(self, state: Any) -> bool:
+        """Whether it is done, or out of time (not before the fewest steps that it would be begun for)."""
+        from herdcli.markov.automatic import LEAST
+
+        late = self.ends is not None and self.steps_done >= LEAST and time.monotonic() >= self.ends
+        return late or self.method.done(state)

@@ -1,0 +1,148 @@
+"""What `auto` does where no exact answer fits: several approximations of different kinds, and the one that the others bear out best.
+
+Generalised propagation over plaquettes comes first, damped; then propagation.  They minimise free energies of different orders, so
+where their marginals differ, one of them at least is wrong.  There Gibbs chains decide, if they can be had and have mixed (R̂):
+their standard error is then the smaller disagreement.  UPS comes last, where nothing has converged.
+
+Work is counted in table cells (for chains, couplings) that are visited, so that the speed of a machine never changes an answer.
+Source: Yedidia, Freeman & Weiss (2005) for the hierarchy of region graphs; Gelman et al. (2013), sec. 11.4, for R̂.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
+
+import numpy as np
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.markov.method import Method, Result, Settings
+from herdcli.markov.model.network import Network
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MILLION = 1_000_000
+DAMPING = 0.5  # of gbp, which without any diverges on most loops
+LEAST = 50  # iterations below which generalised propagation is not begun, sweeps below which chains are not
+LARGEST = 1 << 19  # table cells of a network beyond which regions take longer to find than all else
+CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One algorithm to run: why, with which settings, made already or not, and the work of one of its steps (0: not counted)."""
+
+    name: str
+    why: str
+    settings: Settings
+    method: Method | None = None
+    work: float = 0.0
+
+
+@dataclass
+class Choice:
+    """What was tried, and what may still be spent.
+
+    left  work.  sampled  whether chains are of use to who asked.  allowed  how many steps of a method there is time for, if time counts.
+    """
+
+    network: Network
+    settings: Settings
+    why: str
+    left: float
+    sampled: bool = True
+    allowed: Callable[[Method], int] | None = None
+    found: dict[str, Result] = field(default_factory=dict)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """The algorithms in turn; `add` tells what came of each before the next one is asked for."""
+        why = self.why
+        if (first := self._regions(why)) is not None:
+            yield first
+            why = "beside gbp, which is as good as they agree" if self._converged("gbp") else "as gbp did not converge"
+        yield Attempt("bp", why, replace(self.settings, algorithm="bp"))
+        if first is not None and self.disagreement() > CLOSE and (chains := self._chains()) is not None:
+            yield chains
+        if not any(map(self._converged, self.found)):
+            why = "as bp did not converge" if first is None else "as nothing else converged"
+            yield Attempt("ups", why, replace(self.settings, algorithm="ups"))
+
+    def _regions(self, why: str) -> Attempt | None:
+        """Generalised propagation, if what may be spent is enough for some iterations of it."""
+        from herdcli.markov.bethe.double_loop import DoubleLoop
+
+        if len(self.network.table) > LARGEST:
+            return None
+        kind = "plaquettes" if self.settings.regions == "auto" else self.settings.regions
+        asked = replace(self.settings, algorithm="gbp", regions=kind, damping=self.settings.damping or DAMPING)
+        try:
+            made = DoubleLoop(self.network, asked)
+        except DataError:
+            return None
+        work = max(1.0, made.regions.work(self.network.cardinality))
+        if LEAST * work > self.left:
+            return None
+        made.steps = int(min(made.steps, self.left // work))
+        return Attempt("gbp", why, asked, made, work)
+
+    def _chains(self) -> Attempt | None:
+        """Gibbs chains with as many sweeps as may be spent, where they work on this network."""
+        from herdcli.markov.mean.gibbs import Gibbs
+
+        if not self.sampled:
+            return None
+        asked = replace(self.settings, algorithm="gibbs")
+        try:
+            made = Gibbs(self.network, asked)
+        except BadUsage:
+            return None
+        work = float(made.work())
+        steps = self.allowed(made) if self.allowed else int(self.left // work)
+        sweeps = (min(asked.sweeps, steps - asked.burn_in) // 2) * 2  # halves of a run are compared
+        if sweeps < LEAST:
+            return None
+        asked = replace(asked, sweeps=sweeps)
+        return Attempt("gibbs", "as gbp and bp disagree", asked, Gibbs(self.network, asked), work)
+
+    def add(self, attempt: Attempt, found: Result | None, steps: int) -> None:
+        """What came of an attempt (None: it failed) after so many steps."""
+        self.left = max(0.0, self.left - attempt.work * steps)
+        if found is not None:
+            self.found[attempt.name] = found
+
+    def _converged(self, name: str) -> bool:
+        return name in self.found and bool(self.found[name].attributes.get("converged", True))
+
+    def disagreement(self) -> float:
+        """Mean difference of the marginals of gbp and bp; infinite where one is missing."""
+        if "gbp" not in self.found or "bp" not in self.found:
+            return float("inf")
+        ours, theirs = (np.concatenate([p for p in self.found[name].nodes if len(p) > 1]) for name in ("gbp", "bp"))
+        return float(np.abs(ours - theirs).mean())
+
+    def best(self) -> tuple[Result, str, str]:
+        """The answer with the smallest disagreement, its name, and what to tell of it."""
+        scores: dict[str, float] = {name: self._score(name) for name in ("gibbs", "gbp", "bp", "ups") if name in self.found}
+        converged = [name for name in scores if self._converged(name)] or list(scores)
+        name = min(converged, key=lambda name: (scores[name], list(scores).index(name)))
+        told = ", ".join(f"{name} {score:.2g}" + ("" if self._converged(name) else " (not converged)") for name, score in scores.items())
+        return self._with_log_z(name), name, f"disagreement of {told}: {name} is the answer"
+
+    def _score(self, name: str) -> float:
+        """For chains their mean standard error, else how far gbp and bp are apart; of what has not converged its residual."""
+        found = self.found[name]
+        if not self._converged(name):
+            return float(found.attributes["residual"])
+        if name == "gibbs":
+            errors: list[Array] = [p for p in found.attributes["standard_error"] if len(p) > 1]
+            return float(np.concatenate(errors).mean()) if errors else 0.0
+        apart = self.disagreement()
+        return apart if np.isfinite(apart) else 0.0
+
+    def _with_log_z(self, name: str) -> Result:
+        """A result; chains give no log Z, so theirs is that of gbp."""
+        found = self.found[name]
+        if name != "gibbs":
+            return found
+        other = next(self.found[like].attributes for like in ("gbp", "bp") if like in self.found)
+        return replace(found, attributes=found.attributes | {key: other[key] for key in ("log_z", "free_energy")})

@@ -8,7 +8,7 @@ from inference import mean_error
 
 from herdcli.algorithm import solve
 from herdcli.markov import algorithms
-from herdcli.markov.automatic import Choice
+from herdcli.markov.algorithms.automatic import Choice
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
 

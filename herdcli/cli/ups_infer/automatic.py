@@ -5,26 +5,31 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from herdcli.cli.ups_infer import queries, starts
+from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
 from herdcli.errors import BadUsage, Diverged
 
-TRIAL = 10  # steps
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from herdcli.cli.frame.session import Session
-    from herdcli.markov.automatic import Attempt, Choice
+    from herdcli.iterate import Steppable
+    from herdcli.markov.algorithms.automatic import Attempt, Choice
     from herdcli.markov.method import Method, Result, Settings
     from herdcli.markov.model.network import Network
 
+    Run = Callable[..., Result]
 
-def infer(session: Session, network: Network, asked: Settings) -> tuple[Result, str]:
-    """The result of the algorithm that is chosen, and its name."""
+TRIAL = 10  # steps
+
+
+def infer(session: Session, network: Network, asked: Settings, run: Run) -> tuple[Result, str]:
+    """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
     from herdcli.artifacts import memory
     from herdcli.markov import algorithms
-    from herdcli.markov.automatic import MILLION, Choice
+    from herdcli.markov.algorithms.automatic import MILLION, Choice
 
     if session.checkpoint:
         raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
@@ -32,17 +37,17 @@ def infer(session: Session, network: Network, asked: Settings) -> tuple[Result, 
     exact = algorithms.exactly(network, asked, limit, partial(session.aside, label="orders"))
     if isinstance(exact, algorithms.Candidate):
         session.console.note(f"auto: {exact.name}, {exact.why}")
-        return starts.run(session, network, replace(asked, algorithm=exact.name), made=exact.method), exact.name
+        return run(session, network, replace(asked, algorithm=exact.name), True, exact.method), exact.name
     request = session.request
     assert isinstance(request, Request)
     if network.observations():
         session.console.note(f"auto: ups, {exact.why}")
-        return starts.run(session, network, replace(asked, algorithm="ups")), "ups"
+        return run(session, network, replace(asked, algorithm="ups")), "ups"
     ends = None if request.time is None else time.monotonic() + request.time
     effort = float(round(request.effort * MILLION)) if ends is None else float("inf")
     sampled = queries.output_format(session, request) != "pr"
     choice = Choice(network, asked, exact.why, effort, sampled, None if ends is None else partial(_steps_until, ends))
-    spent = _tried(session, choice, ends)
+    spent = _tried(choice, partial(_attempt, session, choice, run, ends), session.console.note)
     if ends is not None:
         session.request = replace(request, effort=spent / MILLION)
         session.console.note(f"auto: --effort {spent / MILLION:.6f} repeats what the time allowed")
@@ -52,12 +57,12 @@ def infer(session: Session, network: Network, asked: Settings) -> tuple[Result, 
     return found, name
 
 
-def _tried(session: Session, choice: Choice, ends: float | None) -> float:
-    """Run what there is to try, until a time; the work that was done."""
+def _tried(choice: Choice, attempted: Callable[[Attempt], tuple[Result | None, int]], note: Callable[[str], None]) -> float:
+    """Run what there is to try; the work that was done."""
     spent = 0.0
     for attempt in choice.attempts():
-        session.console.note(f"auto: {attempt.name}, {attempt.why}")
-        found, steps = _attempt(session, choice, attempt, ends)
+        note(f"auto: {attempt.name}, {attempt.why}")
+        found, steps = attempted(attempt)
         spent += attempt.work * steps
         choice.add(attempt, found, steps)
     if not choice.found:
@@ -65,14 +70,14 @@ def _tried(session: Session, choice: Choice, ends: float | None) -> float:
     return spent
 
 
-def _attempt(session: Session, choice: Choice, attempt: Attempt, ends: float | None) -> tuple[Result | None, int]:
+def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, attempt: Attempt) -> tuple[Result | None, int]:
     """The result (None: it failed, which is told), and how many steps it took."""
     from herdcli.markov import algorithms
 
     method = attempt.method or algorithms.method(choice.network, attempt.settings, session.map)
     watched = Watched(method, ends if attempt.name == "gbp" else None)
     try:
-        return starts.run(session, choice.network, attempt.settings, made=watched), watched.steps_done
+        return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
     except Diverged as error:
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
         return None, watched.steps_done
@@ -93,17 +98,18 @@ class Watched:
     def __init__(self, method: Method, ends: float | None) -> None:
         self.method, self.ends, self.steps_done = method, ends, 0
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.method, name)
 
-    def step(self, state: Any) -> Any:
+    def step(self, state: Steppable) -> Steppable:
         """One step more."""
         self.steps_done += 1
-        return self.method.step(state)
+        after: Steppable = self.method.step(state)
+        return after
 
-    def done(self, state: Any) -> bool:
+    def done(self, state: Steppable) -> bool:
         """Whether it is done, or out of time (not before the fewest steps that it would be begun for)."""
-        from herdcli.markov.automatic import LEAST
+        from herdcli.markov.algorithms.automatic import LEAST
 
         late = self.ends is not None and self.steps_done >= LEAST and time.monotonic() >= self.ends
         return late or self.method.done(state)

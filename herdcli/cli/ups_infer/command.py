@@ -17,7 +17,14 @@ from herdcli.cli.frame.options import (
     seed_option,
     stage,
 )
-from herdcli.cli.ups_infer.options import algorithm_options, evidence_options, gibbs_options, iteration_options, result_options
+from herdcli.cli.ups_infer.options import (
+    algorithm_options,
+    auto_options,
+    evidence_options,
+    gibbs_options,
+    iteration_options,
+    result_options,
+)
 from herdcli.cli.ups_infer.query_options import query_options
 from herdcli.cli.ups_infer.request import FORMATS, Request
 
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 @stage(
     Request,
     algorithm_options,
+    auto_options,
     iteration_options,
     gibbs_options,
     query_options,

@@ -97,8 +97,8 @@ def gibbs_options(command: Command) -> Command:
     return command
 
 
-def algorithm_options(command: Command) -> Command:
-    """--algorithm, and the settings of each algorithm."""
+def auto_options(command: Command) -> Command:
+    """What auto may spend, and the regions of it and of gbp and double-loop."""
     for option in (
         click.option(
             "--effort",
@@ -124,6 +124,14 @@ def algorithm_options(command: Command) -> Command:
             "cliques:K: parts of a junction tree of at most K variables; FILE: one region per line; auto: plaquettes under --algorithm "
             "auto, else edges.",
         ),
+    ):
+        command = option(command)
+    return command
+
+
+def algorithm_options(command: Command) -> Command:
+    """--algorithm, and the settings of each algorithm."""
+    for option in (
         click.option("--linear-response", is_flag=True, help="Covariances too (bp, ups, belief-optimization, mean-field, tap)."),
         click.option(
             "--restarts",

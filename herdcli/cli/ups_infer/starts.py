@@ -108,7 +108,7 @@ def _inferred(session: Session, network: Network, asked: Settings) -> tuple[Resu
         return run(session, network, asked), asked.algorithm
     from herdcli.cli.ups_infer import automatic
 
-    return automatic.infer(session, network, asked)
+    return automatic.infer(session, network, asked, run)
 
 
 def run(session: Session, network: Network, asked: Settings, first: bool = True, made: Method | None = None) -> Result:

@@ -17,7 +17,6 @@ import numpy as np
 
 from herdcli.errors import Diverged, NegativeResult
 from herdcli.markov.bethe import starts
-from herdcli.markov.exact import elimination
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model import regions
 from herdcli.markov.model.beliefs import certificate
@@ -243,11 +242,7 @@ def _regions(network: Network, settings: Settings) -> Regions:
     """Those of the settings; `auto` is `edges`."""
     if settings.region_scopes is not None:
         return regions.given(network, settings.region_scopes)
-    kind, _, size = settings.regions.partition(":")
-    if kind == "cliques":
-        # One run of min-fill, as for a junction tree of which the regions are parts.
-        return regions.cliques(network, elimination.fill_order(network, settings.seed), int(size))
-    return regions.find(network, "edges" if kind == "auto" else kind)
+    return regions.find(network, "edges" if settings.regions == "auto" else settings.regions)
 
 
 def _normalised(logs: Array) -> Array:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 
@@ -69,14 +70,14 @@ class Choice:
 
     def _regions(self, why: str) -> Attempt | None:
         """Generalised propagation, if what may be spent is enough for some iterations of it."""
-        from herdcli.markov.bethe.double_loop import DoubleLoop
+        from herdcli.markov import algorithms
 
         if len(self.network.table) > LARGEST:
             return None
         kind = "plaquettes" if self.settings.regions == "auto" else self.settings.regions
         asked = replace(self.settings, algorithm="gbp", regions=kind, damping=self.settings.damping or DAMPING)
         try:
-            made = DoubleLoop(self.network, asked)
+            made: Any = algorithms.method(self.network, asked)
         except DataError:
             return None
         work = max(1.0, made.regions.work(self.network.cardinality))
@@ -87,13 +88,13 @@ class Choice:
 
     def _chains(self) -> Attempt | None:
         """Gibbs chains with as many sweeps as may be spent, where they work on this network."""
-        from herdcli.markov.mean.gibbs import Gibbs
+        from herdcli.markov import algorithms
 
         if not self.sampled:
             return None
         asked = replace(self.settings, algorithm="gibbs")
         try:
-            made = Gibbs(self.network, asked)
+            made: Any = algorithms.method(self.network, asked)
         except BadUsage:
             return None
         work = float(made.work())
@@ -102,7 +103,7 @@ class Choice:
         if sweeps < LEAST:
             return None
         asked = replace(asked, sweeps=sweeps)
-        return Attempt("gibbs", "as gbp and bp disagree", asked, Gibbs(self.network, asked), work)
+        return Attempt("gibbs", "as gbp and bp disagree", asked, algorithms.method(self.network, asked), work)
 
     def add(self, attempt: Attempt, found: Result | None, steps: int) -> None:
         """What came of an attempt (None: it failed) after so many steps."""

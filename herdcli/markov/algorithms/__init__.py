@@ -64,9 +64,21 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
     if settings.algorithm == "bp" and (found := _as_lattice(network, settings, map)) is not None:
         return found
+    kind, _, size = settings.regions.partition(":")
+    if settings.algorithm in ("gbp", "double-loop") and kind == "cliques":
+        return _over_cliques(network, settings, int(size))
     module, _, name = ALGORITHMS[settings.algorithm].rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made
+
+
+def _over_cliques(network: Network, settings: Settings, most: int) -> Method:
+    """gbp or the double loop over parts of a junction tree, that of one run of min-fill."""
+    from herdcli.markov.bethe.double_loop import DoubleLoop
+    from herdcli.markov.exact import elimination
+    from herdcli.markov.model import regions
+
+    return DoubleLoop(network, settings, regions.cliques(network, elimination.fill_order(network, settings.seed), most))
 
 
 def _as_lattice(network: Network, settings: Settings, map: Map) -> Method | None:

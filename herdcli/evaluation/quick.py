@@ -42,6 +42,8 @@ def of_rbm(value: RBM, *, map: Map = map) -> Row:
     """
     row: Row = {}
     held = value.holdout
+    if value.joint == "discriminative":  # says nothing of how rows are distributed
+        return row
     if held is not None and value.base_rates is not None and len(held.split):
         part = TEST if (held.split == TEST).any() else VALID
         groups = by_model(held, held.split == part, value.count, ROWS)

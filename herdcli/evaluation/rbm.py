@@ -21,6 +21,7 @@ from herdcli.evaluation.table import Value
 from herdcli.numerics import real
 from herdcli.numerics.rows import blocks
 from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.labels import log_posterior
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.populations import STUDENT
@@ -51,6 +52,7 @@ MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows ×
 def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
     """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
 
+    label_log_likelihood  of models of rows with labels: mean log p(y | v); `error` is that of the most probable label.
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
     log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
@@ -63,10 +65,25 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     groups = _test_rows(value)
-    if groups:
+    if groups and value.joint != "discriminative":
         result |= _likelihoods(value, groups, settings, map, progress)
+    if groups and value.labels is not None:
+        result |= _of_labels(value, groups[0], map)
     if value.scores is not None:
         result |= errors(value.scores, settings)
+    return result
+
+
+def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
+    """How well a model of rows with labels (n, D + C) tells these: log p(y | v), and the error of the most probable one."""
+    shown = np.asarray(rows[:, value.columns :]).argmax(axis=1)
+    found = log_posterior(value.harmonium(), np.asarray(rows[:, : value.columns]), map=map)
+    result: dict[str, Value] = {
+        "label_log_likelihood": float(found[np.arange(len(shown)), shown].mean()),
+        "error": float((found.argmax(axis=1) != shown).mean()),
+    }
+    if value.base_rates is not None:
+        result["error_majority"] = float((shown != value.base_rates[0, value.columns :].argmax()).mean())
     return result
 
 

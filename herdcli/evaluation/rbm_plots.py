@@ -23,7 +23,7 @@ SAMPLES, BURN_IN = 100, 1000
 
 def filters(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The weights of every hidden unit as a picture; models of classes one after the other."""
-    weights = np.concatenate([W.T for W in value.W])
+    weights = np.concatenate([W[: value.columns].T for W in value.W])
     return plots.tiles(
         plots.images(weights, value.image_shape), signed=True, title=f"weights of {len(weights)} hidden units", scale="weight"
     )

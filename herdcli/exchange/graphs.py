@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli import __version__
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, DataError
 from herdcli.online.model import Classifier
 from herdcli.rbm.layers import DBN, layers_of
 from herdcli.rbm.units import family
@@ -153,6 +153,8 @@ def _classes(graph: Graph, probabilities: str, by: str, names: list[str]) -> Non
 def of_layers(path: str | os.PathLike[str], model: RBM | DBN) -> None:
     """E[h | v] of an rbm, or of the layers of a dbn one after the other, as `herd apply --want features`."""
     layers = layers_of(model)
+    if layers[0].labels is not None:
+        raise DataError("is a model of rows with labels, which has no graph of features")
     graph = Graph(layers[0].columns)
     values = _units(graph, layers[0])
     for layer in layers:

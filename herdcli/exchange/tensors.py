@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ TYPES = {4: "F32", 8: "F64"}  # of floats of so many bytes
 
 
 def of_rbm(path: str | os.PathLike[str], model: RBM) -> None:
-    """Weights and biases of one model, or of all side by side."""
+    """Weights and biases of one model, or of all side by side.  Raises DataError for a model of rows with labels."""
+    if model.labels is not None:
+        raise DataError("is a model of rows with labels, which safetensors files of an rbm have no place for")
     _write(path, _parts(model), {"kind": "rbm", **_units(model), **_classes(model.classes)})
 
 

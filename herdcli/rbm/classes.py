@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.numerics import real
 from herdcli.numerics.neighbours import nearest_euclidean, nearest_in_parts
 from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
@@ -61,6 +62,7 @@ class Frame:
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     feature_names: list[str] | None = None
+    label_names: list[str] | None = None  # of rows with their labels as the last visible unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +133,17 @@ def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> F
     return Frame(settings, rows, groups.folds, labels, names, **seen)
 
 
+def rescaled(groups: Groups, state: State, mean: Array | None, scale: Array | None) -> dict[str, Array]:
+    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned; what columns are freed of in all, (D,) each."""
+    assert state.log_scale is not None
+    learned_scale = real.exp(state.log_scale[0]).astype(np.float32)
+    groups.X[...] /= learned_scale
+    state.log_scale[...] = 0.0
+    D = len(learned_scale)
+    start = np.zeros(D, dtype=np.float32) if mean is None else mean
+    return {"column_mean": start, "column_scale": learned_scale * (np.ones(D, dtype=np.float32) if scale is None else scale)}
+
+
 def _first_rows(X: Any, chosen: Array) -> Any:
     """X[chosen], of rows in ascending order; those of an array that may be written to stand where its first rows stood."""
     if is_sparse(X) or not X.flags.writeable:
@@ -159,6 +172,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         scores=None if rest.scores is None else _scores(rest.scores, models, rest.folds),
         training_energy=np.array([model.training_energy for model in final], dtype=np.float64),
         base_rates=np.stack(known) if len(known) == count else None,
+        labels=rest.label_names,
         **settings,
         **{name: getattr(rest, name) for name in seen},
     )

@@ -10,7 +10,7 @@ from herdcli import fast
 from herdcli.numerics import real
 from herdcli.rbm.gradients import centre_pairs, subtract_outer
 from herdcli.rbm.likelihood import Map
-from herdcli.rbm.minibatch import Statistics, each, slices
+from herdcli.rbm.minibatch import Statistics, each, rows_of, slices
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.state import State
 from herdcli.rbm.units import Family
@@ -106,7 +106,7 @@ def fisher(v: Array, h: Array, visible_mean: Array, hidden_mean: Array, hidden: 
 
 def _natural(problem: Problem, state: State, m: int, found: Statistics, rates: Rates, penalty: Penalty | None) -> list[float]:
     """The step of model m along the gradient of the centred model divided by its Fisher matrix's diagonal, times the mean of that."""
-    settings, mean = problem.settings, problem.visible_mean(m)
+    settings, mean = problem.settings, mean_of(problem, state, m)
     assert state.hidden_mean is not None
     hidden_mean = state.hidden_mean[m]
     seen = fisher(*found.second(), mean, hidden_mean, problem.hidden)
@@ -129,6 +129,12 @@ def _natural(problem: Problem, state: State, m: int, found: Statistics, rates: R
         fast.momentum_step(getattr(state, name)[m], getattr(state, f"{name}_velocity")[m], gradient, rate, settings.momentum, lost)
         for name, gradient, rate, lost in (("W", G, rates.W, decay), ("b", found.b, rates.b, 0.0), ("c", found.c, rates.c, 0.0))
     ]
+
+
+def mean_of(problem: Problem, state: State, m: int) -> Array:
+    """The mean of a model's rows as they are learned from, (D,) float32."""
+    mean = problem.visible_mean(m)
+    return mean if state.log_scale is None else mean * real.exp(-state.log_scale[m])
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ def _penalty(problem: Problem, state: State, m: int, order: Array) -> Penalty | 
         return None
     low, high = problem.hidden.range
     excess = (state.hidden_mean[m] - low) / (high - low) - settings.sparsity_target
-    rows = problem.rows[m][order].mean(axis=0, dtype=np.float32)
+    rows = (problem.rows[m][order] if state.log_scale is None else rows_of(problem, state, m, order)).mean(axis=0, dtype=np.float32)
     return Penalty(rows, excess.astype(np.float32) * np.float32(problem.hidden.scale), np.float32(settings.sparsity_cost))
 
 
@@ -172,7 +178,7 @@ def _slice(
     """
     settings, G, follows = problem.settings, found.pairs(units), np.zeros_like(c)
     if settings.centering and state.hidden_mean is not None:
-        share, mean = rates.share / problem.hidden.scale, problem.visible_mean(m)[units]
+        share, mean = rates.share / problem.hidden.scale, mean_of(problem, state, m)[units]
         follows = centre_pairs(G, found.b[units], c, mean, state.hidden_mean[m], visible_share=share)
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows[units], penalty.excess)

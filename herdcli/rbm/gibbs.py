@@ -13,6 +13,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.numerics import real
 from herdcli.rbm.units import TWO_STATE, Family
+from herdcli.rbm.units import Labelled as LabelledUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -157,8 +158,44 @@ class Categorical(Drawn):
         return states.reshape(mean.shape)
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """Columns of one layer, and k more of another."""
+
+    columns: Layer
+    labels: Categorical
+
+    def _parts(self, values: Array) -> tuple[Array, Array]:
+        k = self.labels.columns
+        return np.ascontiguousarray(values[..., :-k]), np.ascontiguousarray(values[..., -k:])
+
+    def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
+        """scale times the means of both parts, in place of natural (n, u)."""
+        parts = self._parts(natural)
+        for units, part, own in zip((self.columns, self.labels), parts, self._parts(bias), strict=True):
+            units.means(part, own, scale=scale)
+        natural[...] = np.concatenate(parts, axis=-1)
+
+    def sample(
+        self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
+    ) -> None:
+        """States (n, u) of both parts under β (natural + bias), then scale times the means in place of natural."""
+        parts, drawn = self._parts(natural), self._parts(states)
+        for units, part, own, into in zip((self.columns, self.labels), parts, self._parts(bias), drawn, strict=True):
+            units.sample(part, own, into, generator, scale=scale, beta=beta)
+        natural[...], states[...] = np.concatenate(parts, axis=-1), np.concatenate(drawn, axis=-1)
+
+    def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """(n, u) of both parts."""
+        k = self.labels.columns
+        parts = ((self.columns, shape[-1] - k), (self.labels, k))
+        return np.concatenate([units.fair_states((*shape[:-1], width), generator) for units, width in parts], axis=-1)
+
+
 def layer(family: Family) -> Layer:
     """The layer of a unit family."""
+    if isinstance(family, LabelledUnits):
+        return Labelled(layer(family.columns), Categorical(family.labels.group))
     kind = family.name.partition(":")[0]
     if kind in TWO_STATE:
         low, high = TWO_STATE[kind].values

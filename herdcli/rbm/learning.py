@@ -157,6 +157,7 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
         energy=None if problem.scored is None else np.zeros((len(problem.scored), M)),
         best=_unseen(W, b, c, settings.looks) if settings.every else None,
         mean=Mean(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
+        log_scale=np.zeros_like(b) if settings.learn_variances else None,
         **fast_weights,
         **squares,
         **tempered,

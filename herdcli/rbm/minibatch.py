@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from herdcli.numerics import real
-from herdcli.rbm import tap, tempering
+from herdcli.rbm import labels, tap, tempering
 from herdcli.rbm.gibbs import Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES
 from herdcli.rbm.likelihood import Map
@@ -104,9 +104,16 @@ class Statistics:
 
 def statistics(problem: Problem, state: State, m: int, order: Array, step: int, *, reconstruct: bool, map: Map = map) -> Statistics:
     """Those of the rows in `order` (n,) less those of model m's second phase; reconstruct: with the error of persistent algorithms."""
+    if problem.settings.joint in ("discriminative", "hybrid"):
+        return _of_labels(problem, state, m, order, step, reconstruct, map)
+    return _of_rows(problem, state, m, order, step, reconstruct, map)
+
+
+def _of_rows(problem: Problem, state: State, m: int, order: Array, step: int, reconstruct: bool, map: Map) -> Statistics:
+    """Those of the log-likelihood of rows, by whatever algorithm."""
     settings = problem.settings
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
-        rows, layers = problem.rows[m][order].astype(np.float32), (problem.visible, problem.hidden)
+        rows, layers = rows_of(problem, state, m, order), (problem.visible, problem.hidden)
         own = sweeper(problem, state, m, step)
         if state.chain is not None:
             sums = tap.phases(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
@@ -137,6 +144,24 @@ def statistics(problem: Problem, state: State, m: int, order: Array, step: int, 
         each(map, together.pairs, slices(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
     return Statistics(b, c, error, hidden, W, blocks, v, h, chains, there=True)
+
+
+def rows_of(problem: Problem, state: State, m: int, order: Array) -> Array:
+    """Rows of a model (n, D) float32, divided by the deviations where those are learned."""
+    rows: Array = problem.rows[m][order].astype(np.float32)
+    return rows if state.log_scale is None else rows * real.exp(-state.log_scale[m])
+
+
+def _of_labels(problem: Problem, state: State, m: int, order: Array, step: int, reconstruct: bool, map: Map) -> Statistics:
+    """Those of log p(y | v), with a share of those of log p(v, y) where learning is hybrid."""
+    settings, own = problem.settings, sweeper(problem, state, m, step)
+    found = labels.discriminative(own, problem.visible, problem.hidden, rows_of(problem, state, m, order))
+    if settings.joint == "hybrid":
+        other, share = _of_rows(problem, state, m, order, step, reconstruct, map), np.float32(settings.generative_share)
+        each(map, other.pairs, slices(len(found.b), len(order)))
+        for name in ("W", "b", "c"):
+            getattr(found, name)[...] += share * getattr(other, name)
+    return Statistics(found.b, found.c, found.error, found.hidden, found.W)
 
 
 def _adapt(state: State, m: int, blocks: Sequence[Block]) -> None:
@@ -178,7 +203,8 @@ def _block(
 ) -> Block:
     """The phases of one block."""
     settings, own = problem.settings, sweeper(problem, state, m, step, part.number)
-    rows, room = problem.rows[m][order[part.rows]], scratch.part(part.both, part.once)
+    rows = problem.rows[m][order[part.rows]] if state.log_scale is None else rows_of(problem, state, m, order[part.rows])
+    room = scratch.part(part.both, part.once)
     steps = settings.sweeps(step / problem.updates(m))
     if state.chain is None:
         return contrastive(own, rows, steps, counts[0], room, settings.mean_field)

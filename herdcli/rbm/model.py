@@ -14,7 +14,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import real
 from herdcli.numerics.rows import dense, is_sparse
 from herdcli.numerics.scores import Scores
-from herdcli.rbm.units import Family, family, log_base, require_rows
+from herdcli.rbm.units import Family, Labelled, family, log_base, require_rows
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_picture, require_place
 
@@ -156,6 +156,10 @@ class RBM(RBM1):
     final_steps: int = 0  # sweeps of the last updates, which `steps` goes to; 0: the same throughout
     replicas: int = 0  # temperatures of parallel tempering; 0: ten
     optimizer: str = "momentum"
+    joint: str = "none"  # generative, discriminative, hybrid: a model of rows with their labels, which are its last visible unit
+    generative_share: float = 0.01  # of hybrid learning
+    learn_variances: bool = False  # column_scale was learned
+    labels: list[str] | None = None  # names of what the last visible unit's columns stand for
     kept: Kept | None = None
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
@@ -165,7 +169,7 @@ class RBM(RBM1):
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
         if self.W.size == 0:
             raise DataError("/W is empty")
-        require_picture(self.image_shape, self.W.shape[1])
+        require_picture(self.image_shape, self.columns)
         for name in ("visible_units", "hidden_units"):
             try:
                 units = family(getattr(self, name))
@@ -176,6 +180,9 @@ class RBM(RBM1):
                 raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
         if self.column_scale is not None and not (self.column_scale > 0).all():
             raise DataError("/column_scale must be above 0")
+        known = self.W.shape[1] - self.columns
+        if known != (0 if self.labels is None else len(self.labels)):
+            raise DataError(f"/labels has {len(self.labels or ())} names for the {known} values of the label")
         if self.classes is not None and len(self.classes) != self.count:
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} models")
         if self.holdout is not None:
@@ -200,12 +207,13 @@ class RBM(RBM1):
 
     def restored(self, rows: Any) -> Array:
         """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
-        return shown(rows, family(self.visible_units), self.column_mean, self.column_scale)
+        return shown(rows[..., : self.columns], family(self.visible_units), self.column_mean, self.column_scale)
 
     @property
     def columns(self) -> int:
-        """How many a row has."""
-        return int(self.W.shape[1])
+        """How many a row has, its label not counted."""
+        units = family(self.visible_units)
+        return int(self.W.shape[1]) - (units.labels.group if isinstance(units, Labelled) else 0)
 
     def harmonium(self, index: int = 0) -> Harmonium:
         """Model `index` in float64."""

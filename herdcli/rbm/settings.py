@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
-from herdcli.rbm.units import TwoState, family
+from herdcli.rbm.units import Labelled, TwoState, family
 from herdcli.records import dataclass
 
 ALGORITHMS = ("cd", "pcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
@@ -15,6 +15,7 @@ SAMPLED = ("cd", "pcd", "fpcd", "pt")  # whose second phase is of sampled states
 MEAN_FIELDS = ("none", "visible", "both")
 DECAYS = ("linear", "cosine", "inverse", "none")
 OPTIMIZERS = ("momentum", "adam", "natural")
+JOINTS = ("none", "generative", "discriminative", "hybrid")
 REPLICAS = 10
 
 
@@ -53,6 +54,9 @@ class Settings:
     fast_decay: float = 0.95  # fpcd: share of the fast weights that is kept
     visible_units: str = "binary"
     hidden_units: str = "binary"
+    joint: str = "none"  # how a model of rows with their labels is learned, whose last visible unit the label is
+    generative_share: float = 0.01  # hybrid: of the gradient of log p(v, y) beside that of log p(y | v)
+    learn_variances: bool = False  # of Gaussian visible units
     average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
     validate_every: int = 0  # epochs after which rows held out are looked at; 0: never
     patience: int = 0  # such looks without a better one after which learning stops, and the best model is kept; 0: no stop
@@ -60,7 +64,13 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, known in (("algorithm", ALGORITHMS), ("rate_decay", DECAYS), ("mean_field", MEAN_FIELDS), ("optimizer", OPTIMIZERS)):
+        for name, known in (
+            ("algorithm", ALGORITHMS),
+            ("rate_decay", DECAYS),
+            ("mean_field", MEAN_FIELDS),
+            ("optimizer", OPTIMIZERS),
+            ("joint", JOINTS),
+        ):
             if getattr(self, name) not in known:
                 raise BadUsage(f"unknown {name} '{getattr(self, name)}', expected {', '.join(known[:-1])} or {known[-1]}")
         for name, least in (("hidden", 1), ("steps", 1), ("chains", 0), ("epochs", 1), ("batch_size", 0), *COUNTS):
@@ -68,7 +78,7 @@ class Settings:
                 raise BadUsage(f"{name} must be at least {least}, not {getattr(self, name)}")
         if not (self.learning_rate > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
             raise BadUsage("learning_rate must be above 0, momentum in [0, 1) and weight_decay at least 0")
-        for name in ("bias_rate", "l1_decay", "initial_scale", "sparsity_target", "sparsity_cost", "fast_rate"):
+        for name in ("bias_rate", "l1_decay", "initial_scale", "sparsity_target", "sparsity_cost", "fast_rate", "generative_share"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise BadUsage(f"{name} must be at least 0, not {getattr(self, name):g}")
         if self.patience and self.average:
@@ -87,6 +97,20 @@ class Settings:
 
     def _require_algorithm(self) -> None:
         """Raise BadUsage for what the algorithm does not go with."""
+        visible = family(self.visible_units)
+        if (self.joint != "none") != isinstance(visible, Labelled):
+            raise BadUsage("a joint model has visible units and a label", hint="--labels learns one")
+        if self.joint != "none" and self.algorithm in ("tap", "pseudo-likelihood"):
+            raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="--algorithm cd")
+        if self.joint in ("discriminative", "hybrid") and self.optimizer == "natural":
+            raise BadUsage(f"natural updates need sampled states, which {self.joint} learning has none of", hint="--optimizer adam")
+        if self.learn_variances and visible.name != "gaussian":
+            raise BadUsage(f"variances are learned of gaussian visible units, these are {visible.name}", hint="--visible-units gaussian")
+        if self.learn_variances and (self.patience or self.average or self.validate_every or self.average_scores):
+            raise BadUsage(
+                "--learn-variances excludes --patience, --average, --average-scores and --validate-every",
+                hint="rows change with the variances",
+            )
         if self.replicas == 1:
             raise BadUsage("replicas must be at least 2, not 1", hint="--algorithm pcd has one temperature")
         if self.optimizer == "natural" and self.algorithm not in SAMPLED:
@@ -152,7 +176,8 @@ def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Set
     that are g apart turn weights W of {0, 1} units into W / (g_v g_h) and their gradient into g_v g_h times it, so that the
     centred learner takes the same path at ε / (g_v g_h)².  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
     """
-    layers = family(settings.visible_units), family(settings.hidden_units)
+    visible = family(settings.visible_units)
+    layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
     if not all(isinstance(units, TwoState) for units in layers):
         return settings
     batch = min(settings.batch_size or rows, rows)

@@ -49,6 +49,7 @@ class State:
     c_square: Array | None = array("M K", "the same of c", kind="f", optional=True)
     betas: Array | None = array("M R", "pt: inverse temperatures from 1 to 0", kind="f", optional=True, low=0, high=1)
     rejected: Array | None = array("M r", "pt: running share of refused exchanges of neighbours", kind="f", optional=True, low=0, high=1)
+    log_scale: Array | None = array("M D", "logarithms of the deviations of Gaussian units", kind="f", optional=True, finite=True)
     best: Best | None = None
     mean: Mean | None = None
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)

@@ -19,6 +19,7 @@ Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -385,6 +386,63 @@ class Softmax:
             )
 
 
+class Labelled:
+    """Columns of a family of one-column units, and after them one softmax unit of k columns: rows with their labels as one layer."""
+
+    group = 1
+    scale = 1
+    support = None
+
+    def __init__(self, columns: Family, labels: Softmax) -> None:
+        self.name = f"{columns.name}+{labels.name}"
+        self.columns, self.labels = columns, labels
+        self.range, self.variance_function = columns.range, columns.variance_function
+
+    def _parts(self, values: Array) -> tuple[Array, Array]:
+        return values[..., : -self.labels.group], values[..., -self.labels.group :]
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., U) of the columns, then of the label."""
+        return np.concatenate([units.log_partition(part) for units, part in self._each(natural)], axis=-1)
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """Σ A(a) over the last axis of (..., columns)."""
+        first, last = self._parts(natural)
+        total: Array = self.columns.summed_log_partition(first.copy()) + self.labels.summed_log_partition(last)
+        return total
+
+    def mean(self, natural: Array) -> Array:
+        """(..., columns) of both parts."""
+        return np.concatenate([units.mean(part) for units, part in self._each(natural)], axis=-1)
+
+    def log_base(self, values: Array) -> Array | float:
+        """Σ log h(x) over the last axis of (..., columns): that of the columns."""
+        return self.columns.log_base(self._parts(values)[0])
+
+    def natural(self, mean: Array) -> Array:
+        """(..., columns) of both parts."""
+        return np.concatenate([units.natural(part) for units, part in self._each(np.asarray(mean))], axis=-1)
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) of both parts of rows (n, D)."""
+        found: Array = np.concatenate([units.base_rate(part) for units, part in self._each(np.asarray(rows[:]))])
+        return found
+
+    def discrete(self, values: Array) -> Array:
+        """(..., columns) of both parts."""
+        return np.concatenate([units.discrete(part) for units, part in self._each(values)], axis=-1)
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError unless both parts of rows (n, D) hold values of theirs."""
+        for units, part in self._each(rows):
+            units.require(part, first)
+
+    def _each(self, values: Array) -> Iterator[tuple[Family, Array]]:
+        first, last = self._parts(values)
+        yield self.columns, first
+        yield self.labels, last
+
+
 _BINARY = TwoState("binary", 0, 1)
 TWO_STATE: dict[str, TwoState] = {"binary": _BINARY, "spin": TwoState("spin", -1, 1)}
 FAMILIES: dict[str, str] = {
@@ -404,6 +462,11 @@ def family(name: str) -> Family:
     """The family of a name as stored in artifacts and written on the command line.  Raises BadUsage for others."""
     if name in _SINGLE:
         return _SINGLE[name]
+    if name.partition("+")[0] in _SINGLE and name.partition("+")[2].startswith("softmax:"):
+        columns, label = name.split("+", 1)
+        labels = family(label)
+        assert isinstance(labels, Softmax)
+        return Labelled(_SINGLE[columns], labels)
     match = re.fullmatch(r"(rate|softmax):([1-9][0-9]{0,3})", name)
     if match is None:
         raise BadUsage(f"unknown units '{name}', expected one of {', '.join(FAMILIES)}")

@@ -9,14 +9,15 @@ from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
 from herdcli.rbm import validation
-from herdcli.rbm.descent import descend
+from herdcli.rbm.descent import Rates, descend
 from herdcli.rbm.likelihood import Map, row_blocks
-from herdcli.rbm.minibatch import Statistics, statistics
+from herdcli.rbm.minibatch import Statistics, rows_of, statistics, sweeper
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
 from herdcli.rbm.state import Best, Mean, State
 from herdcli.rbm.units import TwoState
+from herdcli.rbm.variances import move, slope
 from herdcli.schema import Array
 
 FAST = ("W_fast", "b_fast", "c_fast")
@@ -32,7 +33,10 @@ def update(problem: Problem, state: State, m: int, map: Map = map) -> None:
     each = not settings.persistent
     found = statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map)
     state.trace[epoch, m] += found.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
+    gradient = None if state.log_scale is None else _along_variances(problem, state, m, order, step)
     largest = descend(problem, state, m, order, step, found, map)
+    if state.log_scale is not None and gradient is not None:
+        move(state.log_scale[m], gradient, Rates.of(problem, m, step).b)
     constrain(problem, m, state.W[m])
     _move_fast_weights(problem, state, m, found)
     for index, units in ((1, problem.visible), (2, problem.hidden)):
@@ -50,6 +54,13 @@ def update(problem: Problem, state: State, m: int, map: Map = map) -> None:
         _average(state, state.mean, m, step - problem.updates(m) + min(settings.average, problem.updates(m)))
     if state.best is not None and batch == batches - 1:
         _look(problem, state, state.best, m, epoch + 1)
+
+
+def _along_variances(problem: Problem, state: State, m: int, order: Array, step: int) -> Array:
+    """The gradient along the log deviations (D,), which is 0 in columns of one value."""
+    found = slope(sweeper(problem, state, m, step), rows_of(problem, state, m, order))
+    found[problem.constant(m)] = 0.0
+    return found
 
 
 def _average(state: State, mean: Mean, m: int, number: int) -> None:

@@ -77,3 +77,116 @@ def test_ways_that_do_not_go_together_are_refused(small: Path, run: Run, options
     ended = run("fit-rbm", small, "--hidden", "3", *options, "-o", "m.h5")
     assert (ended.code, ended.err) == (2, f"herd fit-rbm: {message}\n")
     assert not Path("m.h5").exists()
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    """Sixty rows of two classes, which their first four columns tell apart."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 60)
+    X = (random.random((60, 8)) < np.where(np.arange(8) < 4, np.where(y[:, None] == 1, 0.9, 0.1), 0.5)).astype(np.uint8)
+    path = tmp_path / "rows.csv"
+    names = ",".join(f"x{j}" for j in range(8))
+    path.write_text(f"{names},y\n" + "".join(f"{','.join(map(str, row))},{'ab'[label]}\n" for row, label in zip(X, y, strict=True)))
+    return path
+
+
+def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = run("fit-rbm", labelled, "--labels", "hybrid", "--generative-share", ".2", "--hidden", "4", "--epochs", "300", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    model = artifacts.load("m.h5").value
+    assert (model.visible_units, model.joint, model.generative_share, model.labels) == ("binary+softmax:2", "hybrid", 0.2, ["a", "b"])
+    assert (model.columns, model.W.shape) == (8, (1, 10, 4))
+    told = run("eval", "m.h5", "--data", labelled)
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert float(row["error"]) < 0.15 < float(row["error_majority"])
+    assert -0.4 < float(row["label_log_likelihood"]) < 0
+    assert run("apply", "m.h5", labelled, "-o", "p.h5").code == 0
+    found = artifacts.load("p.h5").value
+    np.testing.assert_allclose(found.X.sum(axis=1), 1)
+    assert found.class_names == ["a", "b"]
+    assert run("apply", "m.h5", labelled, "--want", "features", "-o", "f.h5").code == 0
+    assert artifacts.load("f.h5").value.X.shape == (60, 4)
+    assert run("sample", "m.h5", "-m", "30", "--burn-in", "20", "-o", "s.h5").code == 0
+    drawn = artifacts.load("s.h5").value
+    assert (drawn.X.shape, drawn.class_names, set(np.unique(drawn.X))) == ((30, 8), ["a", "b"], {0, 1})
+    assert run("eval", "m.h5", "--plot", "filters", "w.png").code == 0
+    assert run("fit-rbm", labelled, "--continue", "m.h5", "--epochs", "1", "-o", "on.h5").code == 0
+    assert artifacts.load("on.h5").value.labels == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ("fit-rbm", "bare.csv", "--labels", "hybrid"),
+            65,
+            "bare.csv: no labels 'y', which --labels needs\nhint: --label COLUMN names the labels of a table",
+        ),
+        (("fit-rbm", "one.csv", "--labels", "hybrid"), 65, "one.csv: has one label, a: there is nothing to tell apart"),
+        (
+            ("fit-rbm", "rows.csv", "--labels", "hybrid", "--per-class"),
+            2,
+            "--labels and --per-class exclude each other\nhint: --labels is of a single rbm",
+        ),
+        (
+            ("fit-rbm", "rows.csv", "--labels", "hybrid", "--units", "rate:3", "--range", "0,1"),
+            2,
+            "--labels goes with visible units of one column and scale 1, not rate:3\nhint: --units binary",
+        ),
+        (
+            ("fit-rbm", "rows.csv", "--learn-variances"),
+            2,
+            "variances are learned of gaussian visible units, these are binary\nhint: --visible-units gaussian",
+        ),
+        (
+            ("apply", "m.h5", "rows.csv", "--want", "completed"),
+            2,
+            "--want completed has no meaning with a model of rows with labels\nhint: --want classes or features",
+        ),
+        (
+            ("eval", "m.h5", "--data", "bare.csv"),
+            65,
+            "bare.csv: no labels 'y', which a model of rows with labels needs\nhint: --label COLUMN names the labels of a table",
+        ),
+        (("eval", "m.h5", "--data", "other.csv"), 65, "other.csv: has class 'c', the model has a, b"),
+        (
+            ("sample", "m.h5", "--given", "rows.csv"),
+            2,
+            "--given knows no labels; this model has rows with labels\nhint: herd apply --want classes",
+        ),
+        (("convert", "m.h5", "-o", "m.onnx"), 65, "m.h5: is a model of rows with labels, which has no graph of features"),
+        (("fit-rbm", "rows.csv", "--below", "m.h5"), 65, "m.h5: is a model of rows with labels, which is no layer"),
+    ],
+)
+def test_what_labels_do_not_go_with_is_refused(
+    labelled: Path, run: Run, arguments: tuple[str, ...], code: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(labelled.parent)
+    lines = labelled.read_text().splitlines()
+    Path("bare.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    Path("one.csv").write_text("\n".join(line if line.endswith("y") else line.rpartition(",")[0] + ",a" for line in lines) + "\n")
+    Path("other.csv").write_text("\n".join([*lines, "0,0,0,0,0,0,0,0,c"]) + "\n")
+    if "m.h5" in arguments:
+        assert run("fit-rbm", "rows.csv", "--labels", "generative", "--hidden", "2", "--epochs", "1", "-o", "m.h5").code == 0
+    ended = run(*arguments, *(("-o", "x.h5") if arguments[0] != "eval" and arguments[0] != "convert" else ()))
+    assert (ended.code, ended.err.splitlines()[-len(message.splitlines()) :]) == (code, f"herd {arguments[0]}: {message}".splitlines())
+
+
+def test_variances_are_kept_as_the_columns_scale(tmp_path: Path, run: Run) -> None:
+    random = np.random.default_rng(0)
+    rows = np.where(random.random((400, 1)) < 0.5, 5.0, 1.0) + np.array([0.5, 1.0]) * random.normal(size=(400, 2))
+    np.savetxt("v.csv", rows, delimiter=",", header="a,b", comments="")
+    fit = ("fit-rbm", "v.csv", "--visible-units", "gaussian", "--standardize", "--hidden", "2", "--algorithm", "exact", "--epochs", "60")
+    found = {}
+    for name, options in (("fixed", ()), ("learned", ("--learn-variances",))):
+        ended = run(*fit, *options, "-o", f"{name}.h5")
+        assert ended.code == 0, ended.err
+        model = artifacts.load(f"{name}.h5").value
+        told = run("eval", f"{name}.h5")
+        found[name] = float(dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))["log_likelihood"])
+    np.testing.assert_allclose(model.column_scale, [0.5, 1.0], rtol=0.2)
+    assert model.learn_variances
+    assert found["learned"] > found["fixed"] + 0.2
+    assert run("sample", "learned.h5", "-m", "500", "--burn-in", "200", "-o", "s.h5").code == 0
+    np.testing.assert_allclose(artifacts.load("s.h5").value.X.mean(axis=0), rows.mean(axis=0), atol=0.5)

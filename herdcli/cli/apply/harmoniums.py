@@ -22,6 +22,8 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
     exact.refuse_units(session, *(units for layer in layers_of(fitted.value) for units in (layer.visible_units, layer.hidden_units)))
     data = new_rows(session, request, missing=request.want == "completed")
+    if fitted.kind == "rbm" and fitted.value.labels is not None:
+        return _by_labels(session, fitted, data, request)
     if request.want == "completed":
         return _completed(session, fitted, data, request)
     if request.want == "rows":
@@ -56,6 +58,27 @@ def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Datas
     class_names = model.classes if want == "classes" else data.value.class_names
     result = Dataset(X, y=y, split=data.value.split, feature_names=names, class_names=class_names, value_range=limits)
     return result, f"{X.shape[0]} rows × {X.shape[1]} {want if want != 'classes' else 'class probabilities'}"
+
+
+def _by_labels(session: Session, fitted: Artifact, data: Artifact, request: Request) -> tuple[Dataset, str]:
+    """Probabilities of labels, or hidden means, of rows through a model of rows with labels."""
+    from herdcli.numerics import real
+    from herdcli.rbm import labels
+
+    want, model = request.want or "classes", fitted.value
+    if want not in ("classes", "features"):
+        raise BadUsage(f"--want {want} has no meaning with a model of rows with labels", hint="--want classes or features")
+    rows, h = rows_of(session, model, data, request, default=0.5, labels=False), model.harmonium()
+    kept = {"split": data.value.split}
+    if want == "features":
+        X = labels.features(h, rows.X, map=session.map) / h.hidden.scale
+        limits = transform.feature_range(model)
+        return Dataset(
+            X, y=data.value.y, class_names=data.value.class_names, value_range=limits, **kept
+        ), f"{len(X)} rows × {X.shape[1]} features"
+    X = real.exp(labels.log_posterior(h, rows.X, map=session.map))
+    made = Dataset(X, y=X.argmax(axis=1), feature_names=model.labels, class_names=model.labels, **kept)
+    return made, f"{len(X)} rows × {X.shape[1]} class probabilities"
 
 
 def _completed(session: Session, fitted: Artifact, data: Artifact, request: Request) -> tuple[Dataset, str]:

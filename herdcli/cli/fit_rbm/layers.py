@@ -64,6 +64,8 @@ def _below(session: Session, path: str | None) -> list[RBM]:
         return []
     found = session.load(path, "below", kinds={"rbm", "dbn"})
     layers: list[RBM] = [found.value] if found.kind == "rbm" else list(found.value.layers)
+    if layers[0].labels is not None:
+        raise DataError("is a model of rows with labels, which is no layer", where=found.name)
     if layers[0].count > 1:
         raise DataError("has one model for each class, but a layer is a single model", where=found.name)
     return [replace(part, holdout=None, scores=None) for part in layers]

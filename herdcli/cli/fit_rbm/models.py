@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
@@ -35,6 +35,7 @@ class Inputs:
     scored: bool  # whether there is one model for each class
     history: Artifact
     earlier: RBM | None = None
+    labels: list[str] | None = None  # of rows whose labels are their last visible unit
 
 
 def fit_models(session: Session, request: Request) -> None:
@@ -61,11 +62,17 @@ def fit_models(session: Session, request: Request) -> None:
     if own is not None:
         session.require_memory(Learning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
     warn_of_rows(session, problem)
+    parts: list[Learned] = []
+    learned = rows.as_seen()
+    if own is not None:
+        parts, scales = _learned(session, groups, own, units, given, keep=bool(request.keep_state))
+        learned |= scales
+    seen = _beside_labels(learned, given.labels)
     made = classes.RBMShard(
         place=session.place,
         units=count,
-        parts=[] if own is None else _learned(session, groups, own, units, scored=given.scored, keep=bool(request.keep_state)),
-        rest=classes.frame(groups, settings, scored=given.scored, **rows.as_seen()) if session.place.first else None,
+        parts=parts,
+        rest=classes.frame(groups, settings, scored=given.scored, **seen) if session.place.first else None,
     )
     shards.close(session, made, "models", finish, given.history, request)
 
@@ -79,13 +86,34 @@ def _afresh(session: Session, request: Request) -> Inputs:
     settings = request.settings()
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     warn_of_weights(session, data.value)
-    reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=True)
+    reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     rows = in_units(session, data, family(settings.visible_units), reading)
     data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
+    if request.labels:
+        rows, labels, settings = _joined(request, rows, data.name, settings)
+        settings = request.fitted(settings, largest(y, rows.split))
+        session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
+        return Inputs(rows, y, names, settings, False, data, labels=labels)
     settings = request.fitted(settings, largest(y, rows.split))
     session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
     return Inputs(rows, y, names, settings, request.per_class, data)
+
+
+def _joined(request: Request, rows: Prepared, where: str, settings: Settings) -> tuple[Prepared, list[str], Settings]:
+    """Rows with their labels as one more visible unit, the labels' names, and the settings of their model."""
+    from herdcli.errors import BadUsage, DataError
+    from herdcli.rbm.labels import with_labels
+
+    if settings.visible_units.partition(":")[0] in ("rate", "softmax"):
+        raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
+    y, names = rows.labelled(where, "--labels")
+    if len(names) < 2:
+        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=where)
+    joined = replace(rows, X=with_labels(rows.X, y, len(names)))
+    units = f"{settings.visible_units}+softmax:{len(names)}"
+    share = settings.generative_share if request.generative_share is None else request.generative_share
+    return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
 
 
 def _continued(session: Session, request: Request) -> Inputs:
@@ -104,16 +132,31 @@ def _continued(session: Session, request: Request) -> Inputs:
         session.console.note(f"{request.model} has no saved state: momentum, chains and rates start afresh (--keep-state keeps them)")
     session.request = replace(request.learned_by(settings), epochs=request.epochs)
     names = earlier.classes or rows.unlabelled()[1]
-    return Inputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier)
+    return Inputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier, earlier.labels)
 
 
-def _learned(session: Session, groups: Groups, problem: Problem, units: Sequence[int], *, scored: bool, keep: bool) -> list[Learned]:
-    """The models of a problem, which have these numbers."""
+def _learned(
+    session: Session, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, *, keep: bool
+) -> tuple[list[Learned], dict[str, Array]]:
+    """The models of a problem, which have these numbers, and what columns were freed of where that was learned."""
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
     state = session.run(Learning(problem, session.map), label="learning")
-    return classes.learned(groups, state, problem.settings, units, scored=scored, keep=keep, map=session.map)
+    seen = {} if state.log_scale is None else classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
+    made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=keep, map=session.map)
+    return made, seen
+
+
+def _beside_labels(seen: dict[str, Any], labels: list[str] | None) -> dict[str, Any]:
+    """What is known of columns, with the label's: those were freed of nothing."""
+    import numpy as np
+
+    if labels is None:
+        return seen
+    beside = {"column_mean": np.zeros(len(labels), dtype=np.float32), "column_scale": np.ones(len(labels), dtype=np.float32)}
+    longer = {name: np.concatenate([seen[name], part]) for name, part in beside.items() if seen[name] is not None}
+    return seen | longer | {"label_names": labels}
 
 
 def finish(session: Session, whole: RBMShard, history: History, request: Request) -> None:

@@ -116,6 +116,21 @@ def variant_options(command: Command) -> Command:
             metavar="N",
             help="Gibbs sweeps of the last updates; their number goes there evenly.  [default: --steps]",
         ),
+        click.option(
+            "--labels",
+            type=click.Choice(["generative", "discriminative", "hybrid"]),
+            default=None,
+            help="Learn rows with their labels as one more visible unit: log p(v, y), log p(y | v), or this and a share of that.",
+        ),
+        click.option(
+            "--generative-share",
+            type=click.FloatRange(0),
+            default=None,
+            help="With --labels hybrid: weight of log p(v, y).  [default: 0.01]",
+        ),
+        click.option(
+            "--learn-variances", is_flag=True, default=None, help="gaussian visible units: learn the standard deviation of each column."
+        ),
         click.option("--replicas", type=click.IntRange(2), default=None, help="pt: temperatures of each chain.  [default: 10]"),
         click.option(
             "--fast-decay",

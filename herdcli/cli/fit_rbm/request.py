@@ -26,9 +26,29 @@ FOR_SOME = {
     "fast_rate": ("fpcd",),
     "fast_decay": ("fpcd",),
 }
-OF_ONE_MODEL = ("per_class", "folds", "average_scores", "layers", "below", "standardize", "optimizer", "final_steps", "replicas")
+OF_ONE_MODEL = (
+    "per_class",
+    "folds",
+    "average_scores",
+    "layers",
+    "below",
+    "standardize",
+    "optimizer",
+    "final_steps",
+    "replicas",
+    "labels",
+    "learn_variances",
+)
 WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
-SHAPING = ("hidden", "visible_units", "hidden_units", "units", "standardize", "per_class")  # what a model that is gone on with decides
+SHAPING = (
+    "hidden",
+    "visible_units",
+    "hidden_units",
+    "units",
+    "standardize",
+    "per_class",
+    "labels",
+)  # what a model that is gone on with decides
 
 
 def _typed(name: str) -> str:
@@ -79,6 +99,9 @@ class Request:
     final_steps: int | None = where_given()
     replicas: int | None = where_given()
     optimizer: str | None = where_given()
+    labels: str | None = where_given()
+    generative_share: float | None = where_given()
+    learn_variances: bool | None = where_given()
     validate_every: int | None = where_given()
     patience: int | None = where_given()
     average: int | None = where_given()
@@ -177,6 +200,12 @@ class Request:
             raise BadUsage(f"--keep-state and {other} exclude each other", hint="momentum and chains are those of the last update")
         if self.patience and self.average:
             raise BadUsage("--patience and --average exclude each other", hint="the best model is kept, or the mean of the last ones")
+        if self.labels != "hybrid":
+            session.ignored("generative_share", "without --labels hybrid")
+        for name in ("labels", "learn_variances"):
+            for other in ("per_class", "layers", "below"):
+                if getattr(self, name) and getattr(self, other):
+                    raise BadUsage(f"{_typed(name)} and {_typed(other)} exclude each other", hint=f"{_typed(name)} is of a single rbm")
         if self.model and self.folds:
             raise BadUsage("--continue and --folds exclude each other", hint="the models of folds are not kept")
         if self.per_class and self.folds and self.average_scores:
@@ -221,6 +250,9 @@ class OfSequences(Request):
     final_steps: int | None = unrecorded()
     replicas: int | None = unrecorded()
     optimizer: str | None = unrecorded()
+    labels: str | None = unrecorded()
+    generative_share: float | None = unrecorded()
+    learn_variances: bool | None = unrecorded()
     average: int | None = unrecorded()
     keep_state: bool | None = unrecorded()
     model: str | None = unrecorded()

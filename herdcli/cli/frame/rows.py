@@ -136,30 +136,41 @@ def rows_of(
     default: float = OF_MODELS,
     sparse: bool = False,
     in_place: bool = False,
+    labels: bool = True,
 ) -> Prepared:
     """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
+
+    labels  with those of a model of rows with their labels as the last columns.
 
     asked  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
     """
     from herdcli.cli.frame.columns import by_name
-    from herdcli.rbm.units import family
+    from herdcli.rbm.units import Labelled, family
 
+    units = family(model.visible_units)
     reading = Reading.asked(asked, default=default)
     limits = None if model.value_range is None else tuple(model.value_range)
     reading = replace(
         reading,
         threshold=model.threshold if reading.threshold is None else reading.threshold,
         value_range=limits if reading.value_range is None else reading.value_range,
-        column_mean=model.column_mean,
-        column_scale=model.column_scale,
-        sparse=sparse,
+        column_mean=None if model.column_mean is None else model.column_mean[: model.columns],
+        column_scale=None if model.column_scale is None else model.column_scale[: model.columns],
+        sparse=sparse and not isinstance(units, Labelled),
         in_place=in_place,
     )
     artifact = by_name(session, artifact, model.feature_names, model.columns)
-    rows = in_units(session, artifact, family(model.visible_units), reading)
+    rows = in_units(session, artifact, units.columns if isinstance(units, Labelled) else units, reading)
     if rows.X.shape[1] != model.columns:
         raise DataError(f"/X has {rows.X.shape[1]} columns, the model has {model.columns} visible units", where=artifact.name)
-    return rows
+    return _with_labels(model, rows, artifact.name) if labels and isinstance(units, Labelled) else rows
+
+
+def _with_labels(model: Any, rows: Prepared, where: str) -> Prepared:
+    """Rows with their labels as the last visible unit of a model that knows those."""
+    from herdcli.rbm.labels import with_labels
+
+    return replace(rows, X=with_labels(rows.X, _among(model.labels, rows, where, "a model of rows with labels"), len(model.labels)))
 
 
 def two_state(session: Session, artifact: Artifact, values: tuple[int, int], reading: Reading) -> Prepared:
@@ -225,11 +236,16 @@ def classes_of(model: RBM, rows: Prepared, path: str) -> Array | None:
     """The index of each row's class among the model's (n,); None for a single model."""
     if model.count == 1 or model.classes is None:
         return None
-    y, names = rows.labelled(path, "a model of classes")
-    unknown = [name for name in names if name not in model.classes]
+    return _among(model.classes, rows, path, "a model of classes")
+
+
+def _among(known: list[str], rows: Prepared, path: str, what: str) -> Array:
+    """The index of each row's label among the names that a model knows (n,)."""
+    y, names = rows.labelled(path, what)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(model.classes)}", where=path)
-    chosen: Array = np.array([model.classes.index(name) for name in names])[y]
+        raise DataError(f"has class '{unknown[0]}', the model has {', '.join(known)}", where=path)
+    chosen: Array = np.array([known.index(name) for name in names])[y]
     return chosen
 
 

@@ -120,6 +120,8 @@ def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Arr
     from herdcli.cli.frame.rows import with_gaps
     from herdcli.errors import BadUsage
 
+    if model.labels is not None:
+        raise BadUsage("--given knows no labels; this model has rows with labels", hint="herd apply --want classes")
     if not alone or model.count > 1:
         what = f"{model.count} models, one for each class" if alone else "a dbn"
         raise BadUsage(f"--given needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")
@@ -135,14 +137,17 @@ def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
     import numpy as np
 
     from herdcli.artifacts import Dataset
-    from herdcli.rbm.units import family
+    from herdcli.rbm.units import Labelled, family
 
     units, X = family(model.visible_units), model.restored(np.concatenate(rows))
+    y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
+    if isinstance(units, Labelled):
+        y, units = np.concatenate(rows)[:, model.columns :].argmax(axis=1), units.columns
     two_state = units.name in ("binary", "spin") and not means
     return Dataset(
         X.astype(np.int8) if two_state else X,
-        y=np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None,
-        class_names=model.classes,
+        y=y,
+        class_names=model.classes or model.labels,
         units=units.name if two_state else "real",
         value_range=None if units.range is None else np.array(units.range) / units.scale,
         image_shape=model.image_shape,

@@ -92,7 +92,7 @@ def labelled(tmp_path: Path) -> Path:
 
 
 def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = run("fit-rbm", labelled, "--labels", "hybrid", "--generative-share", ".2", "--hidden", "4", "--epochs", "300", "-o", "m.h5")
+    ended = run("fit-rbm", labelled, "--labels", "hybrid", "--generative-share", ".2", "--hidden", "4", "--epochs", "150", "-o", "m.h5")
     assert ended.code == 0, ended.err
     model = artifacts.load("m.h5").value
     assert (model.visible_units, model.joint, model.generative_share, model.labels) == ("binary+softmax:2", "hybrid", 0.2, ["a", "b"])

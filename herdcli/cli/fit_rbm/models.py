@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
 from herdcli.cli.frame.columns import warn_of_weights
@@ -67,7 +68,7 @@ def fit_models(session: Session, request: Request) -> None:
     if own is not None:
         parts, scales = _learned(session, groups, own, units, given, keep=bool(request.keep_state))
         learned |= scales
-    seen = _beside_labels(learned, given.labels)
+    seen = beside_labels(learned, given.labels)
     made = classes.RBMShard(
         place=session.place,
         units=count,
@@ -91,29 +92,13 @@ def _afresh(session: Session, request: Request) -> Inputs:
     data = replace(data, value=None)  # the rows take its place in memory
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     if request.labels:
-        rows, labels, settings = _joined(request, rows, data.name, settings)
+        rows, labels, settings = joined(request, rows, data.name, settings)
         settings = request.fitted(settings, largest(y, rows.split))
         session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
         return Inputs(rows, y, names, settings, False, data, labels=labels)
     settings = request.fitted(settings, largest(y, rows.split))
     session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
     return Inputs(rows, y, names, settings, request.per_class, data)
-
-
-def _joined(request: Request, rows: Prepared, where: str, settings: Settings) -> tuple[Prepared, list[str], Settings]:
-    """Rows with their labels as one more visible unit, the labels' names, and the settings of their model."""
-    from herdcli.errors import BadUsage, DataError
-    from herdcli.rbm.labels import with_labels
-
-    if settings.visible_units.partition(":")[0] in ("rate", "softmax"):
-        raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
-    y, names = rows.labelled(where, "--labels")
-    if len(names) < 2:
-        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=where)
-    joined = replace(rows, X=with_labels(rows.X, y, len(names)))
-    units = f"{settings.visible_units}+softmax:{len(names)}"
-    share = settings.generative_share if request.generative_share is None else request.generative_share
-    return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
 
 
 def _continued(session: Session, request: Request) -> Inputs:
@@ -146,17 +131,6 @@ def _learned(
     seen = {} if state.log_scale is None else classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=keep, map=session.map)
     return made, seen
-
-
-def _beside_labels(seen: dict[str, Any], labels: list[str] | None) -> dict[str, Any]:
-    """What is known of columns, with the label's: those were freed of nothing."""
-    import numpy as np
-
-    if labels is None:
-        return seen
-    beside = {"column_mean": np.zeros(len(labels), dtype=np.float32), "column_scale": np.ones(len(labels), dtype=np.float32)}
-    longer = {name: np.concatenate([seen[name], part]) for name, part in beside.items() if seen[name] is not None}
-    return seen | longer | {"label_names": labels}
 
 
 def finish(session: Session, whole: RBMShard, history: History, request: Request) -> None:

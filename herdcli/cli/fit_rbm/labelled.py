@@ -1,0 +1,38 @@
+"""`herd fit-rbm --labels`: rows with their labels as one more visible unit; the learning is in herdcli.rbm.labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.rows import Prepared
+    from herdcli.rbm.settings import Settings
+
+
+def joined(request: Request, rows: Prepared, where: str, settings: Settings) -> tuple[Prepared, list[str], Settings]:
+    """Rows with their labels as one more visible unit, the labels' names, and the settings of their model."""
+    from herdcli.errors import BadUsage, DataError
+    from herdcli.rbm.labels import with_labels
+
+    if settings.visible_units.partition(":")[0] in ("rate", "softmax"):
+        raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
+    y, names = rows.labelled(where, "--labels")
+    if len(names) < 2:
+        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=where)
+    joined = replace(rows, X=with_labels(rows.X, y, len(names)))
+    units = f"{settings.visible_units}+softmax:{len(names)}"
+    share = settings.generative_share if request.generative_share is None else request.generative_share
+    return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
+
+
+def beside_labels(seen: dict[str, Any], labels: list[str] | None) -> dict[str, Any]:
+    """What is known of columns, with the label's: those were freed of nothing."""
+    import numpy as np
+
+    if labels is None:
+        return seen
+    beside = {"column_mean": np.zeros(len(labels), dtype=np.float32), "column_scale": np.ones(len(labels), dtype=np.float32)}
+    longer = {name: np.concatenate([seen[name], part]) for name, part in beside.items() if seen[name] is not None}
+    return seen | longer | {"label_names": labels}

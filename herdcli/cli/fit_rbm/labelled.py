@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from herdcli.cli.fit_rbm.request import Request
@@ -27,12 +27,12 @@ def joined(request: Request, rows: Prepared, where: str, settings: Settings) -> 
     return joined, names, replace(settings, visible_units=units, joint=str(request.labels), generative_share=share)
 
 
-def beside_labels(seen: dict[str, Any], labels: list[str] | None) -> dict[str, Any]:
+def beside_labels(seen: dict[str, object], labels: list[str] | None) -> dict[str, object]:
     """What is known of columns, with the label's: those were freed of nothing."""
     import numpy as np
 
     if labels is None:
         return seen
     beside = {"column_mean": np.zeros(len(labels), dtype=np.float32), "column_scale": np.ones(len(labels), dtype=np.float32)}
-    longer = {name: np.concatenate([seen[name], part]) for name, part in beside.items() if seen[name] is not None}
-    return seen | longer | {"label_names": labels}
+    longer = {name: np.concatenate([own, part]) for name, part in beside.items() if isinstance(own := seen[name], np.ndarray)}
+    return {**seen, **longer, "label_names": labels}

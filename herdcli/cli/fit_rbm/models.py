@@ -64,7 +64,7 @@ def fit_models(session: Session, request: Request) -> None:
         session.require_memory(Learning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
     warn_of_rows(session, problem)
     parts: list[Learned] = []
-    learned = rows.as_seen()
+    learned: dict[str, object] = rows.as_seen()
     if own is not None:
         parts, scales = _learned(session, groups, own, units, given, keep=bool(request.keep_state))
         learned |= scales

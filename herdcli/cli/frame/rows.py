@@ -166,11 +166,12 @@ def rows_of(
     return _with_labels(model, rows, artifact.name) if labels and isinstance(units, Labelled) else rows
 
 
-def _with_labels(model: Any, rows: Prepared, where: str) -> Prepared:
+def _with_labels(model: RBM | RecurrentRBM, rows: Prepared, where: str) -> Prepared:
     """Rows with their labels as the last visible unit of a model that knows those."""
     from herdcli.rbm.labels import with_labels
 
-    return replace(rows, X=with_labels(rows.X, _among(model.labels, rows, where, "a model of rows with labels"), len(model.labels)))
+    known: list[str] = getattr(model, "labels", None) or []
+    return replace(rows, X=with_labels(rows.X, _among(known, rows, where, "a model of rows with labels"), len(known)))
 
 
 def two_state(session: Session, artifact: Artifact, values: tuple[int, int], reading: Reading) -> Prepared:

@@ -96,6 +96,7 @@ def command(session: Session, request: Request) -> None:
 
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
+    from herdcli.cli.small.drawn import dataset
     from herdcli.rbm.layers import layers_of
     from herdcli.rbm.proper import require_proper
     from herdcli.rbm.sampling import Problem, Sampling
@@ -109,7 +110,7 @@ def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple
     problem = settings(Problem, request, models=models, below=lower, **rows_of)
     what = f"{len(models)} × {problem.count} rows of {len(models[0].b)} units"
     rows = session.run(Sampling(problem, session.map), label="sampling", memory=what)
-    result = _dataset([*below, top][0], rows, means=request.means)
+    result = dataset([*below, top][0], rows, means=request.means)
     return result, f"{len(result.X)} rows × {result.X.shape[1]} columns"
 
 
@@ -130,26 +131,3 @@ def _held(session: Session, model: RBM, request: Request, *, alone: bool) -> Arr
     mask = None if request.mask is None else session.load(request.mask, "mask", kinds={"dataset"})
     rows, known = with_gaps(session, model, data, {}, mask)
     return np.repeat(np.where(known, rows.X, np.nan).astype(np.float32), request.count, axis=0)
-
-
-def _dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
-    """The rows (count, D) of each model as a data set, with what is known of the columns."""
-    import numpy as np
-
-    from herdcli.artifacts import Dataset
-    from herdcli.rbm.units import Labelled, family
-
-    units, X = family(model.visible_units), model.restored(np.concatenate(rows))
-    y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
-    if isinstance(units, Labelled):
-        y, units = np.concatenate(rows)[:, model.columns :].argmax(axis=1), units.columns
-    two_state = units.name in ("binary", "spin") and not means
-    return Dataset(
-        X.astype(np.int8) if two_state else X,
-        y=y,
-        class_names=model.classes or model.labels,
-        units=units.name if two_state else "real",
-        value_range=None if units.range is None else np.array(units.range) / units.scale,
-        image_shape=model.image_shape,
-        feature_names=model.feature_names,
-    )

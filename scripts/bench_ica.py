@@ -13,6 +13,9 @@ wide       the same in 256 dimensions with 768 filters, energies and acceptances
 optima     where the likelihoods of |u|^β, logistic, sech and Student densities have their maxima on the rows of `separate`.
 posteriors ten iterations of --posterior gaussian, 500 patches of 8 × 8 pixels ($HERD_DATA/patches16.h5), 128 atoms: a row's time in
            inverses of a 128 × 128 matrix by LAPACK.
+codes      300 updates of sparse coding, 128 atoms, 25,000 patches of 8 × 8 pixels, batches of 100, σ = .1; then SPAMS and scikit-learn
+           (bench; spams-bin where it is installed) for twice that time from the same dictionary: their mean over other rows of
+           min_s ½|z − As|² + σ²|s|₁ over herd's.
 epoch      updates of 100 of 122,880 rows of 256 dimensions, 768 filters, on two workers; all of them from some.
 
 Exit code 1 if a bar is missed.
@@ -21,9 +24,12 @@ Exit code 1 if a bar is missed.
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,7 +42,7 @@ from realdata import FOLDER
 from scipy.optimize import minimize
 
 from herdcli.algorithm import solve
-from herdcli.ica import defaults, folded, hmc, learning, libraries, maximum_likelihood, whitening
+from herdcli.ica import defaults, folded, hmc, learning, libraries, maximum_likelihood, sparse_coding, whitening
 from herdcli.ica.amari import amari_distance
 from herdcli.ica.energy import Linear
 from herdcli.ica.experts import EXPERTS
@@ -45,6 +51,7 @@ from herdcli.rows import mixing
 SLOW = ((0.05, 1000), (0.025, 1000), (0.01, 2000), (0.005, 3000), (0.002, 3000))  # 10,000 updates
 AS_IT_COMES = {"rates": defaults.SQUARE_INFOMAX, "average": defaults.AVERAGED, "batch_size": defaults.ROWS}
 SEEDS = 3
+NOISE = 0.1  # of sparse coding
 Row = tuple[str, float, float | None, str]
 
 
@@ -233,7 +240,64 @@ def posteriors(rows: int = 500, iterations: int = 10) -> list[Row]:
     return [("inverses a row and iteration", spent / bare, None, f"{1e3 * spent:.2f} ms, an inverse {1e3 * bare:.3f} ms")]
 
 
-PARTS = {part.__name__: part for part in (separate, narrow, wide, posteriors, epoch, optima)}
+def held_out(A: np.ndarray, Z: np.ndarray) -> float:
+    """Mean over rows of min_s ½|z − As|² + σ²γ|s|₁, columns of A of length 1."""
+    model = sparse_coding.Model(A / np.sqrt((A**2).sum(axis=0)), "laplace", 1.0, NOISE, "map")
+    mean = model.infer(Z).mean
+    return float((0.5 * np.square(Z - mean @ model.A.T).sum(axis=1) + NOISE**2 * np.abs(mean).sum(axis=1)).mean())
+
+
+def codes(updates: int = 300) -> list[Row]:
+    """Sparse coding of natural patches, 128 atoms of 64 dimensions, and what rivals reach in twice the time."""
+    with h5py.File(FOLDER / "patches16.h5") as file:
+        X = file["X"][:120_000:4].reshape(-1, 16, 16)[:, :8, :8].reshape(-1, 64).astype(float)
+    Z = whitening.fit(X, method="zca").apply(X)
+    train, test = Z[:25_000], Z[25_000:25_500]
+    schedule = ((0.1, updates * 2 // 3), (0.05, updates - updates * 2 // 3))
+    task = sparse_coding.Task(learning.Problem(train, learning.Settings(filters=128, expert="laplace", rates=schedule)), NOISE)
+    begun = sparse_coding.DictionaryLearning(task).init().A.copy()
+    found: list[np.ndarray] = []
+    own = seconds(lambda: found.append(solve(sparse_coding.DictionaryLearning(task)).more["dictionary"]), 1)
+    reached = held_out(found[0], test)
+    rows: list[Row] = [
+        (f"{updates} updates of 128 × 64, s", own, None, f"objective {reached:.4f}, at the start {held_out(begun, test):.4f}")
+    ]
+    for name, rival in (("SPAMS", spams_dictionary), ("scikit-learn", sklearn_dictionary)):
+        if importlib.util.find_spec({"SPAMS": "spams", "scikit-learn": "sklearn"}[name]):
+            A, took = rival(train, begun, 2.0 * own)
+            rows.append((f"{name}, its objective over herd's", held_out(A, test) / reached, -1.0, f"after {took:.1f} s"))
+    return rows
+
+
+def spams_dictionary(Z: np.ndarray, begun: np.ndarray, limit: float) -> tuple[np.ndarray, float]:
+    """The online dictionary learning of Mairal et al. (2009) in SPAMS, for at least so many seconds."""
+    import spams
+
+    options = {"lambda1": NOISE**2, "mode": 2, "batchsize": 100, "numThreads": 1, "verbose": False}
+    made: list[np.ndarray] = []
+
+    def run(iterations: int) -> None:
+        made.append(spams.trainDL(np.asfortranarray(Z.T), D=np.asfortranarray(begun), K=128, iter=iterations, **options))
+
+    took = seconds(lambda: run(math.ceil(20 * limit / seconds(lambda: run(20), 1))), 1)
+    return np.asarray(made[-1]), took
+
+
+def sklearn_dictionary(Z: np.ndarray, begun: np.ndarray, limit: float) -> tuple[np.ndarray, float]:
+    """The same in scikit-learn, by coordinate descent, which is faster there than LARS."""
+    from sklearn.decomposition import MiniBatchDictionaryLearning
+
+    start, batch = time.process_time(), 0
+    model = MiniBatchDictionaryLearning(128, alpha=NOISE**2, batch_size=100, fit_algorithm="cd", dict_init=begun.T.copy(), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of coordinate descents that were cut short
+        while time.process_time() - start < limit:
+            model.partial_fit(Z[batch * 100 % len(Z) : batch * 100 % len(Z) + 100])
+            batch += 1
+    return np.asarray(model.components_.T), time.process_time() - start
+
+
+PARTS = {part.__name__: part for part in (separate, narrow, wide, posteriors, codes, epoch, optima)}
 
 
 def main() -> int:

@@ -19,6 +19,8 @@ Source: Teh (2003), eq. 4.12 to 4.14; Olshausen & Field (1996); Lewicki & Sejnow
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 
 from herdcli.algorithm import Counted, Progress
@@ -36,6 +38,8 @@ from herdcli.schema import Array, array
 SPARSE = ("laplace", "laplace-smooth", "student", "logistic")
 ROWS = 50  # that one worker infers at a time
 INFERENCE, ALTERNATIONS = 500, 2000  # iterations at most
+LEARNING, STEP = 60, 0.1  # alternations of an update of the dictionary, and what one draws sources to 0 by, over the rows' deviation
+SCALED = 1 << 14  # rows that the deviation is taken of
 RELAXED = 1.7
 SETTLED = 1e-5  # largest change of a source, over the row's largest source, at which inference ends
 SMALLEST = 1e-9  # variance of the noise in its place where there is none
@@ -56,13 +60,17 @@ class Inferred:
 
 @dataclass(frozen=True)
 class Model:
-    """Dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none."""
+    """Dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none.
+
+    scale  deviation of the rows that a dictionary is being learned from: the lasso then stops early, which moves the dictionary alike.
+    """
 
     A: Array
     expert: str
     gamma: float
     noise: float
     posterior: str
+    scale: float = 0.0
 
     def __post_init__(self) -> None:
         if self.posterior not in ("map", "laplace", "variational"):
@@ -122,21 +130,26 @@ class Model:
         s is smooth and w sparse; v pulls them together, and their distance does not wait for a small σ as a proximal gradient does.
         Source: Boyd et al. (2011), sec. 6.4, over-relaxed as in their sec. 3.4.3.
         """
-        # Minimise |z − As|²/2σ² + γ|w|₁ where s = w, with the penalty (γ/2)|s − w + v|².  s then solves (A'A/σ² + γI) s = A'z/σ² + γ(w −
-        # v); w is s + v drawn to 0 by γ over the penalty's weight γ, which is 1 whatever γ; v adds up s − w.
+        # Minimise |z − As|²/2σ² + γ|w|₁ where s = w, with the penalty ½ρ|s − w + v|².  s then solves (A'A/σ² + ρI) s = A'z/σ² + ρ(w − v),
+        # w is s + v drawn to 0 by γ/ρ, the step; v adds up s − w, and so is what s + v is cut down to.  Any ρ ends at the same s; small
+        # steps find the largest sources first, which is what few alternations are for.
+        step = STEP * self.scale or 1.0
         precision = self.A.T @ self.A / self.noise**2
-        inverse = np.linalg.inv(precision + self.gamma * np.eye(len(precision)))
-        target = Z @ self.A / self.noise**2
-        w = v = np.zeros(target.shape)
-        for _ in range(ALTERNATIONS):
-            s = (target + self.gamma * (w - v)) @ inverse
-            relaxed = RELAXED * s + (1.0 - RELAXED) * w
-            new = np.sign(relaxed + v) * np.maximum(np.abs(relaxed + v) - 1.0, 0.0)
-            v = v + relaxed - new
-            apart = np.maximum(np.abs(new - w), np.abs(new - s)).max(axis=1)
-            w = new
-            if (apart <= SETTLED * np.maximum(np.abs(w).max(axis=1), LEAST)).all():
+        inverse = np.linalg.inv(precision + self.gamma / step * np.eye(len(precision)))
+        begin, turned = (Z @ self.A / self.noise**2) @ inverse, inverse * (self.gamma / step)
+        w = v = np.zeros(begin.shape)
+        for _ in range(LEARNING if self.scale else ALTERNATIONS):
+            s = (w - v) @ turned
+            s += begin
+            reached = RELAXED * s
+            reached += (1.0 - RELAXED) * w
+            reached += v
+            v = np.clip(reached, -step, step)
+            new = reached - v
+            if not self.scale and _settled(w, new, s):
+                w = new
                 break
+            w = new
         return w, (Z - s @ self.A.T) / self.noise**2
 
     def bound(self, Z: Array, xi: Array) -> Array:
@@ -190,6 +203,12 @@ class Model:
         return result
 
 
+def _settled(before: Array, now: Array, smooth: Array) -> bool:
+    """Whether no source of a row changes by more than a share of the largest."""
+    apart = np.maximum(np.abs(now - before), np.abs(now - smooth)).max(axis=1)
+    return bool((apart <= SETTLED * np.maximum(np.abs(now).max(axis=1), LEAST)).all())
+
+
 @dataclass
 class State:
     """The dictionary and the trace."""
@@ -206,10 +225,12 @@ class Task:
     rows: Problem
     noise: float = 0.1
     posterior: str = "map"
+    _kept: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.noise < 0:
             raise DataError("the noise's standard deviation is below 0")
+        self._kept.append(float(np.sqrt(np.square(self.rows.Z[:SCALED]).mean())))
         self.model(np.zeros((1, 1)))
 
     @property
@@ -218,8 +239,8 @@ class Task:
         return self.rows.settings
 
     def model(self, A: Array) -> Model:
-        """The model with this dictionary."""
-        return Model(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior)
+        """The model with this dictionary, as it is learned."""
+        return Model(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior, self._kept[0])
 
 
 @dataclass(frozen=True)

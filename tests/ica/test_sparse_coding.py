@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, NotConverged
 from herdcli.ica import learning, sparse_coding
 from herdcli.ica.experts import EXPERTS
-from herdcli.ica.sparse_coding import Model
+from herdcli.ica.problem import Problem, Settings
+from herdcli.ica.sparse_coding import DictionaryLearning, Model, Task
 
 
 def dictionary(D=3, M=5, seed=0):
@@ -170,3 +172,29 @@ def test_rows_outside_of_the_span_have_no_programme():
     A = np.array([[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(NotConverged, match="the linear programme of row 0 has no solution"):
         Model(A, "laplace", 1.0, 0.0, "map").infer(np.array([[1.0, 1.0]]))
+
+
+def test_an_update_that_stops_its_sources_early_learns_what_one_to_the_end_does(monkeypatch):
+    """Planted codes: the dictionaries explain other rows alike, and the lasso of `apply` is still solved to the end."""
+    random = np.random.default_rng(7)
+    true = random.standard_normal((8, 12))
+    true /= np.sqrt((true**2).sum(axis=0))
+    Z = (random.laplace(size=(3000, 12)) * (random.random((3000, 12)) < 0.3)) @ true.T
+    Z /= Z.std()
+    settings = Settings(filters=12, expert="laplace", batch_size=50, rates=((0.1, 60), (0.05, 20)))
+
+    algorithm = DictionaryLearning(Task(Problem(Z[:2500], settings)))
+
+    def worth(A):
+        return Model(A, "laplace", 1.0, 0.1, "map").infer(Z[2500:2700]).objective.mean()
+
+    start, early = worth(algorithm.init().A), worth(solve(algorithm).more["dictionary"])
+    monkeypatch.setattr(sparse_coding, "LEARNING", 400)
+    whole = worth(solve(algorithm).more["dictionary"])
+    assert whole > start + 0.3
+    assert early - start > 0.95 * (whole - start)
+    model = Model(true, "laplace", 1.0, 0.1, "map")
+    mean, dual = model._lasso(Z[:40])
+    pulled = dual @ true  # A'λ is γ sign(s) where s is not 0, and at most γ elsewhere
+    np.testing.assert_allclose(pulled[mean != 0], np.sign(mean)[mean != 0], atol=1e-2)
+    assert np.abs(pulled).max() < 1.01

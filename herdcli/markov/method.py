@@ -81,12 +81,14 @@ C = TypeVar("C", bound=Tolerant)
 class Stepwise(Generic[S]):
     """What algorithms of at most `steps` steps share: they end sooner where `met` says so.
 
-    Those that derive from it give `state`, `steps`, `init`, `step` and `result`.  note: a line for the user before the work begins.
+    Those that derive from it give `state`, `steps`, `init`, `step` and `result`.  note: a line for the user before the work begins;
+    words: what `memory` is of, where it counts.
     """
 
     state: type[S]
     steps: int
     note: str = ""
+    words: str | None = None
 
     def met(self, state: S) -> bool:
         """Whether the criterion is met that ends the algorithm before its last step; there may be none."""
@@ -133,6 +135,7 @@ class Method(Algorithm[Any, Result], Protocol):
 
     steps: int
     note: str
+    words: str | None
 
     def met(self, state: Any) -> bool:
         """Whether its criterion is met."""

@@ -69,7 +69,7 @@ def command(session: Session, request: Request) -> None:
     form = queries.output_format(session, request)
     loaded = load_network(session, request.source, request.input_format)
     network, evidence = inputs.observed(session, loaded.value, request)
-    request.warn_of_ignored(session)
+    request.warn_of_ignored(session, bool(network.observations()))
     if queries.other(request):
         queries.answer(session, loaded, (network, evidence), request, form)
     elif request.evidence_rows:

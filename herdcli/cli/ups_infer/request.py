@@ -18,6 +18,7 @@ REGIONS = ("auto", "edges", "plaquettes")
 CLAMPS = ("auto", "rows", "columns", "rows-columns")
 FIXED_POINT = tuple(name for name in ALGORITHMS if name not in ("junction-tree", "enumerate", "gibbs"))
 RESTARTED = ("bp", "ups", "double-loop", "mean-field", "structured-mean-field", "tap", "belief-optimization")
+ITERATED = ("tolerance", "iterations", "on_nonconvergence")
 USERS = {
     **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
     "schedule": (AUTO, "bp", "loopy-is"),
@@ -29,8 +30,8 @@ USERS = {
     "regions": (AUTO, "double-loop", "gbp"),
     **dict.fromkeys(("sweeps", "burn_in", "annealing", "chains"), (AUTO, "gibbs")),
     **dict.fromkeys(("effort", "time"), (AUTO,)),
-    **dict.fromkeys(("tolerance", "iterations"), (AUTO, "enumerate", *FIXED_POINT)),
-    "on_nonconvergence": (AUTO, "enumerate", "gibbs", *FIXED_POINT),
+    **dict.fromkeys(("tolerance", "iterations"), (AUTO, "junction-tree", "enumerate", *FIXED_POINT)),
+    "on_nonconvergence": (AUTO, "junction-tree", "enumerate", "gibbs", *FIXED_POINT),
 }
 
 
@@ -82,10 +83,13 @@ class Request:
     bucket_cells: int = where_changed(4096)
     seed: int
 
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options without effect on this algorithm.  Raises BadUsage for contradictions."""
+    def warn_of_ignored(self, session: Session, observed: bool) -> None:
+        """Warnings for options without effect on this algorithm.  Raises BadUsage for contradictions.
+
+        observed  whether there are observed marginals, with which the junction tree iterates too.
+        """
         for option, users in USERS.items():
-            if self.algorithm not in users:
+            if self.algorithm not in users or (self.algorithm == "junction-tree" and option in ITERATED and not observed):
                 session.ignored(option, f"with --algorithm {self.algorithm}")
         if self.algorithm == "loopy-is" and self.schedule == "checkerboard":
             raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")

@@ -125,7 +125,7 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
         if asked.algorithm == "junction-tree":
             session.console.note(what.rstrip(","))
 
-    found = session.run(method, label=asked.algorithm, after=partial(algorithms.remaining, method), ended=ended)
+    found = session.run(method, label=asked.algorithm, memory=method.words, after=partial(algorithms.remaining, method), ended=ended)
     if found.warning:
         session.console.warn(f"{found.warning}; --algorithm bp or ups")
     return found
@@ -136,7 +136,7 @@ def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
     if made.algorithm == "gibbs":
         message = f"the chains of gibbs disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
     hint = "--algorithm ups, whose free energy falls in every iteration"
-    if made.algorithm in ("ups", "double-loop"):
+    if made.algorithm in ("ups", "double-loop", "junction-tree"):
         hint = "raise --iterations"
     elif made.algorithm == "gbp":
         hint = "--damping 0.5, or --algorithm double-loop, which converges"

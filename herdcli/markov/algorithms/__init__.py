@@ -38,7 +38,7 @@ ALGORITHMS: dict[str, str] = {
     "tree-reweighted": "herdcli.markov.query.tree_reweighted.TreeReweighted",
     "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
 }
-TAKES_OBSERVED = {"enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
+TAKES_OBSERVED = {"junction-tree", "enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 
@@ -64,6 +64,10 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")
     if settings.algorithm == "bp" and (found := _as_lattice(network, settings, map)) is not None:
         return found
+    if settings.algorithm == "junction-tree" and network.observations():
+        from herdcli.markov.exact.observed import ObservedTree
+
+        return ObservedTree(network, settings)
     kind, _, size = settings.regions.partition(":")
     if settings.algorithm in ("gbp", "double-loop") and kind == "cliques":
         return _over_cliques(network, settings, int(size))
@@ -139,7 +143,10 @@ def exactly(network: Network, settings: Settings, limit: int, run: Callable[[Ord
     run  runs the search for an elimination order.
     """
     if network.observations():
-        return TooLarge("as marginals are observed")
+        made = method(network, replace(settings, algorithm="junction-tree"))
+        if made.memory() <= limit:
+            return Candidate("junction-tree", "which fits the memory allowed", made)
+        return TooLarge(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
     exact = JunctionTree(network, replace(settings, algorithm="junction-tree"))

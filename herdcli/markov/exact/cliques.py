@@ -17,6 +17,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Scope = tuple[int, ...]
+Row = tuple[int, int]  # of a program of `clique_updates`
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,21 @@ def roots(graph: CliqueGraph) -> list[int]:
     return found
 
 
+def around(graph: CliqueGraph, made: Layout) -> list[Row]:
+    """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
+    owned: list[list[int]] = [[] for _ in made.cliques]
+    for a, c in enumerate(made.home):
+        owned[c].append(a)
+    rows: list[Row] = []
+    for root in roots(graph):
+        for c, e, first in depth_first(graph, root):
+            if e >= 0:
+                rows.append(made.send(e))
+            if first:
+                rows += [(a, -1) for a in owned[c]]
+    return rows
+
+
 def start(base: Network | None, tree: Tree, kept: Sequence[int], made: Layout) -> tuple[Array, Array]:
     """Clique tables and separator marginals of a base network, or uniform ones.
 
@@ -268,7 +284,7 @@ def start(base: Network | None, tree: Tree, kept: Sequence[int], made: Layout) -
     values = made.uniform_values()
     if base is None:
         return made.uniform_tables(), values
-    home = [min((tree.position[i] for i in scope), default=0) for scope, _ in base.factors()]
+    home = [min((tree.position[i] for i in scope if base.cardinality[i] > 1), default=0) for scope, _ in base.factors()]
     found = junction_tree.calibrate(base, Tree(tree.scopes, tree.parent, home, tree.position))
     tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
     for s, (_, (c, _)) in enumerate(made.inner):

@@ -17,7 +17,7 @@ import numpy as np
 from herdcli import fast
 from herdcli.errors import DataError, NegativeResult
 from herdcli.markov.exact import cliques, enumeration, junction_tree
-from herdcli.markov.exact.cliques import CliqueGraph, Layout, depth_first
+from herdcli.markov.exact.cliques import CliqueGraph, Layout, Row, depth_first
 from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.learning.tilting import tilt
 from herdcli.markov.method import ToTolerance
@@ -27,7 +27,6 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_STATES = 1 << 26
-Row = tuple[int, int]
 
 
 @dataclass
@@ -76,7 +75,7 @@ class IterativeScaling(Sized, ToTolerance[State, Settings]):
     def program(self) -> list[Array | int]:
         """A sweep: rows for `clique_updates`, interrupted by the numbers of clusters with features."""
         assert self.graph is not None
-        rows = (_effective if self.settings.algorithm == "effective-ipf" else _around)(self.graph, self.layout)
+        rows = (_effective if self.settings.algorithm == "effective-ipf" else cliques.around)(self.graph, self.layout)
         parts: list[Array | int] = []
         run: list[Row] = []
         for k, other in rows:
@@ -164,27 +163,6 @@ def _joint(problem: Problem) -> CliqueGraph:
         size = float(np.log2(problem.cardinality.astype(np.float64)).sum())
         raise DataError(f"{count} variables have 2^{size:.1f} states together, ipf handles 2^26", hint=hint)
     return CliqueGraph([tuple(range(count))], [], True)
-
-
-def _by_clique(made: Layout) -> list[list[int]]:
-    """The clusters of each clique."""
-    found: list[list[int]] = [[] for _ in made.cliques]
-    for a, c in enumerate(made.home):
-        found[c].append(a)
-    return found
-
-
-def _around(graph: CliqueGraph, made: Layout) -> list[Row]:
-    """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
-    rows: list[Row] = []
-    owned = _by_clique(made)
-    for root in cliques.roots(graph):
-        for c, e, first in depth_first(graph, root):
-            if e >= 0:
-                rows.append(made.send(e))
-            if first:
-                rows += [(a, -1) for a in owned[c]]
-    return rows
 
 
 def _effective(graph: CliqueGraph, made: Layout) -> list[Row]:

@@ -37,6 +37,7 @@ class Beliefs:
                 marginals minus the least divergence.  free_energy  −log_z of the approximation.
     consistency_gap  largest difference between a variable's marginal and that of a clique.
     assignment  of --query mpe and mmap; log_z is then log Σ Π f over the states that have it, and marginals are those given it.
+    multiplier  with observed marginals λ_i(x), Q ∝ P exp Σ λ_i(x_i), where inference is exact.
     covariance  (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
     """
 
@@ -61,6 +62,8 @@ class Beliefs:
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
     names: list[str] | None = None
+    divergence: float | None = None  # with observed marginals KL(Q‖P) from the network, where it is exact
+    multiplier: Array | None = array("P", "log of what observed marginals multiply each state by, 0 elsewhere", kind="f", optional=True)
     log_z_mean_field: float | None = None  # lower bound of log Z by naive mean field, where that is quick
     log_z_lower: float | None = None  # the highest lower bound of log Z that was asked for
     log_z_upper: float | None = None  # the lowest upper bound
@@ -90,6 +93,8 @@ def assemble(network: Network, evidence: Mapping[int, int], nodes: Sequence[Arra
     full = [_expanded((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else nodes
     if (errors := more.get("standard_error")) is not None:
         more["standard_error"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(errors)])
+    if (multiplier := more.get("multiplier")) is not None:
+        more["multiplier"] = np.concatenate([_expanded((i,), p, network, evidence) for i, p in enumerate(multiplier)])
     tables = [(scope, _expanded(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
     made = Beliefs(*_flat_nodes(full), *_flat_cliques(tables), names=network.names, **more)
     return made if "consistency_gap" in more else replace(made, consistency_gap=consistency_gap(made))

@@ -150,7 +150,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="classifier",
-            versions=("herdcli.online.model.Classifier1", "herdcli.online.model.Classifier"),
+            versions=tuple(f"herdcli.online.model.Classifier{version}" for version in (1, 2, "")),
             exports={"onnx": f"{EXCHANGE}.graphs.of_classifier", "vw": f"{EXCHANGE}.vowpal.write"},
             metrics="herdcli.evaluation.classifier.metrics",
             baseline="error_majority",
@@ -159,6 +159,16 @@ KINDS: dict[str, Kind] = {
             plots=_plots("classifier_plots", "confusion", "calibration", "weights")
             | {"precision-recall": "herdcli.evaluation.classifier_plots.precision_recall"},
             apply="herdcli.cli.apply.classifiers.applied",
+        ),
+        Kind(
+            name="predictor",
+            versions=("herdcli.online.numbers.Predictor",),
+            metrics="herdcli.evaluation.predictor.metrics",
+            baseline="rmse_mean",
+            judge="herdcli.cli.eval.classifiers.judged",
+            judged_by=("data",),
+            plots=_plots("predictor", "predicted", "weights"),
+            apply="herdcli.cli.apply.classifiers.predicted",
         ),
         Kind(
             name="samples",

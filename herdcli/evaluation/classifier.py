@@ -68,7 +68,7 @@ def judged(value: Classifier) -> tuple[Array, Array, Array]:
         raise DataError("the classifier has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
     chosen = held.split == (TEST if (held.split == TEST).any() else CALIBRATION)
     score = held.score[chosen]
-    return probabilities(score, held.variance[chosen], value.scale), held.y[chosen], winners(score)
+    return probabilities(score, held.variance[chosen], value.scale, value.link), held.y[chosen], winners(score)
 
 
 def auc(p: Array, y: Array) -> float | None:

@@ -38,6 +38,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "rbm-pairs": ("learned nothing", "worse than correlation"),
     "rtrbm": ("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
     "classifier": ("worse than majority", "no better than chance", "one class", "misleading probabilities"),
+    "predictor": ("worse than the mean", "learned nothing"),
     "regression": ("worse than the mean", "learned nothing", "overfits", "separated", "not converged"),
     "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
     "kmeans": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
@@ -220,6 +221,18 @@ def of_classifier(row: Row, value: Any) -> str:
     return OK
 
 
+def of_predictor(row: Row, value: Any) -> str:
+    """Of predictors: errors beside those of the mean."""
+    if row.get("rmse") is None:
+        return NO_ROWS
+    error, mean = float(row["rmse"]), float(row["rmse_mean"])
+    if not math.isfinite(error):
+        return DIVERGED
+    if error > mean * (1.0 + ERRORS / math.sqrt(row["rows"])):
+        return "worse than the mean"
+    return OK if error < mean * (1.0 - LITTLE) else "learned nothing"
+
+
 def _auc_error(shares: Array, count: int) -> float:
     """ERRORS standard errors of an area under the curve of chance: √((n₁ + n₀ + 1)/(12 n₁ n₀)), of the rarest class against the rest."""
     rarest = max(1.0, float(shares[shares > 0].min()) * count)
@@ -363,6 +376,7 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
     "dbn": of_dbn,
     "rbm-pairs": of_pairs,
     "classifier": of_classifier,
+    "predictor": of_predictor,
     "regression": of_regression,
     "mixture": of_em,
     "kmeans": of_em,

@@ -136,7 +136,10 @@ def _standard_margins(graph: Graph, score: str, variance: str, count: int) -> st
 
 
 def _probabilities(graph: Graph, margins: str, model: Classifier) -> None:
-    """Φ(g m / √(1 + v)) of each class, made to sum to 1, and the class of the largest."""
+    """F(g m / √(1 + v)) of each class, made to sum to 1, and the class of the largest."""
+    if model.link == "logistic":
+        _classes(graph, graph.op("Softmax", graph.op("Mul", margins, model.scale), axis=1), margins, model.classes)
+        return
     # Φ(z) = ½ (1 + erf(z/√2))
     erf = graph.op("Erf", graph.op("Mul", margins, model.scale / np.sqrt(2.0)))
     phi = graph.op("Add", graph.op("Mul", graph.op("Add", erf, 1.0), 0.5), LEAST)

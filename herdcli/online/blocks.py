@@ -78,7 +78,10 @@ def from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = 
 def rescaled(block: Block, sizes: Array) -> Block:
     """The block as a learner of --scale online sees it next, with `sizes` (D, 2) of its features moved on; see `fast.rescale`."""
     out = np.empty(len(block.value))
-    fast.rescale(sizes, np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value), out)
+    frozen = None
+    if block.weight is not None and not block.weight.all():  # what is judged and not learned moves no size
+        frozen = np.repeat(block.weight == 0, np.diff(block.pointer)).astype(np.uint8)
+    fast.rescale(sizes, np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value), out, frozen)
     return Block(block.pointer, block.index, out, block.label, block.weight)
 
 
@@ -90,6 +93,12 @@ def as_scaled(block: Block, sizes: Array) -> Block:
     # A first value is its own mean size: |x|/|x| with its sign.
     value = np.where(met, block.value * seen / np.where(met, size, 1.0), np.sign(block.value))
     return Block(block.pointer, block.index, value, block.label, block.weight)
+
+
+def silenced(block: Block, held: Array) -> Block:
+    """The block with weight 0 for some (n,) bool of its examples, which are then judged and not learned."""
+    weight = np.ones(block.rows) if block.weight is None else block.weight
+    return Block(block.pointer, block.index, block.value, block.label, np.where(held, 0.0, weight))
 
 
 def joined(blocks: list[Block]) -> Block:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError, Diverged
+from herdcli.online import held_out
 from herdcli.online.full import symmetrised
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
+from herdcli.online.numbers import Outcomes, Predictor
 from herdcli.online.state import State
 from herdcli.schema import Array
 
@@ -19,7 +22,8 @@ def take_over(state: State, model: Classifier) -> None:
     """Put an empty state where a model stands: its weights, its counts, and the scores it was last judged by."""
     kept = model.running
     state.running[:] = kept.examples, kept.squares
-    state.tally[:5] = kept.seen, kept.wrong, kept.loss, kept.updates, kept.refused
+    wrong = model.absolute if isinstance(model, Predictor) else kept.wrong
+    state.tally[:5] = kept.seen, wrong, kept.loss, kept.updates, kept.refused
     state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
     if model.holdout is not None and (model.holdout.split == 1).all():
         state.score, state.variance, state.label = model.holdout.score, model.holdout.variance, model.holdout.y
@@ -62,22 +66,29 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
 
     Raises DataError if only one class was seen, except where it is a `part` of several, whose others see more.
     """
-    if not part and (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
+    numbers = settings.task == "regression"
+    if not part and not numbers and (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
         raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")
+    held_out.restore(state)
     seen, wrong, loss, updates, refused = state.tally[:5].tolist()
-    running = Running(int(state.running[0]), float(state.running[1]), int(seen), int(wrong), loss, int(updates), int(refused))
-    base = Classifier(
+    mistakes = 0 if numbers else int(wrong)
+    running = Running(int(state.running[0]), float(state.running[1]), int(seen), mistakes, loss, int(updates), int(refused))
+    base: Classifier = (Predictor if numbers else Classifier)(
         classes=names,
         settings=settings,
         running=running,
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
         machines=state.machines,
+        passes=held_out.told(state),
     )
     first = 0 if settings.bias else 1
     if state.sizes is not None:
         base = _with_sizes(base, state, first)
     if len(state.label):
-        base = replace(base, holdout=Holdout(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
+        held: type[Any] = Outcomes if numbers else Holdout
+        base = replace(base, holdout=held(state.score, state.variance, state.label, np.ones(len(state.label), dtype=np.uint8)))
+    if isinstance(base, Predictor):
+        base = replace(base, absolute=wrong)
     if not all(np.isfinite(weights).all() for weights in (state.table, state.mean, state.sigma) if weights is not None):
         raise Diverged("the weights or their variances are no longer finite", hint=SMALLER)
     if state.table is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.schema import Array
+from herdcli.schema import LARGEST, Array
 
 PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
 MOST = 1000  # classes without --max-classes
@@ -124,3 +124,15 @@ def _number(name: str) -> float:
     if not np.isfinite(number):
         raise DataError(f"class '{name}' is not a number, and labels in text files are numbers", where="--classes")
     return number
+
+
+class Numbers:
+    """What a stream of numbers has in the place of labels: they are learned as they are."""
+
+    given, names = True, ()
+
+    def indices(self, labels: Array, where: str) -> Array:
+        """The numbers (n,) themselves.  Raises DataError for what cannot be squared and added up."""
+        if len(labels) and not np.abs(labels).max() <= LARGEST:
+            raise DataError(f"{np.abs(labels).max():g} cannot be squared and added up", where=where, hint="rescale what is to be predicted")
+        return labels.astype(np.float64)

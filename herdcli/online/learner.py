@@ -8,6 +8,7 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
+from herdcli.online import held_out
 from herdcli.online.blocks import DENSE_ROWS, Block, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
@@ -77,7 +78,7 @@ class Learner:
             trace=np.zeros((3, 0)),
             score=np.zeros((0, count)),
             variance=np.zeros((0, count)),
-            label=np.zeros(0, dtype=np.int64),
+            label=np.zeros(0, dtype=np.int64 if settings.task == "classification" else np.float64),
         )
         if settings.kernel != "none":
             state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) for _ in range(count)]
@@ -104,11 +105,15 @@ class Learner:
         if batch is None:
             state.done = True
             return state
+        if batch.held is not None and batch.number == 0:
+            held_out.begin(state, self.settings)
+            if state.done:
+                return state
         return _learned(self, state, batch)
 
     def done(self, state: State) -> bool:
         """Whether all blocks are behind it, or the stream has ended."""
-        return state.done if self.source.steps is None else state.step >= self.source.steps
+        return state.done or (self.source.steps is not None and state.step >= self.source.steps)
 
     def memory(self) -> int:
         """Bytes of the weights and variances it begins with; of covariances also those that a result without bias is copied from."""
@@ -155,7 +160,8 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
     """The state with one batch more."""
     settings = learner.settings
     block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
-    np.add(state.counts, np.bincount(block.label, minlength=learner.classes), out=state.counts)
+    if settings.task == "classification":
+        np.add(state.counts, np.bincount(block.label, minlength=learner.classes), out=state.counts)
     if settings.label_noise:
         block = replace(block, label=noisy(block.label, learner.classes, settings, batch.number))
     if state.sizes is not None:
@@ -163,6 +169,7 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
         block = rescaled(block, state.sizes)
     with np.errstate(all="ignore"):  # what is no longer finite is told once, below
         score, variance = learn(learner, state, block)
+        found = judged(settings, score, block.label)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
         raise Diverged("the scores are no longer finite", hint=SMALLER)
     if state.running[0] == block.rows:
@@ -172,13 +179,27 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
         # others.
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
-        _judge(learner, state, score, block.label)
-    state.score = np.concatenate([state.score, score])[-KEPT:]
-    state.variance = np.concatenate([state.variance, variance])[-KEPT:]
-    state.label = np.concatenate([state.label, block.label])[-KEPT:].astype(np.int64)
+        _judge(state, *found)
+    if batch.held is not None:
+        held_out.add(state, *(each[batch.held] for each in found))
+    _keep(state, batch, score, variance, block.label)
     state.proof = np.frombuffer(batch.proof, dtype=np.uint8).copy() if batch.proof else None
     state.step += 1
     return state
+
+
+def _keep(state: State, batch: Batch, score: Array, variance: Array, label: Array) -> None:
+    """The last scores of examples that were judged before anything had learned them, which calibrate the confidence.
+
+    Later passes have learned all but those that are held out: scores of the others would say that it is surer than it is.
+    """
+    if not batch.first_pass and batch.held is not None:
+        if batch.number == 0:
+            state.score, state.variance, state.label = state.score[:0], state.variance[:0], state.label[:0]
+        score, variance, label = score[batch.held], variance[batch.held], label[batch.held]
+    state.score = np.concatenate([state.score, score])[-KEPT:]
+    state.variance = np.concatenate([state.variance, variance])[-KEPT:]
+    state.label = np.concatenate([state.label, label])[-KEPT:].astype(state.label.dtype)
 
 
 def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
@@ -193,7 +214,9 @@ def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     """The loops on one block; scores and variances (n, C) before each example was learned."""
     rule, count = rule_of(learner.settings), learner.count
     score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
-    examples = (block.pointer, block.index, block.value, block.label.astype(np.int32), block.weight)
+    target = np.ascontiguousarray(block.label, dtype=np.float64) if learner.settings.task == "regression" else None
+    label = block.label.astype(np.int32) if target is None else np.zeros(block.rows, dtype=np.int32)
+    examples = (block.pointer, block.index, block.value, label, block.weight)
     if learner.settings.kernel != "none":
         width = max(block.width, *(machine.support.shape[1] for machine in state.machines))
         growing = [Growing(machine, width) for machine in state.machines]
@@ -207,11 +230,12 @@ def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
         assert state.sigma is not None
         dense = block.dense(state.mean.shape[1])
         state.tally[3] += learn_full(
-            state.mean, state.sigma, dense, block.label, block.weight, rule, learner.top, state.running, score, variance
+            state.mean, state.sigma, dense, label, block.weight, rule, learner.top, state.running, score, variance, target
         )
     elif count == 1:
-        state.tally[3] += fast.learn_binary(state.table, *examples, rule, state.running, score[:, 0], variance[:, 0])
-        score[:, 0] *= np.where(block.label > 0, 1.0, -1.0)  # from margins to scores
+        state.tally[3] += fast.learn_binary(state.table, *examples, rule, state.running, score[:, 0], variance[:, 0], target)
+        if target is None:
+            score[:, 0] *= np.where(label > 0, 1.0, -1.0)  # from margins to scores
     else:
         state.tally[3] += fast.learn_multiclass(state.table, *examples, rule, learner.top, state.running, score, variance)
     return score, variance
@@ -227,16 +251,22 @@ def true_margins(score: Array, label: Array) -> Array:
     return np.asarray(own - others.max(axis=1))
 
 
-def _judge(learner: Learner, state: State, score: Array, label: Array) -> None:
-    """Count mistakes and loss; a point of the trace at each power of two."""
-    # The half squared hinge ½ max(0, 1 − m)² of scores from before the example was learned: an honest estimate of the error to come.
+def judged(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
+    """Error and loss (n,) of each example by its scores: whether it is wrong and ½ max(0, 1 − m)²; of numbers |y − m| and (y − m)²."""
+    if settings.task == "regression":
+        residual = label - score[:, 0]
+        return np.abs(residual), residual**2
     margin = true_margins(score, label)
-    wrong, loss = margin <= 0.0, 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
+    return (~(margin > 0.0)).astype(float), 0.5 * np.maximum(0.0, 1.0 - margin) ** 2
+
+
+def _judge(state: State, wrong: Array, loss: Array) -> None:
+    """Add up errors and losses of examples before they were learned, an honest estimate; a point of the trace at each power of two."""
     seen = int(state.tally[0])
     sums = np.cumsum(np.concatenate([[state.tally[2]], loss]))  # from the first to the last, whatever the blocks
-    marks = [1 << k for k in range(seen.bit_length(), (seen + len(margin)).bit_length())]
+    mistakes = np.cumsum(np.concatenate([[state.tally[1]], wrong]))
+    marks = [1 << k for k in range(seen.bit_length(), (seen + len(loss)).bit_length())]
     for mark in marks:
-        part = slice(0, mark - seen)
-        point = [mark, (state.tally[1] + wrong[part].sum()) / mark, sums[mark - seen] / mark]
+        point = [mark, mistakes[mark - seen] / mark, sums[mark - seen] / mark]
         state.trace = np.concatenate([state.trace, np.array(point)[:, None]], axis=1)
-    state.tally[:3] = seen + len(margin), state.tally[1] + wrong.sum(), sums[-1]
+    state.tally[:3] = seen + len(loss), mistakes[-1], sums[-1]

@@ -41,6 +41,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         seen=_total([m.seen for m in wide if m.seen is not None]),
         size=_total([m.size for m in wide if m.size is not None]),
         race=None,
+        passes=None,
         running=_running(wide),
         progress=no_progress(),
         holdout=None,
@@ -67,7 +68,8 @@ def _check(models: Sequence[Classifier]) -> None:
         if (other.variance is None) != (first.variance is None) or other.settings.bias != first.settings.bias:
             raise DataError(f"model {number} has another covariance or bias than model 1", hint="train all shards with the same options")
         if other.settings.normalize != first.settings.normalize or other.settings.multiclass != first.settings.multiclass:
-            raise DataError(f"model {number} differs from model 1 in --normalize or --multiclass")
+            hint = "train all shards with the same options: without --multiclass, each shard's race chooses its own form of several classes"
+            raise DataError(f"model {number} differs from model 1 in --normalize or --multiclass", hint=hint)
         if other.settings.scaling != first.settings.scaling:
             raise DataError(f"model {number} differs from model 1 in --scale", hint="train all shards with the same options")
         if not first.bits and first.text == "" and other.columns != first.columns:

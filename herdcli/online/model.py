@@ -11,6 +11,8 @@ from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online")
+TASKS = ("classification", "regression")
+LINKS = ("normal", "logistic")
 
 ALGORITHMS = ("nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop")
 FORMS = ("exact", "project", "drop")
@@ -54,13 +56,30 @@ class Settings1:
 
 
 @dataclass(frozen=True)
-class Settings(Settings1):
-    """How a classifier is learned: what `Settings1` says, and
+class Settings2(Settings1):
+    """How a classifier is learned, as version 2 of the artifact has it; more than in `Settings1` are
 
     scaling       online: each feature is divided by the mean size |x_i| of its values ≠ 0 seen so far.
     """
 
     scaling: str = "none"
+
+
+@dataclass(frozen=True)
+class Settings(Settings2):
+    """How a classifier is learned.
+
+    Beside what `Settings1` and `Settings2` say:
+    holdout       every so many-th example is judged in each pass and not learned; 0: none.
+    until_last    those examples are learned in the last pass, after they have been judged.
+    task          regression: numbers are learned in the place of classes, by squared loss.
+    early_stop    passes without a lower error of those examples after which learning ends with the weights of the best pass; 0: never.
+    """
+
+    holdout: int = 0
+    until_last: bool = False
+    early_stop: int = 0
+    task: str = "classification"
 
 
 @dataclass(frozen=True)
@@ -114,6 +133,16 @@ class Race:
     examples: Array = array("K", "examples until the learner was dropped, or the race was over", kind="i")
     error: Array = array("K", "share of them classified wrongly before they were learned", kind="f")
     loss: Array = array("K", "mean of ½ max(0, 1 − margin)² before they were learned", kind="f")
+    multiclass: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What each pass made of the examples that are held out, judged when they come."""
+
+    examples: Array = array("P", "held-out examples", kind="i")
+    error: Array = array("P", "share of them classified wrongly", kind="f")
+    loss: Array = array("P", "mean of ½ max(0, 1 − margin)²", kind="f")
 
 
 @dataclass(frozen=True)
@@ -129,7 +158,7 @@ class Classifier1:
     covariance: Array | None = array("M D D", "full covariance: of each class, or of all weights together (top-1)", kind="f", optional=True)
     machines: list[Machine] = field(default_factory=list)
     holdout: Holdout | None = None
-    scale: float = 1.0  # g of the confidence Φ(g m / √(1 + v))
+    scale: float = 1.0  # g of the confidence F(g m / √(1 + v)), F being Φ
     bits: int = 0  # features are hashed into 2^bits columns
     text: str = ""  # svmlight or vw, where it was learned from text
     zero_based: bool = False  # indices of the text begin at 0
@@ -164,7 +193,17 @@ class Classifier1:
 
 
 @dataclass(frozen=True)
-class Classifier(Classifier1):
+class Classifier2(Classifier1):
+    """The `classifier` artifact as version 2 wrote it: its confidence is Φ, and no examples are held out."""
+
+    settings: Settings2
+    seen: Array | None = array("d", "values ≠ 0 that each feature had", kind="f", optional=True)
+    size: Array | None = array("d", "sum of their sizes |x_i|", kind="f", optional=True)
+    race: Race | None = None
+
+
+@dataclass(frozen=True)
+class Classifier(Classifier2):
     """A classifier over d features (d + 1 with a bias, which is then column 0).
 
     Two classes have one row (C = 1), positive for classes[1].  Of the three variances one is present.  With
@@ -172,9 +211,12 @@ class Classifier(Classifier1):
     """
 
     settings: Settings
-    seen: Array | None = array("d", "values ≠ 0 that each feature had", kind="f", optional=True)
-    size: Array | None = array("d", "sum of their sizes |x_i|", kind="f", optional=True)
-    race: Race | None = None
+    link: str = "normal"  # F of the confidence: normal, Φ, or logistic
+    passes: Passes | None = None
+
+    def upgrade(self) -> Classifier:
+        """Itself."""
+        return self
 
     def validate(self) -> None:
         """Raise DataError unless the arrays fit the classes and each other, and all numbers are possible."""
@@ -182,24 +224,26 @@ class Classifier(Classifier1):
             raise DataError(f"has {len(self.classes)} classes; a classifier needs two or more")
         if len(set(self.classes)) < len(self.classes):
             raise DataError("has two classes of one name")
-        _settings(self.settings)
+        require_settings(self.settings)
         if self.machines:
             _machines(self)
         else:
-            _weights(self)
-        _features(self)
+            require_weights(self)
+        require_features(self)
         if self.holdout is not None:
             _holdout(self.holdout, self.count, len(self.classes))
+        if self.link not in LINKS:
+            raise DataError(f"the link of its confidence is '{self.link}', expected {', '.join(LINKS)}")
         if not 0 < self.scale < np.inf:
             raise DataError(f"the scale of its confidence is {self.scale}")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("its running figures are not all finite and 0 or more")
         for name in ("error", "loss"):
-            _finite(getattr(self.progress, name), f"progress/{name}")
+            require_finite(getattr(self.progress, name), f"progress/{name}")
 
 
-def _finite(values: Array, name: str, lowest: float = -np.inf) -> None:
+def require_finite(values: Array, name: str, lowest: float = -np.inf) -> None:
     """Raise DataError unless all values are finite and none is below `lowest`."""
     if not np.isfinite(values).all():
         raise DataError(f"dataset '{name}' has values that are not finite", hint="a smaller --C, or --normalize l2")
@@ -207,7 +251,8 @@ def _finite(values: Array, name: str, lowest: float = -np.inf) -> None:
         raise DataError(f"dataset '{name}' has values below {lowest:g}")
 
 
-def _settings(settings: Settings) -> None:
+def require_settings(settings: Settings) -> None:
+    """Raise DataError unless all of them are known and within their ranges."""
     known = {
         "algorithm": ALGORITHMS,
         "form": FORMS,
@@ -216,33 +261,37 @@ def _settings(settings: Settings) -> None:
         "multiclass": ("top-1", "one-vs-rest"),
         "kernel": ("none", "linear", "polynomial", "gaussian"),
         "scaling": SCALINGS,
+        "task": TASKS,
     }
     for name, values in known.items():
         if getattr(settings, name) not in values:
             raise DataError(f"settings/{name} is '{getattr(settings, name)}', expected {', '.join(values)}")
     if not 0 <= settings.C < np.inf or not 0.5 < settings.confidence < 1 or not 1.0 / LARGEST < settings.width < LARGEST:
         raise DataError("settings: C, confidence or width is out of its range")
+    if settings.holdout < 0 or settings.holdout == 1 or settings.early_stop < 0:
+        raise DataError("settings: holdout or early_stop is out of its range")
     if settings.passes < 1 or settings.degree < 1 or settings.budget < 0 or not 0 <= settings.label_noise <= 1:
         raise DataError("settings: passes, degree, budget or label_noise is out of its range")
 
 
-def _weights(model: Classifier) -> None:
+def require_weights(model: Classifier) -> None:
+    """Raise DataError unless means, variances and classes fit each other."""
     if model.mean is None or (model.variance is None) == (model.covariance is None):
         raise DataError("needs 'mean' and either 'variance' or 'covariance'")
     if len(model.mean) != model.count:
         raise DataError(f"has weights of {len(model.mean)} scores, its {len(model.classes)} classes have {model.count}")
     if model.columns < 1:
         raise DataError("has no features")
-    _finite(model.mean, "mean")
+    require_finite(model.mean, "mean")
     if model.variance is not None:
-        _finite(model.variance, "variance", 0.0)
+        require_finite(model.variance, "variance", 0.0)
     if model.covariance is not None:
         groups, width = model.covariance.shape[:2]
         if (groups, width) not in ((model.count, model.columns), (1, model.count * model.columns)):
             raise DataError(f"dataset 'covariance' is {groups} × {width} × {width}, weights are {model.count} × {model.columns}")
-        _finite(model.covariance, "covariance")
+        require_finite(model.covariance, "covariance")
         own = np.diagonal(model.covariance, axis1=1, axis2=2)
-        _finite(own, "diagonal of covariance", 0.0)
+        require_finite(own, "diagonal of covariance", 0.0)
         for part, deviation in zip(model.covariance, np.sqrt(own), strict=True):
             if (np.abs(part) > np.outer(deviation, deviation) + 1e-6 * deviation.max() ** 2).any():  # Cauchy & Schwarz, but for rounding
                 raise DataError("dataset 'covariance' has entries larger than the variances on its diagonal allow")
@@ -256,10 +305,11 @@ def _machines(model: Classifier) -> None:
     machine: Machine
     for number, machine in enumerate(model.machines):
         for name in ("alpha", "B", "support"):
-            _finite(getattr(machine, name), f"machines/{number}/{name}")
+            require_finite(getattr(machine, name), f"machines/{number}/{name}")
 
 
-def _features(model: Classifier) -> None:
+def require_features(model: Classifier) -> None:
+    """Raise DataError unless names, hashing and sizes of features fit the weights."""
     inputs = model.features
     if not 0 <= model.bits <= 30 or (model.bits and not model.machines and model.columns != (1 << model.bits) + model.settings.bias):
         raise DataError(f"has {inputs} features, hashing into 2^{model.bits} columns makes another number")
@@ -279,15 +329,15 @@ def _features(model: Classifier) -> None:
     if model.seen is not None and model.size is not None:
         if len(model.seen) != model.columns:
             raise DataError(f"dataset 'seen' has {len(model.seen)} entries, there are {model.columns} features")
-        _finite(model.seen, "seen", 0.0)
-        _finite(model.size, "size", 0.0)
+        require_finite(model.seen, "seen", 0.0)
+        require_finite(model.size, "size", 0.0)
 
 
 def _holdout(held: Holdout, count: int, classes: int) -> None:
     if held.score.shape[1] != count:
         raise DataError(f"holdout has {held.score.shape[1]} scores for each example, {classes} classes have {count}")
-    _finite(held.score, "holdout/score")
-    _finite(held.variance, "holdout/variance", 0.0)
+    require_finite(held.score, "holdout/score")
+    require_finite(held.variance, "holdout/variance", 0.0)
     if held.y.size and not 0 <= held.y.min() <= held.y.max() < classes:
         raise DataError(f"dataset 'holdout/y' has labels outside 0…{classes - 1}")
     if not np.isin(held.split, (1, 2)).all():

@@ -15,6 +15,8 @@ from herdcli.records import dataclass
 
 Text = bytes | memoryview
 
+# Lines without a label by whether they are Vowpal Wabbit's: the bar, or a tag before it; the first pair.
+UNLABELLED = {True: re.compile(rb"(?m)^[ \t]*('[^ \t|\n]*[ \t]*)?(?=\|)"), False: re.compile(rb"(?m)^[ \t]*((?:qid:\S+[ \t]+)?)(?=\d+:)")}
 EXPECTED = {
     1: ("{token} where a label was expected", "a line is: label index:value index:value …"),
     2: (
@@ -46,7 +48,7 @@ class Reader:
     zero_based: bool = False
     skip_bad: int = 0
     names: dict[int, str] | None = None
-    unlabelled: bool = False  # lines of Vowpal Wabbit that begin with the bar are taken, with label 0
+    unlabelled: bool = False  # lines without a label are taken too, with label 0
     skipped: int = 0
     lines: int = 0
     _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
@@ -64,8 +66,8 @@ class Reader:
 
     def _parts(self, text: Text, lend: bool) -> Iterator[Block]:
         """The rows of a text, in as many parts as there are wrong lines between them."""
-        if self.unlabelled and self.vw:
-            text = re.sub(rb"(?m)^[ \t]*(?=\|)", b"0 ", text)
+        if self.unlabelled:
+            text = UNLABELLED[self.vw].sub(rb"0 \1", bytes(text))
         while text:
             label, weight, pointer, index, value = self._arrays(text)
             mask = (1 << self.bits) - 1 if self.bits else 0

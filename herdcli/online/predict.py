@@ -1,7 +1,8 @@
 """What a classifier says of new examples: scores, classes, and calibrated confidences.
 
 The weights are N(μ, Σ), so a margin is N(m, v) and right with probability Φ(m/√v); v knows nothing of the noise in the
-labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence Φ(g m / √(1 + v)).
+labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence F(g m / √(1 + v)), with F the normal or the
+logistic distribution, whichever is likelier there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from herdcli import fast
 from herdcli.online.blocks import Block, as_scaled, prepared
 from herdcli.online.full import full_scores
 from herdcli.online.kernel import kernel_scores
-from herdcli.online.model import Classifier
+from herdcli.online.model import LINKS, Classifier
 from herdcli.online.normal import log_normal_cdf, normal_cdf
 from herdcli.schema import Array
 
@@ -89,16 +90,37 @@ def standard_margins(score: Array, variance: Array) -> Array:
     return np.asarray(margin / np.sqrt(1.0 + variance + variance[rows[:, None], rival]))
 
 
-def probabilities(score: Array, variance: Array, scale: float) -> Array:
-    """P(class) (n, classes): Φ(g m / √(1 + v)) of each class, made to sum to 1."""
+def probabilities(score: Array, variance: Array, scale: float, link: str = "normal") -> Array:
+    """P(class) (n, classes): F(g m / √(1 + v)) of each class, made to sum to 1; of the logistic link e^{g m / √(1 + v)} is."""
+    margin = standard_margins(score, variance)
+    if link == "logistic":
+        return np.asarray(np.exp(_log_softmax(scale * margin)))
     # A score w·x ~ N(m, v) seen with noise N(0, 1) is positive with probability Φ(m/√(1 + v)); g is the one number that held-out examples
     # correct it by.  1e−300: with several classes all may be 0, and their sum is divided by.
-    found = normal_cdf(scale * standard_margins(score, variance)) + 1e-300
+    found = normal_cdf(scale * margin) + 1e-300
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def fit_scale(score: Array, variance: Array, y: Array) -> float:
-    """The g of highest likelihood on held-out examples, smoothed by one example right and one wrong, so that it stays finite.
+def _log_softmax(logits: Array) -> Array:
+    """log of e^z_k over their sum, (n, classes), without overflow."""
+    rest = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(rest - np.log(np.exp(rest).sum(axis=1, keepdims=True)))
+
+
+def fit_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
+    """The scale g and the link, normal or logistic, of highest likelihood on held-out examples (the normal one of equals)."""
+    found = {link: _fitted(score, variance, y, link) for link in LINKS}
+    link = min(LINKS, key=lambda name: found[name][1])
+    return found[link][0], link
+
+
+def fit_scale(score: Array, variance: Array, y: Array, link: str = "normal") -> float:
+    """The g of highest likelihood on held-out examples, smoothed by one example right and one wrong, so that it stays finite."""
+    return _fitted(score, variance, y, link)[0]
+
+
+def _fitted(score: Array, variance: Array, y: Array, link: str) -> tuple[float, float]:
+    """The scale of a link, and its smoothed loss.
 
     The likelihood of two classes is log-concave in g; golden-section search over log g.
     """
@@ -109,14 +131,14 @@ def fit_scale(score: Array, variance: Array, y: Array) -> float:
     rows, smooth = np.arange(len(y)), 1.0 / (len(y) + 2.0)
 
     def loss(log_scale: float) -> float:
-        log_phi = log_normal_cdf(np.exp(log_scale) * margin)
-        top = log_phi.max(axis=1)
         # log of Φ_k/Σ Φ, with the largest log Φ taken out first: Φ of margins below −39 is 0 in float64, its logarithm is not.
-        log_p = log_phi - (top + np.log(np.exp(log_phi - top[:, None]).sum(axis=1)))[:, None]
+        scaled = np.exp(log_scale) * margin
+        log_p = _log_softmax(scaled if link == "logistic" else log_normal_cdf(scaled))
         own = log_p[rows, y]
         return float(-((1 - smooth) * own + smooth * np.maximum(log_p, -700.0).mean(axis=1)).sum())
 
-    return float(np.exp(_golden(loss, float(np.log(LOWEST)), float(np.log(HIGHEST))))) / unit
+    best = _golden(loss, float(np.log(LOWEST)), float(np.log(HIGHEST)))
+    return float(np.exp(best)) / unit, loss(best)
 
 
 def _golden(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
@@ -142,7 +164,8 @@ def calibrated(model: Classifier) -> Classifier:
     if model.holdout is None or not (chosen := model.holdout.split == 1).any():
         return model
     held = model.holdout
-    return replace(model, scale=fit_scale(held.score[chosen], held.variance[chosen], held.y[chosen]))
+    scale, link = fit_link(held.score[chosen], held.variance[chosen], held.y[chosen])
+    return replace(model, scale=scale, link=link)
 
 
 def calibrated_on(model: Classifier) -> Classifier:

@@ -23,6 +23,7 @@ from herdcli.schema import Array
 
 EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
+OF_FORMS = ((1_000, 3), (4_000, 1), (EXAMPLES, 1))  # the same of each form, where two race
 POWERS = range(-2, 6)  # of 4, over the mean of |x|²
 
 
@@ -58,26 +59,47 @@ class Replay:
 
 @dataclass(frozen=True)
 class _Judged:
-    """A learner's figures so far; ordered by error, then loss."""
+    """A learner's figures so far; ordered by error, then loss.  late: the error of the second half alone."""
 
     error: float
     loss: float
     examples: int
+    late: float
 
 
-def race(settings: Settings, batches: Sequence[Batch], classes: int, algorithms: Sequence[str]) -> tuple[Settings, Race]:
+def race(
+    settings: Settings, batches: Sequence[Batch], classes: int, algorithms: Sequence[str], forms: Sequence[str] = ()
+) -> tuple[Settings, Race]:
     """The settings with the algorithm and C of the winner, and how all of them did.  Raises DataError without an example.
 
     settings  of the run that follows; the race itself is in its diagonal form.
+    forms     of several classes, top-1 or one-vs-rest, that race too; () for that of the settings.
     """
     whole = _examples(settings, batches, classes)
+    several = forms if classes > 2 and forms else (settings.multiclass,)
+    rounds = ROUNDS if len(several) == 1 else OF_FORMS
+    heats = [_heat(replace(settings, multiclass=form), whole, classes, algorithms, rounds) for form in several]
+    # One against the rest learns faster at first, with an update for every class: forms are held against each other once both have.
+    best = min(heats, key=lambda heat: (heat[2].late, heat[2].error, heat[2].loss))[0]
+    if len(several) == 1:
+        return best, heats[0][1]
+    tables = [table for _, table, _ in heats]
+    names = [form for form, table in zip(several, tables, strict=True) for _ in table.algorithm]
+    arrays = {name: np.concatenate([getattr(table, name) for table in tables]) for name in ("C", "examples", "error", "loss")}
+    return best, Race(algorithm=[name for table in tables for name in table.algorithm], multiclass=names, **arrays)
+
+
+def _heat(
+    settings: Settings, whole: Block, classes: int, algorithms: Sequence[str], rounds: Sequence[tuple[int, int]]
+) -> tuple[Settings, Race, _Judged]:
+    """The settings with the algorithm and C of the winner among those of one form, all of them, and the winner's figures."""
     squares = float(np.sum(whole.value**2)) / whole.rows
     unit = 1.0 / squares if squares > 0 else 1.0
     # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
     entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
-    judged: list[_Judged] = [_Judged(1.0, np.inf, 0)] * len(entries)
+    judged: list[_Judged] = [_Judged(1.0, np.inf, 0, 1.0)] * len(entries)
     running = list(range(len(entries)))
-    for examples, stay in ROUNDS:
+    for examples, stay in rounds:
         part = _first(whole, examples)
         for number in running:
             algorithm, C = entries[number]
@@ -94,12 +116,13 @@ def race(settings: Settings, batches: Sequence[Batch], classes: int, algorithms:
         error=np.array([each.error for each in judged]),
         loss=np.array([each.loss for each in judged]),
     )
-    return replace(settings, algorithm=algorithm, C=C), table
+    return replace(settings, algorithm=algorithm, C=C), table, judged[running[0]]
 
 
 def winner(settings: Settings, table: Race) -> int:
     """Which entry of a race the settings come from."""
-    return next(k for k, name in enumerate(table.algorithm) if name == settings.algorithm and table.C[k] == settings.C)
+    own, forms = (settings.algorithm, settings.C, settings.multiclass), table.multiclass or [settings.multiclass] * len(table.C)
+    return next(k for k, entry in enumerate(zip(table.algorithm, table.C.tolist(), forms, strict=True)) if entry == own)
 
 
 def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Block:
@@ -132,10 +155,13 @@ def _run(settings: Settings, block: Block, classes: int) -> _Judged:
     one = learner.Learner(alone, Nothing(), classes, block.width)
     with np.errstate(all="ignore"):
         score, _ = learner.learn(one, one.init(), block)
-        margin = learner.true_margins(score, block.label)
-        loss = float(np.mean(0.5 * np.maximum(0.0, 1.0 - margin) ** 2))
-    error = float(np.mean(~(margin > 0.0)))
-    return _Judged(error, loss if np.isfinite(loss) else float(np.finfo(float).max), block.rows)
+        errors, losses = learner.judged(settings, score, block.label)
+        error, loss, late = (float(np.mean(each)) for each in (errors, losses, errors[block.rows // 2 :]))
+    most = float(np.finfo(float).max)
+    loss = loss if np.isfinite(loss) else most
+    if settings.task == "regression":
+        error = float(np.sqrt(loss))  # the root of the mean of squares, which is what is made small
+    return _Judged(error, loss, block.rows, late)
 
 
 class Nothing:
@@ -151,12 +177,12 @@ class Nothing:
 def told(settings: Settings, table: Race) -> list[str]:
     """Lines about a race: the winner, and how each of the others did."""
     best = winner(settings, table)
+    forms = [""] * len(table.C) if table.multiclass is None else [f" {form}" for form in table.multiclass]
     lines = [
-        f"--C auto: {settings.algorithm} with C = {settings.C:.4g}, progressive error {table.error[best]:.4f} "
+        f"--C auto: {settings.algorithm}{forms[best]} with C = {settings.C:.4g}, progressive error {table.error[best]:.4f} "
         f"over {table.examples[best]} examples, the lowest of {len(table.algorithm)} learners"
     ]
     columns: tuple[Array, ...] = (table.C, table.examples, table.error, table.loss)
-    rows = zip(table.algorithm, *columns, strict=True)
-    return lines + [
-        f"  {name} C = {C:<10.4g} {examples:>6} examples: error {error:.4f}, loss {loss:.4f}" for name, C, examples, error, loss in rows
-    ]
+    for name, form, C, examples, error, loss in zip(table.algorithm, forms, *columns, strict=True):
+        lines.append(f"  {name}{form} C = {C:<10.4g} {examples:>6} examples: error {error:.4f}, loss {loss:.4f}")
+    return lines

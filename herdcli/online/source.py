@@ -10,12 +10,13 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.blocks import ROWS, Block, from_rows
-from herdcli.online.labels import Labels
+from herdcli.online.labels import Labels, Numbers
 from herdcli.online.parse import Reader
-from herdcli.online.state import Batch
+from herdcli.online.state import Batch, Holdout
 from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
 
+NOTHING_HELD = Holdout()
 AFRESH = "give the text it began with, or start afresh without --resume"
 
 
@@ -43,9 +44,11 @@ class Memory:
         rows: int = ROWS,
         proof: bytes = b"",
         where: str = "",
+        holdout: Holdout = NOTHING_HELD,
     ) -> None:
+        self.holdout = holdout
         self.proof, self.where = proof, where
-        self.X, self.label, self.weight = X, label.astype(np.int32), weight
+        self.X, self.label, self.weight = X, label if label.dtype == np.float64 else label.astype(np.int32), weight
         self.passes, self.shuffle, self.seed, self.rows = passes, shuffle, seed, rows
         self.per_pass = -(-len(label) // rows)
         self._order: tuple[int, Array] = (-1, np.zeros(0, dtype=np.int64))
@@ -66,7 +69,8 @@ class Memory:
             if self._order[0] != turn:
                 self._order = (turn, generator(self.seed, Stream.SHUFFLE, step=turn).permutation(len(self.label)))
             part = self._order[1][part]
-        return Batch(from_rows(self.X, self.label, part, self.weight), number, turn == 0, self.proof)
+        place = np.arange(number * self.rows, min((number + 1) * self.rows, len(self.label))) if isinstance(part, slice) else part
+        return self.holdout.batch(from_rows(self.X, self.label, part, self.weight), place, number, turn, self.passes, self.proof)
 
 
 class Text:
@@ -78,12 +82,14 @@ class Text:
         self,
         open: Callable[[], Iterable[bytes | memoryview]],
         reader: Reader,
-        labels: Labels,
+        labels: Labels | Numbers,
         *,
         passes: int = 1,
         rows: int = ROWS,
         proof: Callable[[], bytes] = bytes,
+        holdout: Holdout = NOTHING_HELD,
     ) -> None:
+        self.holdout = holdout
         self.proof, self._proof = proof, b""
         self.open, self.reader, self.labels, self.passes, self.rows = open, reader, labels, passes, rows
         self._next = 0
@@ -115,15 +121,16 @@ class Text:
 
     def _read(self) -> Iterator[Batch]:
         for turn in range(self.passes):
-            number = 0
+            number = seen = 0
             for found in self.reader.blocks(self.open(), lend=True):
                 proof = self.proof()
                 label = self.labels.indices(found.label, self.reader.where)
                 _require_moderate(found.value, self.reader.where)
                 whole = Block(found.pointer, found.index, found.value, label, found.weight)
                 for block in pieces_of(whole, self.rows):
-                    yield Batch(block, number, turn == 0, proof)
-                    number += 1
+                    place = np.arange(seen, seen + block.rows)
+                    yield self.holdout.batch(block, place, number, turn, self.passes, proof)
+                    number, seen = number + 1, seen + block.rows
             if number == 0:
                 raise DataError("there are no lines of data", where=self.reader.where)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Protocol
 
-from herdcli.online.blocks import Block
+from herdcli.online.blocks import Block, silenced
 from herdcli.online.model import Machine
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -42,12 +42,30 @@ class Batch:
     """A block with labels as class indices, its number within the pass, and whether the pass is the first.
 
     proof  how much had been read when the block was whole, and the digest of it; empty where a source has none.
+    held   (n,) bool: examples that no pass before has learned, where some are held out.
     """
 
     block: Block
     number: int
     first_pass: bool
     proof: bytes = b""
+    held: Array | None = None
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Which examples of a pass are judged and not learned: every `every`-th; with `until_last` the last pass learns them."""
+
+    every: int = 0
+    until_last: bool = False
+
+    def batch(self, block: Block, place: Array, number: int, turn: int, passes: int, proof: bytes) -> Batch:
+        """A batch of pass `turn` of so many; place (n,): where each example stands among all."""
+        if not self.every:
+            return Batch(block, number, turn == 0, proof)
+        held = place % self.every == self.every - 1
+        learns = self.until_last and turn == passes - 1
+        return Batch(block if learns else silenced(block, held), number, turn == 0, proof, held)
 
 
 @dataclass
@@ -69,3 +87,5 @@ class State:
     machines: list[Machine] = field(default_factory=list)
     sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
     proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
+    passes: Array | None = None  # (3, P) held-out examples of each pass, how many were wrong, the sum of their losses
+    best: list[Array] = field(default_factory=list)  # weights of the best pass so far, with --early-stop

@@ -29,6 +29,14 @@ def svm(count: int = 400, seed: int = 0, first: int = 0) -> bytes:
     return "".join(lines[first:]).encode()
 
 
+def wide(random: np.random.Generator, count: int) -> bytes:
+    """Two-class text of 300 dense features, of which one direction says half of what there is to know."""
+    X = random.standard_normal((count, 300))
+    y = np.where(X @ np.sin(np.arange(300)) / 12 + random.standard_normal(count) > 0, 1, -1)
+    rows = [" ".join(f"{k + 1}:{x:.3f}" for k, x in enumerate(row)) for row in X]
+    return "".join(f"{label} {row}\n" for label, row in zip(y, rows, strict=True)).encode()
+
+
 def vw(text: bytes) -> bytes:
     """The same as Vowpal Wabbit text with named features."""
     rows = [line.split() for line in text.decode().splitlines()]
@@ -412,6 +420,95 @@ def test_weights_do_not_depend_on_the_units_of_features(herd, tmp_path, write):
     assert np.allclose(model.size[1:] / model.seen[1:], np.abs(X * units).mean(axis=0), rtol=1e-12)
     assert np.array_equal(merged.seen, 2 * model.seen)
     assert np.array_equal(merged.size, 2 * model.size)
+
+
+def test_examples_of_importance_0_are_judged_and_not_learned(herd, tmp_path):
+    """The model is that of the other lines alone; the lines themselves are among those judged."""
+    lines = vw(svm(300)).splitlines(keepends=True)
+    silent = [line.replace(b" |", b" 0 |") if k % 3 == 0 else line for k, line in enumerate(lines)]
+    assert herd("nherd-train", "-q", "--C", "1", "-o", "a.h5", stdin=b"".join(silent)).code == 0
+    assert herd("nherd-train", "-q", "--C", "1", "-o", "b.h5", stdin=b"".join(lines[k] for k in range(300) if k % 3)).code == 0
+    assert same_weights(tmp_path / "a.h5", tmp_path / "b.h5")
+    first, second = (load(str(tmp_path / name)).value for name in ("a.h5", "b.h5"))
+    assert np.array_equal(first.size, second.size)
+    assert (first.running.seen, first.running.examples, second.running.seen) == (300, 200, 200)
+
+
+@pytest.mark.parametrize("source", ["train.svm", "-"])
+def test_several_passes_calibrate_on_what_only_the_last_has_learned(herd, text, tmp_path, source):
+    """Every twentieth example is judged in each pass before anything has learned it; what it was judged by last calibrates."""
+    ended = herd("nherd-train", source, "--passes", "3", "--C", "1", "-o", "m.h5", stdin=text.read_bytes())
+    model = load(str(tmp_path / "m.h5")).value
+    assert (model.settings.holdout, model.settings.until_last) == (20, True)
+    assert model.passes.examples.tolist() == [20, 20, 20]
+    assert len(model.holdout.y) == 20
+    assert model.running.examples == 380 + 380 + 400
+    assert [line.split(":")[1].strip() for line in ended.err.splitlines() if "held-out" in line][2].startswith("pass  3, 20 held-out")
+    lines = text.read_bytes().splitlines(keepends=True)
+    learned = b"".join(line for k, line in enumerate(lines) if k % 20 != 19)
+    assert herd("nherd-train", "-q", "--passes", "2", "--holdout", "0", "--C", "1", "-o", "a.h5", stdin=learned).code == 0
+    assert herd("nherd-train", "-q", "--continue", "a.h5", "--holdout", "0", "-o", "b.h5", stdin=text.read_bytes()).code == 0
+    assert same_weights(tmp_path / "m.h5", tmp_path / "b.h5")
+    scored = load(str(tmp_path / "b.h5")).value.holdout.score[-400:][19::20]
+    assert np.array_equal(model.holdout.score, scored)
+
+
+def test_held_out_examples_end_learning_with_the_weights_of_the_best_pass(herd, tmp_path):
+    """Rows that are learned by heart: the weights are those of a run of as many passes as the best."""
+    noisy = wide(np.random.default_rng(4), 300)
+    ended = herd("nherd-train", "--passes", "40", "--early-stop", "2", "--holdout", "5", "--C", "3", "-o", "m.h5", stdin=noisy)
+    model = load(str(tmp_path / "m.h5")).value
+    passes = len(model.passes.error)
+    best = int(np.lexsort((np.arange(passes), model.passes.loss, model.passes.error))[0]) + 1
+    assert passes == best + 2 < 40
+    assert f"the weights are those of pass {best}" in ended.err
+    again = herd("nherd-train", "-q", "--passes", best, "--holdout", "5", "--C", "3", "-o", "n.h5", stdin=noisy)
+    assert again.code == 0
+    assert same_weights(tmp_path / "m.h5", tmp_path / "n.h5")
+    assert load(str(tmp_path / "n.h5")).value.passes.error.tolist() == model.passes.error[:best].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--holdout", "1"), "--holdout 1 leaves no example to learn"),
+        (("--early-stop", "2", "--holdout", "0"), "--early-stop needs examples to judge by"),
+        (("--early-stop", "2", "--kernel", "linear"), "--early-stop keeps weights, and a kernel has none"),
+        (("--parts", "2", "--holdout", "5"), "--parts learns all examples of each part"),
+    ],
+)
+def test_examples_that_cannot_be_held_out(herd, text, options, says):
+    ended = herd("nherd-train", "train.svm", *options, "-o", "out.h5")
+    assert (ended.code, ended.err.splitlines()[0]) == (2, f"herd nherd-train: {says}")
+
+
+def test_passes_calibrate_better_by_what_they_have_not_learned(herd, tmp_path):
+    """Wide noisy rows that five passes learn by heart: the log-loss of new rows is below that of scores of rows learned before."""
+    random = np.random.default_rng(3)
+    train = wide(random, 700)
+    (tmp_path / "test.svm").write_bytes(wide(random, 1000))
+    found = []
+    for options in ((), ("--holdout", "0")):
+        assert herd("nherd-train", "-q", "--passes", "5", "--C", "1", *options, "-o", "m.h5", stdin=train).code == 0
+        judged = herd("eval", "m.h5", "--data", "test.svm", "--format", "json")
+        found.append(json.loads(judged.out)[0])
+    assert found[0]["log_loss"] < 0.9 * found[1]["log_loss"]
+    assert found[0]["calibration_error"] < 0.5 * found[1]["calibration_error"]
+
+
+def test_forms_of_several_classes_race(herd, tmp_path, digits):
+    ended = herd("nherd-train", "digits.h5", "-o", "m.h5")
+    model = load(str(tmp_path / "m.h5")).value
+    assert sorted(set(model.race.multiclass)) == ["one-vs-rest", "top-1"]
+    assert len(model.race.C) == 32
+    form = model.settings.multiclass
+    own = np.flatnonzero((np.array(model.race.multiclass) == form) & (model.race.examples == model.race.examples.max()))
+    best = int(own[np.lexsort((model.race.loss[own], model.race.error[own]))[0]])
+    assert (model.settings.algorithm, model.settings.C) == (model.race.algorithm[best], model.race.C[best])
+    assert f"{model.race.algorithm[best]} {form} with C" in ended.err
+    assert herd("nherd-train", "-q", "digits.h5", "--multiclass", "top-1", "-o", "n.h5").code == 0
+    named = load(str(tmp_path / "n.h5")).value
+    assert (named.settings.multiclass, named.race.multiclass, len(named.race.C)) == ("top-1", None, 16)
 
 
 def test_the_race_is_told_and_kept(herd, text, tmp_path):

@@ -14,7 +14,7 @@ from herdcli.online.full import widened
 from herdcli.online.merge import merge
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
 from herdcli.online.normal import log_normal_cdf, normal_cdf, normal_quantile
-from herdcli.online.predict import _golden, calibrated, calibrated_on, fit_scale, probabilities, scorer, standard_margins, winners
+from herdcli.online.predict import _golden, calibrated, calibrated_on, fit_link, fit_scale, probabilities, scorer, standard_margins, winners
 
 
 def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.ndarray | None = None, **more) -> Classifier:
@@ -88,6 +88,20 @@ def test_probabilities_sum_to_one_and_follow_the_scores():
         assert np.array_equal(p.argmax(axis=1), winners(score))
     margin = standard_margins(np.array([[1.0, 3.0, 0.0]]), np.zeros((1, 3)))
     assert margin.tolist() == [[-2.0, 2.0, -3.0]]
+
+
+@pytest.mark.parametrize("link", ["normal", "logistic"])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_link_that_made_the_labels_is_found_with_its_scale(link, classes):
+    random = np.random.default_rng(8)
+    score = 3 * random.standard_normal((40_000, 1 if classes == 2 else classes))
+    variance = random.random(score.shape)
+    p = probabilities(score, variance, 0.8, link)
+    assert np.allclose(p.sum(axis=1), 1)
+    y = (random.random((len(p), 1)) > np.cumsum(p, axis=1)).sum(axis=1)
+    scale, found = fit_link(score, variance, y)
+    assert found == link
+    assert scale == pytest.approx(0.8, rel=0.03)
 
 
 def test_calibration_uses_its_own_rows_alone():

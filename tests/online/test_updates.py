@@ -157,6 +157,28 @@ def test_arow_on_mistakes_alone_is_the_second_order_perceptron():
     assert np.allclose(mu, np.linalg.solve(second, v))
 
 
+def test_the_diagonal_second_order_perceptron_is_arow_s_and_not_the_usual_one():
+    """The usual one has w = D⁻¹ Σ yx over mistakes, D their aI + diag Σ xx'; ours has its D, and moves w as AROW does."""
+    random, C = np.random.default_rng(6), 0.5
+    X, y = random.standard_normal((80, 5)), random.choice([-1.0, 1.0], 80)
+    mu, s = np.zeros(5), np.ones(5)
+    D, differ = np.ones(5), 0.0
+    for x, label in zip(X, y, strict=True):
+        m, v = label * (mu @ x), float(s @ x**2)
+        moved, shrunk = diagonal_update(mu, s, x, label, Settings(algorithm="sop", C=C))
+        if m <= 0:
+            D += C * x**2
+            arow = mu + label * (1 - m) / (v + 1 / C) * s * x
+            assert np.allclose(moved, arow)
+            usual = (mu / s + C * label * x) * shrunk  # D w grows by C y x
+            differ = max(differ, float(np.abs(usual - moved).max()))
+        else:
+            assert np.array_equal(moved, mu)
+        mu, s = moved, shrunk
+        assert np.allclose(1 / s, D)
+    assert differ > 0.01
+
+
 def test_confidence_weighted_step_meets_its_constraint():
     """After a CW step the margin is right with probability η: m' = φ √v'."""
     random = np.random.default_rng(7)

@@ -21,7 +21,7 @@ LEARNING = _names(
     "algorithm steps chains epochs batch_size learning_rate rate_decay momentum weight_decay bias_rate l1_decay initial_scale mean_field "
     "centering non_negative sparsity_target sparsity_cost fast_rate fast_decay folds average_scores iterations tolerance restarts patience "
     "damping damping_schedule damping_kind schedule passes shuffle sweeps burn_in step_sizes step_size leapfrog acceptance rates average "
-    "gamma_rate on_nonconvergence minibatch seed annealing double_loop always_update l1 l2 floor refine polish init"
+    "gamma_rate on_nonconvergence minibatch seed annealing double_loop always_update holdout early_stop l1 l2 floor refine polish init"
 )
 LONG = _names("threads shard cluster cluster_options retries mixed checkpoint every resume dry_run max_memory lock trace_file")
 OUTPUT = _names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")

@@ -12,8 +12,9 @@ from herdcli.cli.frame import examples
 from herdcli.cli.frame.columns import by_name
 from herdcli.errors import DataError
 from herdcli.online.blocks import Block, from_rows
-from herdcli.online.labels import Labels
+from herdcli.online.labels import Labels, Numbers
 from herdcli.online.model import Classifier, Holdout
+from herdcli.online.numbers import Outcomes, Predictor
 from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer
 from herdcli.splits import TEST
@@ -58,13 +59,15 @@ def _blocks(session: Session, given: examples.Examples, model: Classifier, label
         if given.text == "vw" or model.text:
             raise DataError(f"is {given.text} text, the model was learned from {learned}", where=given.name)
     reader = Reader(given.name, given.text == "vw", bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled)
-    classes = Labels(model.classes) if labelled else None
+    classes = (Numbers() if isinstance(model, Predictor) else Labels(model.classes)) if labelled else None
     for block in reader.blocks(given.pieces()):
         yield replace(block, label=classes.indices(block.label, given.name)) if classes else block
 
 
 def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -> Iterator[Block]:
     had = model.features
+    if isinstance(model, Predictor):
+        raise DataError("is a data set, the model predicts numbers of text", where=data.name)
     if model.bits:
         raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
     data = data if model.text else by_name(session, data, model.feature_names, had)
@@ -81,9 +84,12 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -
 
 def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact:
     """A classifier judged on the labelled examples of another file; other kinds, and without a file all, as they are."""
-    if path is None or artifact.kind != "classifier":
+    if path is None or artifact.kind not in ("classifier", "predictor"):
         return artifact
     model: Classifier = artifact.value
     score, variance, label, _ = scored(session, model, path, labelled=True)
-    held = Holdout(score, variance, label.astype(np.int64), np.full(len(label), TEST, dtype=np.uint8))
+    split = np.full(len(label), TEST, dtype=np.uint8)
+    if isinstance(model, Predictor):
+        return replace(artifact, value=replace(model, holdout=Outcomes(score, variance, label, split)))
+    held = Holdout(score, variance, label.astype(np.int64), split)
     return replace(artifact, value=replace(model, holdout=held))

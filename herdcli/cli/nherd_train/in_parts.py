@@ -101,7 +101,7 @@ def _raced(session: Session, rows: Rows, train: Array, settings: Settings, reque
     if not request.racers:
         return settings, None
     first = Replay(runs.source_of(session, rows, train, settings)).first(EXAMPLES)
-    settings, table = race(settings, first, len(rows.names), request.racers)
+    settings, table = race(settings, first, len(rows.names), request.racers, request.forms)
     head, *others = told(settings, table)
     session.console.note(head)
     for line in others:

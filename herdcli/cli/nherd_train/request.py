@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed
+from herdcli.cli.frame.request import as_file, settings, unrecorded, where_changed, where_given
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 WITHOUT_C = ("pa", "perceptron", "cw")
 TAKEN_FROM_MODEL = (
-    "algorithm covariance form loss C confidence multiclass normalize scaling bias "
+    "task algorithm covariance form loss C confidence multiclass normalize scaling bias "
     "always_update kernel width degree budget bits zero_based classes"
 )
+HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
 VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
 
 
@@ -56,6 +57,9 @@ class Request:
     split: str | None
     label: str | None
     model: str | None = as_file()
+    task: str = where_changed("classification")
+    holdout: int | None = where_given()
+    early_stop: int | None = where_given()
     verify: bool
     seed: int
     parts: int = where_changed(1)
@@ -78,6 +82,19 @@ class Request:
             return ()
         return ("nherd", "arow") if self.algorithm == "auto" else (self.algorithm,)
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of several classes that race too; () where one is asked for, or decides about the memory."""
+        return ("top-1", "one-vs-rest") if self.multiclass == "auto" and self.covariance == "diagonal" else ()
+
+    def held(self, settings: Settings, *, validated: bool) -> Settings:
+        """The settings with what is judged and not learned: as asked for, else of several passes where no validation rows calibrate."""
+        if self.holdout is not None or self.early_stop:
+            every = STOPS if self.holdout is None else self.holdout
+            return replace(settings, holdout=every, until_last=False, early_stop=self.early_stop or 0)
+        several = self.passes > 1 and not validated and self.parts == 1
+        return replace(settings, holdout=HELD if several else 0, until_last=several, early_stop=0)
+
     def declared(self, model: Classifier | None) -> list[str] | None:
         """The names of all classes there can be, where they are known beforehand."""
         if model is not None:
@@ -92,12 +109,16 @@ class Request:
         """The settings of a new classifier."""
         from herdcli.online.model import Settings
 
-        in_kernel = {} if self.linear else {"covariance": "full", "multiclass": "one-vs-rest"}
+        in_kernel = {} if self.linear else {"covariance": "full"}
         return settings(
             Settings,
             self,
             **in_kernel,
             algorithm=self.first_algorithm,
+            multiclass="one-vs-rest" if not self.linear else "top-1" if self.multiclass == "auto" else self.multiclass,
+            holdout=0,
+            early_stop=0,
+            loss="squared" if self.task == "regression" else self.loss,
             normalize=self.normalize == "l2",
             C=0.0 if isinstance(self.C, str) else self.C,
             bias=self.linear if self.bias is None else self.bias,
@@ -118,12 +139,32 @@ class Request:
             raise BadUsage(
                 f"--form exact has no closed form with --algorithm {self.algorithm}", hint="its diagonal forms are project and drop"
             )
+        if self.task == "regression":
+            self._refuse_for_numbers(session)
+        if self.holdout == 1:
+            raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 judges every tenth")
+        if self.parts > 1 and (self.holdout or self.early_stop):
+            raise BadUsage("--parts learns all examples of each part", hint="drop --holdout and --early-stop, or --parts")
+        if self.early_stop and self.holdout == 0:
+            raise BadUsage("--early-stop needs examples to judge by", hint="--holdout 10, or leave it out")
+        if self.early_stop and not self.linear:
+            raise BadUsage("--early-stop keeps weights, and a kernel has none", hint="drop --early-stop")
         if self.parts > 1 and not self.linear:
             raise BadUsage("--parts merges weights, and models of a kernel have no common ones", hint="drop --parts or --kernel")
         if not self.linear and self.covariance == "diagonal" and "covariance" in session.given:
             raise BadUsage("--kernel needs the full form", hint="drop --covariance diagonal")
         if not self.linear and self.multiclass == "top-1" and "multiclass" in session.given:
             raise BadUsage("--kernel learns each class against the rest", hint="drop --multiclass top-1")
+
+    def _refuse_for_numbers(self, session: Session) -> None:
+        """Raise BadUsage for what makes sense of classes alone."""
+        if self.first_algorithm not in ("nherd", "arow") or ("loss" in session.given and self.loss != "squared"):
+            raise BadUsage("--task regression learns by squared loss, with --algorithm nherd or arow", hint="leave --loss out")
+        if not self.linear:
+            raise BadUsage("--task regression learns weights of features", hint="drop --kernel")
+        for name in ("classes", "max_classes", "multiclass", "label_noise"):
+            if name in session.given:
+                raise BadUsage(f"--{name.replace('_', '-')} is about classes, and --task regression has none", hint="leave it out")
 
     def warn_of_decided(self, session: Session) -> None:
         """Warnings for options that the model decides."""

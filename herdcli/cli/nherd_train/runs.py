@@ -19,12 +19,15 @@ from herdcli.cli.frame.session import TRIAL_SECONDS
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.online import predict, race
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
-from herdcli.online.labels import Labels
+from herdcli.online.held_out import best_pass
+from herdcli.online.labels import Labels, Numbers
 from herdcli.online.learner import Learner
 from herdcli.online.model import Classifier, Holdout, Race, Settings
+from herdcli.online.numbers import Predictor, fitted
 from herdcli.online.parse import Reader
 from herdcli.online.source import AFRESH, Memory, Text, gathered
 from herdcli.online.state import Batch, Source, State
+from herdcli.online.state import Holdout as Held
 from herdcli.records import dataclass
 from herdcli.splits import TEST, VALID
 
@@ -53,8 +56,10 @@ def verify(seed: int) -> None:
 
 def run(session: Session, request: Request) -> None:
     """Learn, and save a `classifier`."""
-    outputs.check(session, "classifier")
-    model: Classifier | None = session.load(request.model, "model", kinds={"classifier"}).value if request.model else None
+    kinds = {"classifier", "predictor"}
+    model: Classifier | None = session.load(request.model, "model", kinds=kinds).value if request.model else None
+    numbers = request.task == "regression" or isinstance(model, Predictor)
+    outputs.check(session, "predictor" if numbers else "classifier")
     settings = settings_of(session, request, model)
     form, label = request.input_format, request.label
     with examples.opened(
@@ -68,9 +73,18 @@ def run(session: Session, request: Request) -> None:
     skipped = f", {made.running.skipped} lines skipped" if made.running.skipped else ""
     if made.running.refused:
         session.console.warn(f"the budget of {settings.budget} support vectors refused {made.running.refused} updates")
-    judged = f", progressive error {made.running.wrong / made.running.seen:.4g}" if made.running.seen else ""
-    summary = f"{made.running.examples} examples, {made.running.updates} updates{judged}{skipped}"
+    summary = f"{made.running.examples} examples, {made.running.updates} updates{_judged(made)}{skipped}"
     outputs.artifact(session, made, summary, history=given.data)
+
+
+def _judged(made: Classifier) -> str:
+    """What was found of the examples before they were learned."""
+    running = made.running
+    if not running.seen:
+        return ""
+    if isinstance(made, Predictor):
+        return f", progressive root mean square {(running.loss / running.seen) ** 0.5:.4g}"
+    return f", progressive error {running.wrong / running.seen:.4g}"
 
 
 def lazily(request: Request, settings: Settings) -> bool:
@@ -91,6 +105,10 @@ def settings_of(session: Session, request: Request, model: Classifier | None) ->
 
 def _learn(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
     """The classifier of a data set or of text."""
+    if given.data is not None and settings.task == "regression":
+        raise DataError(
+            "is a data set; --task regression learns text as it arrives", where=given.name, hint="herd regress learns data sets"
+        )
     if given.data is not None:
         return _from_rows(session, rows_of(session, given.data, request, model), settings, request, model, given.name)
     for name in ("only", "positive", "split", "label"):
@@ -121,11 +139,12 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
         had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
     train = training(session, rows, settings, name)
+    settings = request.held(settings, validated=bool((rows.split == VALID).any()))
     source = source_of(session, rows, train, settings)
     learner = Told(settings, source, len(rows.names), columns + 1, rows, model, console=session.console)
     _require_memory(session, learner)
-    learner, table = raced(session, learner, request.racers)
-    made = session.run(learner, label="learning")
+    learner, table = raced(session, learner, request)
+    made = session.run(learner, label="learning", ended=learner.told_at_end)
     names = (model and model.feature_names) or rows.feature_names
     return with_holdout(replace(made, feature_names=names, race=table), rows)
 
@@ -152,7 +171,13 @@ def source_of(session: Session, rows: Rows, chosen: Array, settings: Settings) -
         shuffle=settings.shuffle,
         seed=settings.seed,
         rows=min(TRIAL_ROWS, block_rows(settings)) if session.dry_run else block_rows(settings),
+        holdout=held_by(settings),
     )
+
+
+def held_by(settings: Settings) -> Held:
+    """Which examples are held out, as a source takes it."""
+    return Held(settings.holdout, settings.until_last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,21 +189,43 @@ class Told(Learner):
     def step(self, state: State) -> State:
         """Learn one block, and say what it has come to."""
         begin, told = state.running[0], state.trace.shape[1]
+        passes = _count(state)
         state = super().step(state)
         if begin == 0 and state.tally[5] > STRAINED and self.settings.algorithm == "nherd":
             strain = f"C·x'Σx reaches {state.tally[5]:.3g} on the first examples"
             self.console.warn(f"{strain}: variances collapse at once; use --C auto, --scale online or --normalize l2")
         for seen, error, loss in state.trace[:, told:].T.tolist():
             self.console.note(f"{int(seen):>10} examples: error {error:.4f}, loss {loss:.4f}")
+        if (passes and _count(state) > passes) or state.done:
+            self._tell_pass(state, passes - 1)
         return state
 
+    def told_at_end(self, state: State) -> None:
+        """Say what the last pass made of the examples held out, where no step has, and which pass's weights are kept."""
+        if self.source.steps is not None and not state.done:
+            self._tell_pass(state, _count(state) - 1)
+        if self.settings.early_stop and state.passes is not None:
+            self.console.note(f"the weights are those of pass {best_pass(state) + 1}")
 
-def raced(session: Session, learner: Told, racers: tuple[str, ...], name: str = "") -> tuple[Told, Race | None]:
+    def _tell_pass(self, state: State, number: int) -> None:
+        """Say what a pass made of the examples held out."""
+        if state.passes is not None and number >= 0:
+            count, wrong, loss = state.passes[:, number].tolist()
+            figures = f"error {wrong / count:.4f}, loss {loss / count:.4f}" if count else "none"
+            self.console.note(f"    pass {number + 1:>2}, {int(count)} held-out examples: {figures}")
+
+
+def _count(state: State) -> int:
+    """Passes that have begun with examples held out."""
+    return 0 if state.passes is None else int(state.passes.shape[1])
+
+
+def raced(session: Session, learner: Told, request: Request, name: str = "") -> tuple[Told, Race | None]:
     """The learner with the algorithm and C that a race over its first examples chose, if there is to be one."""
-    if not racers:
+    if not request.racers:
         return learner, None
     replay = race.Replay(learner.source, name)
-    settings, table = race.race(learner.settings, replay.first(race.EXAMPLES), learner.classes, racers)
+    settings, table = race.race(learner.settings, replay.first(race.EXAMPLES), learner.classes, request.racers, request.forms)
     first, *others = race.told(settings, table)
     session.console.note(first)
     for line in others:
@@ -205,16 +252,20 @@ def _require_memory(session: Session, learner: Learner) -> None:
 
 def _from_text(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
     reader = _reader(given, request, model)
-    labels = Labels(request.declared(model), request.max_classes)
+    settings = request.held(settings, validated=False)
+    labels = Numbers() if settings.task == "regression" else Labels(request.declared(model), request.max_classes)
     source, classes = _source(session, given, reader, labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     learner = Told(settings, _Bounded(session, source, classes), classes, columns, labels, model, console=session.console)
     _require_memory(session, learner)
-    learner, table = raced(session, learner, request.racers, given.name)
+    learner, table = raced(session, learner, request, given.name)
     if session.dry_run and source.steps is None:
         _print_plan(learner, given)
 
     def require_end(state: State) -> None:
+        learner.told_at_end(state)
+        if settings.early_stop:
+            return
         if learner.next_batch(state) is not None:  # a finished run that was resumed has read nothing: this reads all
             raise DataError("continues where the checkpoint's run had ended", where=given.name, hint=AFRESH)
 
@@ -225,23 +276,24 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
         order = sorted(reader.names)
         index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)
         made = replace(made, hash_index=index, hash_names=[reader.names[slot] for slot in order])
-    return predict.calibrated(made)
+    return fitted(made) if isinstance(made, Predictor) else predict.calibrated(made)
 
 
-def _source(session: Session, given: Examples, reader: Reader, labels: Labels, settings: Settings) -> tuple[Source, int]:
+def _source(session: Session, given: Examples, reader: Reader, labels: Labels | Numbers, settings: Settings) -> tuple[Source, int]:
     """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
     rows = block_rows(settings)
     if not settings.shuffle:
-        text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=given.proof)
+        text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=given.proof, holdout=held_by(settings))
         if not labels.given:
             text.keep_first()  # it shows the classes
-        return text, len(labels.names)
+        return text, len(labels.names) or 2
     X, y, weight = gathered(reader.blocks(given.pieces()))
     session.require_memory(X.data.nbytes * 2, "the shuffled text")
     y = labels.indices(y, given.name)
     proof, name = given.proof(), given.name
-    kept = Memory(X, y, weight=weight, passes=settings.passes, shuffle=True, seed=settings.seed, rows=rows, proof=proof, where=name)
-    return kept, len(labels.names)
+    passes, seed, held = settings.passes, settings.seed, held_by(settings)
+    kept = Memory(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=proof, where=name, holdout=held)
+    return kept, len(labels.names) or 2
 
 
 def _print_plan(learner: Learner, given: Examples) -> NoReturn:

@@ -1,0 +1,154 @@
+"""Options of `herd nherd-train`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdcli.cli.frame.options import Decorator
+
+POSITIVE = click.FloatRange(0, min_open=True)
+
+
+def _c(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    """A number above 0, or `auto` or `running`."""
+    if text in ("auto", "running"):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise click.BadParameter(f"'{text}' is neither a number nor 'auto' or 'running'", ctx, param) from None
+    if not 0 < number < float("inf"):
+        raise click.BadParameter(f"{text} is not above 0", ctx, param)
+    return number
+
+
+ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
+
+
+def _choice(name: str, values: list[str], help: str) -> Decorator:
+    return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
+
+
+OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--algorithm",
+        type=ALGORITHMS,
+        default="auto",
+        show_default=True,
+        help="Gaussian herding (nherd), or another of its family; auto: nherd or arow, by --C auto.",
+    ),
+    _choice("--task", ["classification", "regression"], "regression: learn numbers of text by squared loss, with nherd or arow."),
+    _choice("--covariance", ["diagonal", "full"], "Covariance of the weights; full takes d² numbers."),
+    _choice("--form", ["project", "exact", "drop"], "How a diagonal covariance is kept diagonal."),
+    _choice("--loss", ["squared-hinge", "log", "squared"], "Loss of nherd and arow; squared-hinge is ½ max(0, 1 − m)²."),
+    click.option(
+        "--C",
+        "C",
+        metavar="X|auto|running",
+        callback=_c,
+        default="auto",
+        show_default=True,
+        help="Weight of an example.  auto: eight values compete on the first 10 000 examples, and the one with the lowest "
+        "progressive error is kept; running: ¼ divided by the running mean of |x|².",
+    ),
+    click.option(
+        "--confidence", type=click.FloatRange(0.5, 1, min_open=True, max_open=True), default=0.9, show_default=True, help="η of cw and scw."
+    ),
+    _choice(
+        "--multiclass",
+        ["auto", "top-1", "one-vs-rest"],
+        "More than two classes: against the best rival, or each against the rest; auto: by --C auto, else top-1.",
+    ),
+    click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="Number of passes over the examples."),
+    click.option(
+        "--holdout",
+        type=click.IntRange(0),
+        default=None,
+        metavar="N",
+        help="Judge every N-th example in each pass and never learn it; 0: learn all.  [default: 0; of several passes without "
+        "validation rows only the last learns every 20th]",
+    ),
+    click.option(
+        "--early-stop",
+        type=click.IntRange(1),
+        default=None,
+        metavar="K",
+        help="End after K passes without a lower error of held-out examples, with the best pass's weights (--holdout 10 if not given).",
+    ),
+    click.option("--shuffle", is_flag=True, help="Shuffle the examples before each pass; text is then kept in memory."),
+    click.option(
+        "--parts",
+        type=click.IntRange(1, 1 << 20),
+        default=1,
+        show_default=True,
+        metavar="P",
+        help="Learn a data set in P parts, merged by precision; --shard and --cluster deal them out.",
+    ),
+    click.option(
+        "--rounds", type=click.IntRange(1), default=1, show_default=True, metavar="R", help="Rounds of --parts, each from their merge."
+    ),
+    click.option("--normalize", type=click.Choice(["l2"]), default=None, help="Scale each example to length 1."),
+    click.option(
+        "--scale",
+        "scaling",
+        type=click.Choice(["online", "none"]),
+        default=None,
+        help="online: divide each feature by the mean size of its values ≠ 0 so far.  [default: online, with --kernel none]",
+    ),
+    click.option("--bias/--no-bias", default=None, help="Add a feature that is always 1.  [default: yes, with --kernel no]"),
+    click.option("--always-update", is_flag=True, help="Shrink the covariance also where the margin is 1 or more (nherd, arow, sop)."),
+    click.option(
+        "--label-noise",
+        type=click.FloatRange(0, 1),
+        default=0.0,
+        show_default=True,
+        help="Share of training labels to replace by wrong ones.",
+    ),
+    _choice("--kernel", ["none", "linear", "polynomial", "gaussian"], "Learn with a kernel (full covariance only)."),
+    click.option("--width", type=POSITIVE, default=1.0, show_default=True, help="Gaussian kernel: exp(−|x−z|²/2 width²)."),
+    click.option("--degree", type=click.IntRange(1), default=2, show_default=True, help="Polynomial kernel: (1 + x·z)^degree."),
+    click.option(
+        "--budget", type=click.IntRange(1), default=None, help="Maximum number of support vectors; further updates are refused and counted."
+    ),
+    click.option(
+        "--bits", type=click.IntRange(1, 30), default=None, help="Hash features into 2^bits columns.  [default: 18 for vw, else not]"
+    ),
+    click.option("--inverse-map", is_flag=True, help="Keep the first feature name of each hashed column (slower)."),
+    click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0."),
+    click.option("--skip-bad", type=click.IntRange(0), default=0, metavar="N", help="Skip up to N malformed lines of text."),
+    click.option("--classes", metavar="A,B,…", default=None, help="All possible labels; of two, the last is the positive one."),
+    click.option(
+        "--max-classes",
+        type=click.IntRange(2),
+        default=1000,
+        show_default=True,
+        metavar="N",
+        help="Refuse more different labels than this.",
+    ),
+    click.option("--only", metavar="A,B,…", default=None, help="Use only the rows of these classes (data sets; * and ? match)."),
+    click.option("--positive", metavar="A,B,…", default=None, help="Two classes: these against the rest (data sets; * and ? match)."),
+    click.option(
+        "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows per class of a data set.  [default: its own, else .6,.2,.2]"
+    ),
+    click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]"),
+    click.option(
+        "--input-format",
+        type=click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight", "vw"]),
+        default=None,
+        help="Read the input as this format.  [default: detected]",
+    ),
+    click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this classifier."),
+    click.option("--verify", is_flag=True, help="Minimise the objective numerically, print how far the closed forms are, and stop."),
+)
+
+
+def learner_options(command: Callable[..., object]) -> Callable[..., object]:
+    """All of them, in this order."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command

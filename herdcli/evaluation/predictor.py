@@ -1,0 +1,87 @@
+"""What `herd eval` says about a `predictor`: errors beside those of the mean, and whether its deviations are right.
+
+Figures are of the test rows in the artifact, or of the last examples judged before they were learned (`judged_on`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.evaluation import plots, style
+from herdcli.evaluation.settings import EvaluationSettings
+from herdcli.evaluation.strongest import largest, names_of, weights_of
+from herdcli.online.numbers import Predictor, deviations
+from herdcli.schema import Array
+
+COLUMNS = ("rows", "judged_on", "rmse", "rmse_mean", "mae", "r2", "coverage_95", "log_likelihood", "progressive_rmse", "progressive_mae")
+CALIBRATION, TEST = 1, 2
+WITHIN = 1.959963984540054  # deviations that 95 of 100 normal errors are within
+STRONGEST = 30
+Map = Callable[..., Any]
+
+
+def metrics(value: Predictor, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
+    """Every column of `COLUMNS`; None where the artifact has no held-out rows.
+
+    rmse_mean       of the mean of these rows for all of them.   r2  1 − (rmse/rmse_mean)².
+    coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats a row under N(m, deviation²).
+    """
+    result: dict[str, Any] = dict.fromkeys(COLUMNS)
+    if seen := value.running.seen:
+        result |= {"progressive_rmse": (value.running.loss / seen) ** 0.5, "progressive_mae": value.absolute / seen}
+    if value.holdout is None:
+        return result
+    y, m, deviation = judged(value)
+    residual, spread = y - m, float(np.std(y))
+    rmse = float(np.sqrt(np.mean(residual**2)))
+    z = residual / deviation
+    result |= {"rows": len(y), "judged_on": "test" if (value.holdout.split == TEST).any() else "calibration"}
+    result |= {"rmse": rmse, "rmse_mean": spread, "mae": float(np.mean(np.abs(residual)))}
+    result["r2"] = 1.0 - (rmse / spread) ** 2 if spread > 0 else None
+    result["coverage_95"] = float(np.mean(np.abs(z) <= WITHIN))
+    result["log_likelihood"] = float(np.mean(-0.5 * z**2 - np.log(deviation))) - 0.5 * float(np.log(2 * np.pi))
+    return result
+
+
+def judged(value: Predictor) -> tuple[Array, Array, Array]:
+    """Outcomes, predictions and their standard deviations (n,) of the held-out rows that figures are made of."""
+    held = value.holdout
+    if held is None:
+        raise DataError("the predictor has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
+    chosen = held.split == (TEST if (held.split == TEST).any() else CALIBRATION)
+    return held.y[chosen], held.score[chosen, 0], deviations(value, held.variance[chosen])
+
+
+def predicted(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """Outcomes against predictions, with a line where they are equal."""
+    y, m, _ = judged(value)
+    figure = plots.begin(4.0)
+    axes = figure.add_subplot()
+    axes.plot(m, y, ".", markersize=3, color=style.COLOURS[0])
+    plots.diagonal(axes, np.concatenate([y, m]), label="as predicted")
+    row = metrics(value, None)
+    axes.set(xlabel="predicted", ylabel="outcome")
+    axes.set_title(f"{row['rows']} {row['judged_on']} rows: root mean square error {row['rmse']:.3g}, of the mean {row['rmse_mean']:.3g}")
+    axes.legend()
+    axes.grid()
+    return figure
+
+
+def weights(value: Predictor, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """The strongest weights by name, with two standard deviations."""
+    mean, deviation = weights_of(value)
+    strongest, name = largest(mean[0], STRONGEST), names_of(value)
+    figure = plots.begin(1.2 + 0.2 * max(4, len(strongest)))
+    axes = figure.add_subplot()
+    place = np.arange(len(strongest))
+    error = None if deviation is None else 2.0 * value.scale * deviation[0, strongest]
+    axes.barh(place, mean[0, strongest], xerr=error, color=style.COLOURS[0])
+    axes.set_yticks(place, [name(k) for k in strongest.tolist()])
+    axes.invert_yaxis()
+    axes.set(xlabel="weight, ±2 standard deviations")
+    axes.grid(axis="x")
+    return figure

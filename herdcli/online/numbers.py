@@ -1,0 +1,79 @@
+"""The `predictor` artifact: a Gaussian over linear functions of features, learned online from numbers in the place of classes.
+
+With squared loss and a full covariance the update of AROW is that of recursive least squares: ridge regression of the examples so far with
+penalty |w|²/C.  A new y is then N(m, τ² (v + 1/C)): m = μ·x, v = x'Σx, and τ² the mean of (y − m)²/(v + 1/C) over examples that were
+judged before anything had learned them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online.model import Classifier, require_features, require_finite, require_settings, require_weights
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Predictions of examples before (or without) being learned."""
+
+    score: Array = array("n C", "μ·x", kind="f")
+    variance: Array = array("n C", "x'Σx", kind="f")
+    y: Array = array("n", "what it was", kind="f")
+    split: Array = array("n", "1 calibration, 2 test", kind="u")
+
+
+@dataclass(frozen=True)
+class Predictor(Classifier):
+    """A linear predictor over d features (d + 1 with a bias, which is then column 0).
+
+    It has what a classifier of two classes has, but no classes.  The error of its progress is the mean of |y − μ·x|, the loss that of
+    squares; scale is τ.
+    """
+
+    holdout: Outcomes | None = None  # type: ignore[assignment]
+    absolute: float = 0.0  # sum of |y − μ·x| of the examples judged progressively
+
+    @property
+    def count(self) -> int:
+        """One row of scores."""
+        return 1
+
+    def validate(self) -> None:
+        """Raise DataError unless the arrays fit each other, and all numbers are possible."""
+        if self.classes or self.machines:
+            raise DataError("has classes or support vectors, which no predictor of numbers has")
+        require_settings(self.settings)
+        require_weights(self)
+        require_features(self)
+        if not 0 < self.scale < np.inf or not 0 <= self.absolute < np.inf:
+            raise DataError("the scale of its errors, or their sum, is out of its range")
+        if self.holdout is not None:
+            for name in ("score", "variance", "y"):
+                require_finite(getattr(self.holdout, name), f"holdout/{name}")
+
+
+def unit(model: Classifier) -> float:
+    """1/C: the variance of an example's noise, in the unit of the variances."""
+    settings, running = model.settings, model.running
+    return 1.0 / settings.C if settings.C else 4.0 * running.squares / max(running.examples, 1)
+
+
+def deviations(model: Classifier, variance: Array) -> Array:
+    """Standard deviation (n,) of new outcomes by the variances (n, 1) of their predictions."""
+    return np.asarray(model.scale * np.sqrt(variance[:, 0] + unit(model)))
+
+
+def fitted(model: Predictor) -> Predictor:
+    """The predictor with τ by its held-out outcomes, if it has any."""
+    held = model.holdout
+    if held is None or not (chosen := held.split == 1).any():
+        return model
+    residual = held.y[chosen] - held.score[chosen, 0]
+    # Residuals over their standard deviations have mean square 1 at τ; of outcomes without any error the smallest number above 0.
+    scale = float(np.sqrt(np.mean(residual**2 / (held.variance[chosen, 0] + unit(model)))))
+    return replace(model, scale=max(scale, float(np.finfo(float).tiny)))

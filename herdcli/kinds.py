@@ -188,6 +188,7 @@ KINDS: dict[str, Kind] = {
             quick="herdcli.evaluation.network.quick",
             judge="herdcli.cli.eval.networks.judged",
             judged_by=("reference",),
+            sample="herdcli.cli.network.draw.drawn",
             plots=_plots("network_plots", "graph", "given", "reference") | {"trace": "herdcli.evaluation.network_plots.learning"},
         ),
         Kind(

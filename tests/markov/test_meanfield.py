@@ -120,8 +120,8 @@ def test_networks_that_are_no_boltzmann_machines_are_refused():
     three = network.build([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2)))])
     with pytest.raises(BadUsage, match="--algorithm tap is for pairs, factor 0 has 3 variables"):
         infer(three, "tap")
-    with pytest.raises(BadUsage, match="--algorithm gibbs is for two-state variables, x1 has 3"):
-        infer(network.build([2, 3], []), "gibbs")
+    with pytest.raises(BadUsage, match="--algorithm tap is for two-state variables, x1 has 3"):
+        infer(network.build([2, 3], []), "tap")
     with pytest.raises(BadUsage, match="--algorithm mean-field is for positive factors, factor 0 has a zero"):
         infer(network.build([2], [((0,), np.array([0.0, 1.0]))]), "mean-field")
 

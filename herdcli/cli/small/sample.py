@@ -74,16 +74,17 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --per-class | herd sample -m 5 --means -o digits.npz
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
-    MODEL is an rbm, dbn, mixture, factors, hmm, lds or rtrbm.  Chains start at hidden states drawn at natural parameter 0.  Rows of models
-    of classes carry their class as y, those of a mixture their component, and sequences of an hmm their states.  With --given each of
-    its rows is drawn --count times [default: once], with its known entries kept fixed.
+    MODEL is an rbm, dbn, mixture, factors, hmm, lds, rtrbm or network (UAI, .fg and BIF too).  Rows of a network are independent
+    where its junction tree is small, else those of blocked Gibbs chains.  Chains of an rbm start at hidden states drawn at natural
+    parameter 0.  Rows of models of classes carry their class as y, those of a mixture their component, and sequences of an hmm their
+    states.  With --given each of its rows is drawn --count times [default: once], with its known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
 
     outputs.check(session, "dataset")
     if request.chains is None:
         session.ignored("thin", "with one chain for each row")
-    fitted = session.load(request.model, "model", kinds=able("sample"))
+    fitted = _model(session, request.model)
     if request.given is None:
         session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
@@ -92,6 +93,17 @@ def command(session: Session, request: Request) -> None:
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)
+
+
+def _model(session: Session, path: str) -> Artifact:
+    """A model; a network as text is known by its name."""
+    from pathlib import Path
+
+    from herdcli.cli.frame.networks import TEXT_FORMATS, load_network
+
+    if {suffix.lower().removeprefix(".") for suffix in Path(path).suffixes[-2:]} & set(TEXT_FORMATS):
+        return replace(load_network(session, path, None), kind="network")
+    return session.load(path, "model", kinds=able("sample"))
 
 
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

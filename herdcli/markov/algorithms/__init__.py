@@ -71,7 +71,10 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
     kind, _, size = settings.regions.partition(":")
     if settings.algorithm in ("gbp", "double-loop") and kind == "cliques":
         return _over_cliques(network, settings, int(size))
-    module, _, name = ALGORITHMS[settings.algorithm].rpartition(".")
+    path = ALGORITHMS[settings.algorithm]
+    if settings.algorithm == "gibbs" and not is_boltzmann(network):
+        path = "herdcli.markov.query.blocked_gibbs.BlockedGibbs"
+    module, _, name = path.rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made
 
@@ -83,6 +86,17 @@ def _over_cliques(network: Network, settings: Settings, most: int) -> Method:
     from herdcli.markov.model import regions
 
     return DoubleLoop(network, settings, regions.cliques(network, elimination.fill_order(network, settings.seed), most))
+
+
+def is_boltzmann(network: Network) -> bool:
+    """Has it two-state variables and positive factors of pairs alone, as far as evidence leaves any?"""
+    from herdcli.markov.model.boltzmann import boltzmann
+
+    try:
+        boltzmann(network, "")
+    except BadUsage:
+        return False
+    return True
 
 
 def _as_lattice(network: Network, settings: Settings, map: Map) -> Method | None:

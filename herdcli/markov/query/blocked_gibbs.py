@@ -1,0 +1,164 @@
+"""Gibbs sampling of any network, with any numbers of states and with zeros, block by block.
+
+Marginals are shares of the sweeps after the burn-in.  R̂ compares the halves of all chains, state by state (Gelman et al. 2013, sec. 11.4);
+standard errors are those of the means of the halves.  Where one block holds all variables the draws are independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import solve
+from herdcli.errors import BadUsage, NegativeResult
+from herdcli.markov.method import Result, Settings, Stepwise
+from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.query import sampling
+from herdcli.markov.query.alike import starts
+from herdcli.markov.query.max_product import MaxProduct
+from herdcli.markov.query.restricted import Restricted, restrict
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+TRIES = 20  # sweeps with soft zeros in which a start is sought
+LOOK = 5  # steps of the search for one state that is possible
+
+
+@dataclass
+class State:
+    """x (N, chains); how often each state was there, by half of the run (2, Σ card, chains); of each factor's cells (Σ cells,)."""
+
+    x: Array
+    on: Array
+    cell: Array
+    step: int
+
+
+class BlockedGibbs(Stepwise[State]):
+    """`gibbs`: a step is a sweep over all blocks."""
+
+    state = State
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings = network, settings
+        self.steps = settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
+        if settings.annealing > settings.burn_in:
+            hint = f"--burn-in {settings.annealing} or more"
+            raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
+        self.inner = restrict(network)
+        self.blocks = sampling.blocks(self.inner.network, sampling.CELLS)
+        self.first = starts(self.inner.network)
+        self.strides = _strides(self.inner.network)
+        count = len(self.blocks)
+        self.note = f"gibbs draws {count} block{'s' if count != 1 else ''} of variables, the largest of {self._largest()}"
+
+    def _largest(self) -> int:
+        return max((len(block.order) for block in self.blocks), default=0)
+
+    def init(self) -> State:
+        """States by chance that are possible."""
+        small, settings = self.inner.network, self.settings
+        x = begin(self.inner, self.blocks, settings.chains, settings)
+        return State(x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), 0)
+
+    def step(self, state: State) -> State:
+        """One sweep of every chain."""
+        random = generator(self.settings.seed, Stream.CHAINS, unit=3, step=state.step)
+        cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
+        states = self.inner.network.cardinality.tolist()
+        for block in self.blocks:
+            sampling.draw(block, state.x, states, random, power=cold)
+        kept = state.step - self.settings.burn_in
+        if kept >= 0:
+            half = int(kept >= (self.steps - self.settings.burn_in) // 2)
+            np.add.at(state.on[half], (self.first[:-1, None] + state.x, np.arange(state.x.shape[1])), 1.0)
+            for offset, scope, stride in self.strides:
+                cells = offset[:, None] + np.einsum("gk,gkc->gc", stride, state.x[scope])
+                np.add.at(state.cell, cells, 1.0)
+        state.step += 1
+        return state
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the counts."""
+        return 2 * state.on.nbytes, "the counts of the chains"
+
+    def memory(self) -> int:
+        """Of one block's tables, of all chains."""
+        return 24 * self.settings.chains * max((block.cells for block in self.blocks), default=0)
+
+    def result(self, state: State) -> Result:
+        """Shares and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
+        n, small = (self.steps - self.settings.burn_in) // 2, self.inner.network
+        halves = np.concatenate(list(state.on), axis=1) / n
+        # Halves of independent chains are as good as independent where chains have
+        # mixed: the variance of the mean of 2·chains of them is theirs over 2·chains.
+        error = halves.std(axis=1, ddof=1) / np.sqrt(halves.shape[1])
+        split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
+        nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
+        worst = float(rhat(halves, n).max(initial=1.0))
+        draws = 2 * n * self.settings.chains
+        cliques = [(scope, self._whole(scope, table / draws)) for scope, table in _tables(small, state.cell)]
+        attributes = {
+            "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": worst < 1.05, "residual": worst - 1,
+            "standard_error": errors,
+        }  # fmt: skip
+        return Result(nodes, cliques, attributes)
+
+    def _whole(self, scope: tuple[int, ...], p: Array) -> Array:
+        """A factor's shares over all states of its variables."""
+        made = np.zeros([int(self.network.cardinality[i]) for i in scope])
+        made[np.ix_(*(self.inner.states[i] for i in scope))] = p
+        return made
+
+
+def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings: Settings) -> Array:
+    """(N, chains) possible states: by chance, then a few sweeps with soft zeros; from one likely state where those end at none.
+
+    Raises NegativeResult where that finds none either.
+    """
+    small = inner.network
+    random = generator(settings.seed, Stream.CHAINS, unit=4)
+    x: Array = (random.random((small.count, chains)) * small.cardinality[:, None]).astype(np.int64)
+    if len(blocks) <= 1:
+        return x
+    for _ in range(TRIES):
+        if sampling.possible(small, x).all():
+            return x
+        for block in blocks:
+            sampling.draw(block, x, small.cardinality.tolist(), random, soft=True)
+    bad = ~sampling.possible(small, x)
+    if bad.any():
+        try:
+            found = solve(MaxProduct(small, settings, LOOK)).states
+        except NegativeResult as error:
+            raise NegativeResult("gibbs found no state with a probability to begin at", hint="--algorithm ups") from error
+        x[:, bad] = np.array([found[i] for i in range(small.count)])[:, None]
+    return x
+
+
+def rhat(halves: Array, n: int) -> Array:
+    """√(((n−1)/n·W + B/n)/W) of shares (states, half runs) of n sweeps each; 1 for states that never changed in any."""
+    # A state is there or not, so a half run with share p has a sample variance of n/(n − 1) p (1 − p).
+    within = (halves * (1 - halves)).mean(axis=1) * n / max(1, n - 1)
+    between = halves.var(axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.sqrt((n - 1) / n + between / within)
+    return np.where(within > 0, ratio, np.where(between > 0, np.inf, 1.0))
+
+
+def _strides(network: Network) -> list[tuple[Array, Array, Array]]:
+    """Of factors with as many variables: where their tables begin (G,), scopes (G, k), and strides (G, k) of their cells."""
+    groups: dict[int, list[tuple[int, tuple[int, ...], list[int]]]] = {}
+    for a, (scope, table) in enumerate(network.factors()):
+        stride = [int(step) // table.itemsize for step in np.ascontiguousarray(table).strides]
+        groups.setdefault(len(scope), []).append((int(network.table_offset[a]), scope, stride))
+    return [
+        (np.array([at for at, _, _ in part]), np.array([scope for _, scope, _ in part]), np.array([stride for _, _, stride in part]))
+        for part in groups.values()
+    ]
+
+
+def _tables(network: Network, flat: Array) -> list[Factor]:
+    """Numbers of all factors' cells as tables."""
+    cells = network.table_offset
+    return [(scope, flat[cells[a] : cells[a + 1]].reshape(table.shape)) for a, (scope, table) in enumerate(network.factors()) if scope]

@@ -1,0 +1,84 @@
+"""Rows drawn from a network: independent where one elimination holds all variables, else by chains of blocked Gibbs sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import Progress
+from herdcli.markov.method import Settings
+from herdcli.markov.model.network import Network
+from herdcli.markov.query import sampling
+from herdcli.markov.query.blocked_gibbs import begin
+from herdcli.markov.query.restricted import restrict
+from herdcli.records import dataclass
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+BATCH = 1 << 22  # cells of the tables of the rows drawn at once
+MOST_CELLS = 1 << 22  # of the tables of one row, where rows are independent
+
+
+@dataclass
+class State:
+    """Chains (N, chains) and the rows (count, N) drawn so far."""
+
+    x: Array
+    rows: Array
+    done: int
+    step: int
+
+
+class Draws:
+    """A step is a batch of independent rows, or a sweep of all chains.  exact  are the rows independent?"""
+
+    state = State
+
+    def __init__(self, network: Network, count: int, *, burn_in: int, thin: int, chains: int, seed: int, cells: int = MOST_CELLS) -> None:
+        self.network, self.count, self.seed = network, count, seed
+        self.inner = restrict(network)
+        self.blocks = sampling.blocks(self.inner.network, cells)
+        self.exact = len(self.blocks) <= 1
+        if not self.exact:
+            self.blocks = sampling.blocks(self.inner.network, sampling.CELLS)
+        self.burn_in, self.thin = burn_in, thin
+        self.chains = self._batch() if self.exact else min(count, chains or count)
+        self.steps = -(-count // self.chains) if self.exact else burn_in + thin * (-(-count // self.chains) - 1) + 1
+
+    def _batch(self) -> int:
+        return max(1, min(self.count, BATCH // max(1, sum(block.cells for block in self.blocks))))
+
+    def init(self) -> State:
+        """Where the chains begin."""
+        x = begin(self.inner, self.blocks, self.chains, Settings(seed=self.seed, iterations=100))
+        return State(x, np.zeros((self.count, self.network.count), dtype=np.int64), 0, 0)
+
+    def step(self, state: State) -> State:
+        """The next batch of rows, or the next sweep."""
+        random = generator(self.seed, Stream.SAMPLE, unit=1, step=state.step)
+        for block in self.blocks:
+            sampling.draw(block, state.x, self.inner.network.cardinality.tolist(), random)
+        after = state.step - self.burn_in
+        if self.exact or (after >= 0 and after % self.thin == 0):
+            part = slice(state.done, min(self.count, state.done + self.chains))
+            taken = state.x[:, : part.stop - part.start]
+            for i, kept in enumerate(self.inner.states):
+                state.rows[part, i] = kept[taken[i]]
+            state.done = part.stop
+        state.step += 1
+        return state
+
+    def done(self, state: State) -> bool:
+        """All rows are drawn."""
+        return state.done >= self.count
+
+    def memory(self) -> int:
+        """Of a batch's tables and of the rows."""
+        return 24 * self.chains * max((block.cells for block in self.blocks), default=1) + 8 * self.count * self.network.count
+
+    def progress(self, state: State) -> Progress:
+        """Rows so far."""
+        return Progress(state.step, self.steps, f"{state.done} rows")
+
+    def result(self, state: State) -> Array:
+        """(count, N) states."""
+        return state.rows

@@ -1,0 +1,159 @@
+"""States drawn from a network, whole blocks of variables at a time, each given all others: exactly where one block holds all.
+
+A block is eliminated variable by variable with what is outside held, and drawn on the way back.  Blocks are what a greedy elimination
+reaches while no table has more than a number of cells; what it must leave out begins the next one.  Chains are rows of one batch.
+Source: Jensen, Kjærulff & Kong (1995), blocking Gibbs sampling; Hamze & de Freitas (2004); Bidyuk & Dechter (2007), w-cutsets.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from herdcli.errors import NegativeResult
+from herdcli.markov.exact.elimination import Graph, moral_graph
+from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.model.network import Network
+from herdcli.markov.query.orders import leave
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+CELLS = 1 << 10  # of a block's tables, of one chain, where chains go on
+BOUNDARY = -1e4  # stands for log 0 while a start is sought
+
+
+@dataclass(frozen=True)
+class Part:
+    """A factor as a block sees it: log table with the held axes first; `held` outside the block, `free` inside, in elimination order."""
+
+    logs: Array
+    held: tuple[int, ...]
+    free: tuple[int, ...]
+
+    def given(self, x: Array) -> Array:
+        """(chains or 1, states of the free variables …) with the others as in x (N, chains)."""
+        return self.logs[tuple(x[i] for i in self.held)] if self.held else self.logs[None]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Variables in elimination order, and of each the factors that leave with it."""
+
+    order: tuple[int, ...]
+    parts: tuple[tuple[Part, ...], ...]
+    cells: int  # of all tables, of one chain
+
+
+def blocks(network: Network, cells: int) -> list[Block]:
+    """Blocks whose tables have at most `cells`; every variable is in one."""
+    states = network.cardinality.tolist()
+    missing = {i for i, count in enumerate(states) if count > 1}
+    made = []
+    while missing:
+        order = reached(moral_graph(network), states, cells, missing)
+        made.append(_block(network, order))
+        missing.difference_update(order)
+    return made
+
+
+def reached(graph: Graph, states: Sequence[int], cells: int, wanted: Iterable[int]) -> list[int]:
+    """What a greedy elimination reaches; of a table too large a variable is held, the widest, those that are wanted last.
+
+    The graph is used up.
+    """
+    wanted = set(wanted)
+    left = {i for i, count in enumerate(states) if count > 1}
+    heap = [(len(graph[i]), i not in wanted, i) for i in left]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        degree, _, i = heapq.heappop(heap)
+        if i not in left or degree != len(graph[i]):
+            continue
+        near = set(graph[i])
+        if math.prod(states[j] for j in near) * states[i] <= cells or not near:
+            order.append(i)
+            leave(graph, i)
+        else:
+            i = max(near | {i}, key=lambda j: (j not in wanted, len(graph[j]), j))
+            near |= graph[i]
+            for j in graph[i]:
+                graph[j].discard(i)
+            graph[i] = set()
+        left.discard(i)
+        for j in near & left:
+            heapq.heappush(heap, (len(graph[j]), j not in wanted, j))
+    return order
+
+
+def _block(network: Network, order: Sequence[int]) -> Block:
+    place = {i: k for k, i in enumerate(order)}
+    parts: list[list[Part]] = [[] for _ in order]
+    with np.errstate(divide="ignore"):
+        for scope, table in network.factors():
+            free = sorted((i for i in scope if i in place), key=place.__getitem__)
+            if not free:
+                continue
+            held = [i for i in scope if i not in place]
+            axes = [scope.index(i) for i in (*held, *free)]
+            parts[place[free[0]]].append(Part(np.log(table).transpose(axes), tuple(held), tuple(free)))
+    return Block(tuple(order), tuple(map(tuple, parts)), _cells(network, order, parts))
+
+
+def _cells(network: Network, order: Sequence[int], parts: list[list[Part]]) -> int:
+    states = network.cardinality.tolist()
+    scopes: list[set[int]] = [{i} for i in order]
+    place = {i: k for k, i in enumerate(order)}
+    total = 0
+    for k, scope in enumerate(scopes):
+        scope.update(i for part in parts[k] for i in part.free)
+        total += math.prod(states[i] for i in scope)
+        rest = scope - {order[k]}
+        if rest:
+            scopes[min(place[i] for i in rest)].update(rest)
+    return total
+
+
+def draw(block: Block, x: Array, states: Sequence[int], random: np.random.Generator, *, power: float = 1.0, soft: bool = False) -> None:
+    """Draw a block of x (N, chains) given all else, in place.  power  of the factors; soft  log 0 is −1e4.
+
+    Raises NegativeResult where a chain stands at a state that is not possible.
+    """
+    chains = x.shape[1]
+    place = {i: k for k, i in enumerate(block.order)}
+    waiting: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in block.order]
+    kept: list[tuple[tuple[int, ...], Array]] = []
+    for k, i in enumerate(block.order):
+        here = [(part.free, power * (np.maximum(part.given(x), BOUNDARY) if soft else part.given(x))) for part in block.parts[k]]
+        here += waiting[k]
+        scope = tuple(sorted({i, *(j for free, _ in here for j in free)}, key=place.__getitem__))
+        total = np.zeros((1, *(states[j] for j in scope)))
+        for free, logs in here:
+            inside = set(free)
+            total = total + logs.reshape(len(logs), *(states[j] if j in inside else 1 for j in scope))
+        kept.append((scope[1:], total))
+        message = log_sum(total, (1,))
+        if len(scope) > 1:
+            waiting[place[scope[1]]].append((scope[1:], message))
+        elif (message == -np.inf).any():
+            raise NegativeResult("a chain stands at a state without probability")
+    row = np.arange(chains)
+    for (rest, total), i in zip(reversed(kept), reversed(block.order), strict=True):
+        # P(x_i | what leaves later, and all that is held) is the product at the
+        # time i left, as a function of x_i: the forward sums are in it.
+        first = row if len(total) > 1 else np.zeros(chains, dtype=np.int64)
+        logs = np.moveaxis(total, 1, -1)[(first, *(x[j] for j in rest))]
+        p = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
+        x[i] = (p[:, :-1] < random.random((chains, 1)) * p[:, -1:]).sum(axis=1)
+
+
+def possible(network: Network, x: Array) -> Array:
+    """(chains,) bool, has the state of each chain a probability?"""
+    found = np.ones(x.shape[1], dtype=bool)
+    for scope, table in network.factors():
+        if (table == 0).any():
+            found &= table[tuple(x[i] for i in scope)] > 0
+    return found

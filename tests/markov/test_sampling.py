@@ -1,0 +1,126 @@
+"""Blocked Gibbs sampling and draws from networks: shares against loops over all states, and chains that single moves would leave stuck."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_networks import brute_force, random_network, weights
+
+from herdcli.algorithm import solve
+from herdcli.errors import BadUsage, NegativeResult
+from herdcli.markov import algorithms
+from herdcli.markov.exact.elimination import moral_graph
+from herdcli.markov.method import Settings
+from herdcli.markov.model import generate, network
+from herdcli.markov.query import sampling
+from herdcli.markov.query.blocked_gibbs import BlockedGibbs, rhat
+from herdcli.markov.query.draws import Draws
+
+
+def gap(ours, theirs) -> float:
+    return max(float(np.abs(p - q).max()) for p, q in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("cells", [1, 6, 1 << 20])
+def test_blocks_hold_every_free_variable_and_keep_their_tables_small(cells):
+    for seed in range(4):
+        given = random_network(seed, True, 9)
+        made = sampling.blocks(given, cells)
+        free = {i for i in range(9) if given.cardinality[i] > 1}
+        assert set().union(*(block.order for block in made)) == free
+        if cells == 1 << 20:
+            assert len(made) == 1
+        for block in made:
+            inside = set(block.order)
+            graph = [near & inside if i in inside else set() for i, near in enumerate(moral_graph(given))]
+            for i in block.order:
+                if graph[i]:
+                    assert np.prod(given.cardinality[[i, *graph[i]]]) <= cells
+                sampling.leave(graph, i)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_one_block_draws_every_state_as_often_as_it_is_likely(zeros):
+    given = random_network(3, zeros, 6)
+    truth = weights(given)
+    rows = solve(Draws(given, 20000, burn_in=0, thin=1, chains=0, seed=1))
+    total = sum(truth.values())
+    values, counts = np.unique(rows, axis=0, return_counts=True)
+    found = {tuple(row.tolist()): count for row, count in zip(values, counts, strict=True)}
+    assert all(truth[x] > 0 for x in found)
+    # Pearson's statistic over the states that 10 rows are expected of: its mean is their number, its variance twice that.
+    expected = {x: value / total * 20000 for x, value in truth.items() if value / total * 20000 > 10}
+    statistic = sum((found.get(x, 0) - mean) ** 2 / mean for x, mean in expected.items())
+    assert statistic < len(expected) + 5 * np.sqrt(2 * len(expected))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_blocks_alternate_to_the_right_marginals(zeros, monkeypatch):
+    monkeypatch.setattr(sampling, "CELLS", 9)
+    for seed in (1, 2):
+        given = random_network(seed, zeros, 8)
+        method = BlockedGibbs(given, Settings(algorithm="gibbs", burn_in=40, sweeps=200, chains=120))
+        found = solve(method)
+        marginals, _ = brute_force(given)
+        assert gap(found.nodes, marginals) < 0.03
+        for scope, p in found.cliques:
+            assert p.sum() == pytest.approx(1)
+            for axis, i in enumerate(scope):
+                np.testing.assert_allclose(p.sum(axis=tuple(k for k in range(p.ndim) if k != axis)), found.nodes[i], atol=1e-12)
+
+
+def test_a_copy_that_single_moves_never_leave_is_drawn_at_once():
+    # x1 must equal x0, and x2 must equal x1: a chain that moves one variable at a time stays where it began.
+    same = np.eye(3)
+    given = network.build([3, 3, 3], [((0,), np.array([0.2, 0.3, 0.5])), ((0, 1), same), ((1, 2), same)])
+    found = solve(BlockedGibbs(given, Settings(algorithm="gibbs", burn_in=2, sweeps=200, chains=40)))
+    assert gap(found.nodes, [np.array([0.2, 0.3, 0.5])] * 3) < 0.02
+    assert found.attributes["converged"]
+
+
+def test_gibbs_takes_any_network_and_keeps_boltzmann_machines_where_they_were():
+    any_network = random_network(1, True, 6)
+    lattice = generate.make("grid", rows=3, columns=3)
+    assert isinstance(algorithms.method(any_network, Settings(algorithm="gibbs")), BlockedGibbs)
+    assert not isinstance(algorithms.method(lattice, Settings(algorithm="gibbs")), BlockedGibbs)
+
+
+def test_blocked_and_single_gibbs_agree_on_a_lattice(monkeypatch):
+    lattice = generate.make("grid", rows=3, columns=3, sigma_w=2.0)
+    monkeypatch.setattr(sampling, "CELLS", 4)
+    method = BlockedGibbs(lattice, Settings(algorithm="gibbs", burn_in=50, sweeps=300, chains=100))
+    assert len(method.blocks) == 2  # each a forest
+    assert gap(solve(method).nodes, brute_force(lattice)[0]) < 0.02
+
+
+def test_rhat_is_one_where_halves_agree_and_large_where_they_do_not():
+    alike = np.full((1, 8), 0.3)
+    assert rhat(alike, 1000)[0] == pytest.approx(1, abs=1e-3)
+    apart = np.array([[0.1] * 4 + [0.9] * 4])
+    assert rhat(apart, 1000)[0] > 1.5
+    assert rhat(np.array([[0.0] * 4 + [1.0] * 4]), 1000)[0] == np.inf
+
+
+def test_draws_by_chains_have_the_marginals_too():
+    given = random_network(2, True, 8)
+    method = Draws(given, 4000, burn_in=50, thin=3, chains=400, seed=0, cells=1)
+    assert not method.exact
+    rows = solve(method)
+    for i, p in enumerate(brute_force(given)[0]):
+        share = np.bincount(rows[:, i], minlength=len(p)) / len(rows)
+        assert np.abs(share - p).max() < 0.04
+
+
+def test_draws_depend_on_the_seed_alone():
+    given = random_network(2, False, 8)
+    first, again, other = (solve(Draws(given, 30, burn_in=5, thin=2, chains=0, seed=seed)) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert not (first == other).all()
+
+
+def test_what_cannot_be_drawn_is_told():
+    given = network.build([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]])), ((0, 1), np.eye(2))])
+    with pytest.raises(NegativeResult):
+        solve(Draws(given, 5, burn_in=5, thin=1, chains=0, seed=0))
+    with pytest.raises(BadUsage, match="--annealing 9 is longer than the burn-in of 5"):
+        BlockedGibbs(random_network(0), Settings(algorithm="gibbs", annealing=9, burn_in=5))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.kinds import able
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -15,6 +18,15 @@ if TYPE_CHECKING:
     from herdcli.cli.small.sample import Request
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
+
+
+def model(session: Session, path: str) -> Artifact:
+    """What can be sampled; a network as text is known by its name."""
+    from herdcli.cli.frame.networks import TEXT_FORMATS, load_network
+
+    if {suffix.lower().removeprefix(".") for suffix in Path(path).suffixes[-2:]} & set(TEXT_FORMATS):
+        return replace(load_network(session, path, None), kind="network")
+    return session.load(path, "model", kinds=able("sample"))
 
 
 def drawn(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

@@ -10,7 +10,7 @@ import click
 from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import checkpoint_options, output_options, seed_option, stage, threads_option
 from herdcli.cli.frame.request import settings, unrecorded, where_given
-from herdcli.kinds import KINDS, able, named
+from herdcli.kinds import KINDS, named
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -53,12 +53,7 @@ class Request:
     show_default=True,
     help="Rows to draw, per class if there are several; for an hmm, lds or rtrbm, sequences.",
 )
-@click.option(
-    "--burn-in",
-    type=click.IntRange(1),
-    default=None,
-    help="Gibbs sweeps before a chain's first row; of an rtrbm before every row.  [default: 1000; rtrbm: 50]",
-)
+@click.option("--burn-in", type=click.IntRange(1), default=None, help="Sweeps before a chain's first row.  [default: 1000; rtrbm: 50]")
 @click.option("--chains", type=click.IntRange(1), default=None, help="Chains that share the rows.  [default: one for each row]")
 @click.option("--thin", type=click.IntRange(1), default=100, show_default=True, help="Sweeps between two rows of a chain.")
 @click.option("--means", is_flag=True, help="Write the means of the visible units instead of their states.")
@@ -80,11 +75,12 @@ def command(session: Session, request: Request) -> None:
     states.  With --given each of its rows is drawn --count times [default: once], with its known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
+    from herdcli.cli.network.draw import model
 
     outputs.check(session, "dataset")
     if request.chains is None:
         session.ignored("thin", "with one chain for each row")
-    fitted = _model(session, request.model)
+    fitted = model(session, request.model)
     if request.given is None:
         session.ignored("mask", "without --given")
     if fitted.kind not in ("hmm", "lds", "rtrbm"):
@@ -93,17 +89,6 @@ def command(session: Session, request: Request) -> None:
         session.request = request = replace(request, burn_in=BURN_IN.get(fitted.kind, 1000))
     result, summary = named(str(KINDS[fitted.kind].sample))(session, fitted, request)
     outputs.artifact(session, result, summary, history=fitted)
-
-
-def _model(session: Session, path: str) -> Artifact:
-    """A model; a network as text is known by its name."""
-    from pathlib import Path
-
-    from herdcli.cli.frame.networks import TEXT_FORMATS, load_network
-
-    if {suffix.lower().removeprefix(".") for suffix in Path(path).suffixes[-2:]} & set(TEXT_FORMATS):
-        return replace(load_network(session, path, None), kind="network")
-    return session.load(path, "model", kinds=able("sample"))
 
 
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

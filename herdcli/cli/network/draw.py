@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
-    from herdcli.cli.small.sample import Request
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
@@ -29,7 +28,7 @@ def model(session: Session, path: str) -> Artifact:
     return session.load(path, "model", kinds=able("sample"))
 
 
-def drawn(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+def drawn(session: Session, fitted: Artifact, request: Any) -> tuple[Dataset, str]:
     """Rows of states, with --given each of its rows with its known states kept."""
     from herdcli.artifacts.dataset import Dataset
     from herdcli.markov.model.network import observe
@@ -50,7 +49,7 @@ def drawn(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset
     return made, f"{len(X)} rows × {X.shape[1]} variables"
 
 
-def _rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
+def _rows(session: Session, network: Network, request: Any, known: dict[int, int], number: int) -> Array:
     """(count, N) rows with these variables held."""
     from herdcli.markov.model.network import condition
     from herdcli.markov.query.draws import Draws
@@ -66,7 +65,7 @@ def _rows(session: Session, network: Network, request: Request, known: dict[int,
     return rows
 
 
-def _held(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
+def _held(session: Session, network: Network, names: list[str], request: Any) -> list[dict[int, int]]:
     """The known states of each row of --given; NaN, −1 and what --mask leaves out are drawn."""
     from herdcli.markov.model.network import check_state
 

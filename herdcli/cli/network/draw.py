@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
-from herdcli.kinds import able
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.frame.session import Session
+    from herdcli.cli.small.sample import Request
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
 
 
-def model(session: Session, path: str) -> Artifact:
-    """What can be sampled; a network as text is known by its name."""
-    from herdcli.cli.frame.networks import TEXT_FORMATS, load_network
-
-    if {suffix.lower().removeprefix(".") for suffix in Path(path).suffixes[-2:]} & set(TEXT_FORMATS):
-        return replace(load_network(session, path, None), kind="network")
-    return session.load(path, "model", kinds=able("sample"))
-
-
-def drawn(session: Session, fitted: Artifact, request: Any) -> tuple[Dataset, str]:
+def drawn(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of states, with --given each of its rows with its known states kept."""
     from herdcli.artifacts.dataset import Dataset
     from herdcli.markov.model.network import observe
@@ -49,7 +38,7 @@ def drawn(session: Session, fitted: Artifact, request: Any) -> tuple[Dataset, st
     return made, f"{len(X)} rows × {X.shape[1]} variables"
 
 
-def _rows(session: Session, network: Network, request: Any, known: dict[int, int], number: int) -> Array:
+def _rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
     """(count, N) rows with these variables held."""
     from herdcli.markov.model.network import condition
     from herdcli.markov.query.draws import Draws
@@ -65,7 +54,7 @@ def _rows(session: Session, network: Network, request: Any, known: dict[int, int
     return rows
 
 
-def _held(session: Session, network: Network, names: list[str], request: Any) -> list[dict[int, int]]:
+def _held(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
     """The known states of each row of --given; NaN, −1 and what --mask leaves out are drawn."""
     from herdcli.markov.model.network import check_state
 

@@ -75,7 +75,7 @@ def command(session: Session, request: Request) -> None:
     states.  With --given each of its rows is drawn --count times [default: once], with its known entries kept fixed.
     """
     from herdcli.cli.frame import outputs
-    from herdcli.cli.network.draw import model
+    from herdcli.cli.network.models import model
 
     outputs.check(session, "dataset")
     if request.chains is None:

@@ -33,6 +33,7 @@ from herdcli.ica.gradients import contrast, exact
 from herdcli.ica.model import Trace
 from herdcli.ica.problem import Map, Problem, Settings, State, pooling
 from herdcli.ica.results import Fit
+from herdcli.ica.turns import half_and_half, turn
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -88,6 +89,8 @@ def _updated(problem: Problem, state: State, map: Map) -> State:
     settings, rows = problem.settings, problem.batch(state.step)
     if state.signs is not None and state.step % CHOSEN_EVERY == 0 and state.step < settings.updates - settings.average:
         state.signs = signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
+    if state.signs is not None and len(settings.rates) > 1 and state.step == settings.updates - settings.rates[-1][1]:
+        _turn(problem, state)
     energy = energy_at(problem, state)
     if settings.algorithm == "ebm":
         by_J, by_gamma, acceptance = contrast(problem, energy, rows, state, map)
@@ -103,6 +106,17 @@ def _updated(problem: Problem, state: State, map: Map) -> State:
     if state.step % problem.every == 0 or state.step == settings.updates:
         _trace(problem, state)
     return state
+
+
+def _turn(problem: Problem, state: State) -> None:
+    """Before the last rate: turn outputs by 45° that are each half of two sources, and look at densities anew."""
+    rows = problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T
+    u = state.J @ rows
+    pairs = half_and_half(u)
+    if pairs:
+        turn(state.J, pairs, u.std(axis=1))
+        state.J_velocity[...] = 0
+        state.signs = signs(state.J @ rows)
 
 
 def _move(settings: Settings, state: State, by_J: Array, by_gamma: Array, slower: float = 1.0) -> float:

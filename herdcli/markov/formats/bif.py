@@ -15,27 +15,31 @@ from herdcli.errors import DataError
 from herdcli.markov.model.network import Factor, Network, build
 from herdcli.schema import Array
 
-_TOKEN = re.compile(r'"[^"]*"|[{}()\[\],;|]|[^\s{}()\[\],;|"]+')
+_TOKEN = re.compile(r'[^\s{}()\[\],;|"]+|[{}()\[\];|]|"[^"]*"')  # a comma separates as a blank does
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 class _Reader:
-    """Tokens, and where they are."""
+    """Tokens; where they are is looked up when somebody has to be told."""
 
     def __init__(self, text: str) -> None:
-        self.text = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-        self.tokens = list(_TOKEN.finditer(self.text))
+        self.text = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text) if "/" in text else text
+        self.tokens: list[str] = _TOKEN.findall(self.text)
         self.at = 0
 
     def peek(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def next(self, what: str) -> str:
         if self.at == len(self.tokens):
-            lines = self.text.rstrip().count("\n") + 1
-            raise DataError(f"ends at line {lines} where {what} is expected", hint="is the file cut short?")
+            raise self.short(what)
         self.at += 1
-        return self.tokens[self.at - 1][0].strip('"')
+        return self.tokens[self.at - 1].strip('"')
+
+    def short(self, what: str) -> DataError:
+        """DataError about a text that ends too soon."""
+        lines = self.text.rstrip().count("\n") + 1
+        return DataError(f"ends at line {lines} where {what} is expected", hint="is the file cut short?")
 
     def expect(self, token: str) -> None:
         found = self.next(f"'{token}'")
@@ -44,21 +48,25 @@ class _Reader:
 
     def error(self, message: str) -> DataError:
         """DataError about the last token."""
-        line = self.text.count("\n", 0, self.tokens[self.at - 1].start()) + 1
+        found = next(itertools.islice(_TOKEN.finditer(self.text), self.at - 1, None))
+        line = self.text.count("\n", 0, found.start()) + 1
         return DataError(f"line {line}: {message}")
 
     def names(self, end: str) -> list[str]:
         """Words up to a closing token, with or without commas between them."""
-        found = []
-        while (token := self.next(f"'{end}'")) != end:
-            if token != ",":
-                found.append(token)
-        return found
+        try:
+            closing = self.tokens.index(end, self.at)
+        except ValueError:
+            self.at = len(self.tokens)
+            raise self.short(f"'{end}'") from None
+        found = self.tokens[self.at : closing]
+        self.at = closing + 1
+        return [word.strip('"') for word in found] if any('"' in word for word in found) else found
 
     def numbers(self) -> Array:
         words = self.names(";")
         try:
-            return np.array([float(word) for word in words])
+            return np.array(list(map(float, words)))
         except ValueError:
             raise self.error(f"'{' '.join(words)[:40]}' are not numbers") from None
 
@@ -129,6 +137,7 @@ def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[st
     shape = [len(states[name]) for name in parents] + [len(states[child])]
     table = np.full(shape, np.nan)
     reader.expect("{")
+    place = [{state: k for k, state in enumerate(states[name])} for name in parents]
     while (token := reader.next("'}'")) != "}":
         if token == "table":
             values = reader.numbers()
@@ -136,7 +145,7 @@ def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[st
                 raise reader.error(f"the table of {child} has {len(values)} values, expected {math.prod(shape)}")
             table = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)  # the child's states run slowest
         elif token in ("(", "default"):
-            rows = _row_index(reader, child, parents, states) if token == "(" else np.isnan(table[..., 0])
+            rows = _row_index(reader, child, parents, place) if token == "(" else np.isnan(table[..., 0])
             values = reader.numbers()
             if len(values) != shape[-1]:
                 raise reader.error(f"a row of {child} has {len(values)} values, the variable has {shape[-1]} states")
@@ -148,14 +157,15 @@ def _probability(reader: _Reader, states: dict[str, list[str]]) -> tuple[list[st
     return [*parents, child], table
 
 
-def _row_index(reader: _Reader, child: str, parents: list[str], states: dict[str, list[str]]) -> tuple[int, ...]:
+def _row_index(reader: _Reader, child: str, parents: list[str], place: list[dict[str, int]]) -> tuple[int, ...]:
     given = reader.names(")")
     if len(given) != len(parents):
         raise reader.error(f"a row of {child} names {len(given)} states, the variable has {len(parents)} parents")
-    for name, state in zip(parents, given, strict=True):
-        if state not in states[name]:
-            raise reader.error(f"variable {name} has no state '{state}'")
-    return tuple(states[name].index(state) for name, state in zip(parents, given, strict=True))
+    try:
+        return tuple([numbers[state] for numbers, state in zip(place, given, strict=True)])
+    except KeyError:
+        name, state = next((name, state) for name, numbers, state in zip(parents, place, given, strict=True) if state not in numbers)
+        raise reader.error(f"variable {name} has no state '{state}'") from None
 
 
 def write_bif(network: Network) -> str:

@@ -499,11 +499,15 @@ def test_the_cost_of_an_order_by_hand():
     middle = elimination._along(elimination.moral_graph(given), [2, 3, 4], [1, 0, 2])
     assert (middle.cells, middle.largest, middle.width) == (24 + 8 + 4, 24, 2)
     ties = [0.5, 0.4, 0.3]
-    weights = elimination._run(elimination.moral_graph(given), [2, 3, 4], False, ties, math.inf)
+    weights = elimination._run(elimination.moral_graph(given), [2, 3, 4], "weight", ties, math.inf)
     assert weights.order == [2, 1, 0]  # the ends cost log 3 each, and the last has the lower number; then 1 costs log 2
     assert (weights.cells, weights.largest, weights.width) == (pytest.approx(12 + 6 + 2), pytest.approx(12), 1)
-    given_up = elimination._run(elimination.moral_graph(given), [2, 3, 4], True, ties, 10.0)
+    given_up = elimination._run(elimination.moral_graph(given), [2, 3, 4], "fill", ties, 10.0)
     assert given_up.order is None
+    star, states = [{1, 2, 3}, {0}, {0}, {0, 4}, {3}], [5, 2, 4, 8, 2]
+    prices = {kind: elimination._price(star, states, kind)(0) for kind in elimination.KINDS}
+    assert prices == {"fill": 3, "weight": 1 + 2 + 3, "cells": 2 * 4 + 2 * 8 + 4 * 8, "logs": 1 * 2 + 1 * 3 + 2 * 3}
+    assert elimination._price([{1, 2}, {0, 2}, {0, 1}], [2, 3, 4], "cells")(0) == 0
     state = elimination.begin(given)
     assert (state.step, state.width, state.complete, state.cells) == (0, 0, False, 0.0)
     state = elimination.step(given, elimination.moral_graph(given), 0, state)

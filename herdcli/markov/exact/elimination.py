@@ -1,13 +1,14 @@
-"""Elimination orders: the best of several randomised runs of min-fill and min-weight.
+"""Elimination orders: the best of several randomised runs of min-fill, min-weight and two kinds of weighted min-fill.
 
 Eliminating a variable joins its neighbours; the cells of the tables that this makes are what exact inference costs.
-Source: Kjærulff (1990); Teh (2003), sec. 2.2.2.
+Source: Kjærulff (1990); Teh (2003), sec. 2.2.2; Fishelson & Geiger (2004) for fill-ins that weigh as much as their tables.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from herdcli.schema import Array
 
 HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing better to compare with
 
+KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `_price`
 Graph = list[set[int]]
 
 
@@ -69,18 +71,20 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
 
 
 def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
-    """One more run, min-fill in even steps and min-weight in odd ones; given up once it costs more than the best.
+    """One more run, of the KINDS in turn; given up once it costs more than the best.
 
     Under evidence the same run on the network without it gives a second order.  What evidence takes out of a graph makes no
     clique of an order larger, so that conditioning never raises the cost.
     """
-    by_fill = state.step % 2 == 0
+    several = len(set(states_before(network).tolist()) - {1}) > 1
+    kinds = KINDS if several else KINDS[:2]  # the last two are min-fill again where all variables have as many states
+    kind = kinds[state.step % len(kinds)]
     ties = generator(seed, Stream.ELIMINATION, step=state.step).random(network.count).tolist()
     limit = state.cost if state.complete else HOPELESS
-    _keep(state, _run([set(near) for near in graph], network.cardinality.tolist(), by_fill, ties, limit))
+    _keep(state, _run([set(near) for near in graph], network.cardinality.tolist(), kind, ties, limit))
     before = states_before(network)
     if not np.array_equal(before, network.cardinality):
-        whole = _run(moral_graph(network, before), before.tolist(), by_fill, ties, state.whole or HOPELESS)
+        whole = _run(moral_graph(network, before), before.tolist(), kind, ties, state.whole or HOPELESS)
         if whole.order is not None and not 0 < state.whole <= whole.cost:
             state.whole = whole.cost
             _keep(state, _along([set(near) for near in graph], network.cardinality.tolist(), whole.order))
@@ -91,7 +95,7 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
 def fill_order(network: Network, seed: int) -> list[int]:
     """All variables in the order of one run of min-fill, however wide its cliques are."""
     ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
-    found = _run(moral_graph(network), network.cardinality.tolist(), True, ties, math.inf, network.count)
+    found = _run(moral_graph(network), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
     assert found.order is not None
     return found.order
 
@@ -131,17 +135,33 @@ def _along(graph: Graph, states: list[int], order: list[int]) -> Run:
     return Run(order, cells, largest, width)
 
 
-def _run(graph: Graph, states: list[int], by_fill: bool, ties: list[float], limit: float, widest: int = MOST_AXES) -> Run:
+def _price(graph: Graph, states: list[int], kind: str) -> Callable[[int], float]:
+    """What eliminating a variable costs: `weight` its neighbours' states, `fill` the edges that it adds between them, each of which
+    counts 1, as many `cells` as the pair has states, or the product of the `logs` of both."""
+    weight = [math.log2(count) for count in states]
+    each: Sequence[float] = states if kind == "cells" else weight
+
+    def by_weight(i: int) -> float:
+        return sum(weight[j] for j in graph[i])
+
+    def by_fill(i: int) -> float:
+        near = graph[i]
+        # A neighbour j lacks an edge to all other neighbours that are not its own; each missing edge is counted from both of its ends.
+        return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
+
+    def by_weighted_fill(i: int) -> float:
+        near = graph[i]
+        return sum(each[j] * (sum(each[k] for k in near - graph[j]) - each[j]) for j in sorted(near)) / 2
+
+    if kind == "weight":
+        return by_weight
+    return by_fill if kind == "fill" else by_weighted_fill
+
+
+def _run(graph: Graph, states: list[int], kind: str, ties: list[float], limit: float, widest: int = MOST_AXES) -> Run:
     """One greedy elimination, given up where it costs more than `limit` or is as wide as `widest`; the graph is used up."""
     weight = [math.log2(count) for count in states]
-
-    def price(i: int) -> float:
-        near = graph[i]
-        if by_fill:
-            # A neighbour j lacks an edge to all other neighbours that are not its own; each missing edge is counted from both of its ends.
-            return sum(len(near) - 1 - len(near & graph[j]) for j in near) / 2
-        return sum(weight[j] for j in near)
-
+    price, by_fill = _price(graph, states, kind), kind != "weight"
     now = [price(i) for i in range(len(graph))]
     heap = [(now[i], ties[i], i) for i in range(len(graph))]
     heapq.heapify(heap)

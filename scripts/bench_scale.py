@@ -5,12 +5,14 @@
     python scripts/bench_scale.py --memory 1e6,1e7     # peaks of commands that read rows by blocks
     python scripts/bench_scale.py --memory 250000,2500000 --columns 500 --only "kernel-herd,nherd-train,apply,em"   # 1 and 10 GB
     python scripts/bench_scale.py --empty
-    python scripts/bench_scale.py --units 10 --rounds 1e7   # --cluster local:2 beside one process of one thread
+    python scripts/bench_scale.py --units 10 --rounds 1e7   # --cluster local:2 beside one process of one thread: some six minutes
+    python scripts/bench_scale.py --kills 30
 
 --herding  kernel-herd -m 1000 --block-rows 50000 of N rows in ten columns: seconds, CPU seconds and peak of two shards side by side and of
            the merge, and the bound of what is added to the MMD.  Bars: 60 s in all on two free cores (told as CPU s ÷ 2 too), a bound
            below the MMD.
---parts    share of test rows that are misjudged after one pass, and after one pass in 2, 8 and 32 parts that are merged.
+--parts    share of test rows that are misjudged after one pass, after one pass in 2, 8 and 32 parts that are merged, and after 2 and 4
+           rounds of 8 parts.
 --memory   peak of resident memory of each command (those whose names begin with a word of --only) on HDF5 files of N rows in so many
            columns and a label, which repeat 2.6·10⁵ rows; bar: what the largest takes more than the smallest is at most 30 bytes a row
            (labels and their split stay in memory) and 20 MB.
@@ -18,6 +20,7 @@
 --units    --cluster local:2 beside one process: seconds until a run of nothing begins, seconds added to each of many small units by a
            worker that lives, and ten units of so many seconds each.  Bars: 3 s, 50 ms, 1.8 times as fast.
 --rounds   an em round of ten components on N rows in ten columns, of the difference between runs of 3 and of 9.  Bar: 1.7 times as fast.
+--kills    workers of --cluster local:2 killed at so many random times, seconds apart: bar: the bytes of one process every time.
 
 Each section is a function of the namespace of options; another one is a function more.  Exit code 1 if a bar is missed.
 """
@@ -29,6 +32,7 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -100,7 +104,7 @@ def herding(asked: argparse.Namespace, folder: Path) -> bool:
     cpu = [round(seconds, 1) for seconds, _ in used]
     print(f"{rows} x {COLUMNS} -> 1000 by 2 shards: {whole:.1f} s, merge {whole - middle + begun:.1f} s of them")
     print(f"  CPU s {cpu[0]} and {cpu[1]}, merge {merged[0]:.1f}; peaks {used[0][1]:.0f}, {used[1][1]:.0f} and {merged[1]:.0f} MB")
-    print(f"  MMD {mmd:.4g}, to all rows within {bound:.2g} of it")
+    print(f"  MMD {mmd:.4g}, to all rows within {bound:.2g} of it; in all {max(cpu) + merged[0]:.1f} s of two free cores (bar 60)")
     return min(whole, max(cpu) + merged[0]) <= 60 and bound < mmd
 
 
@@ -108,11 +112,12 @@ def parts(asked: argparse.Namespace, folder: Path) -> bool:
     for path in sorted(Path(asked.parts).glob("*.h5")):
         with contextlib.suppress(SystemExit, subprocess.CalledProcessError, KeyError):
             line = []
-            for count in (1, 2, 8, 32):
+            for count, times in ((1, 1), (2, 1), (8, 1), (32, 1), (8, 2), (8, 4)):
                 options = ("--split", ".6,.2,.2", "--shuffle", "-q", "-o", "model.h5") + (("--parts", count) if count > 1 else ())
-                run(folder, "nherd-train", path.resolve(), *options)
+                run(folder, "nherd-train", path.resolve(), *options, *(("--rounds", times) if times > 1 else ()))
                 line.append(f"{100 * figures(folder, 'model.h5')['error']:.2f}")
-            print(f"{path.stem}: error in % of one pass {line[0]}, in 2, 8 and 32 parts {', '.join(line[1:])}")
+            print(f"{path.stem}: error in % of one pass {line[0]}, in 2, 8 and 32 parts {', '.join(line[1:4])}", end="")
+            print(f", in 2 and 4 rounds of 8 parts {' and '.join(line[4:])}")
     return True
 
 
@@ -192,12 +197,14 @@ def units(asked: argparse.Namespace, folder: Path) -> bool:
     }
     start = small["few", "dealt"] - small["few", "one"]
     added = 2 * ((small["many", "dealt"] - small["few", "dealt"]) - (small["many", "one"] - small["few", "one"]) / 2) / 240
-    print(f"a run on a cluster of its own begins after {start:.2f} s; {1000 * added:.0f} ms a unit of a worker's time")
+    print(f"a run on a cluster of its own begins after {start:.2f} s (bar 3); {1000 * added:.0f} ms a unit of a worker's time (bar 50)")
     digits = Path(__file__).resolve().parent.parent / "data" / "digits.h5"
     learn = ("fit-rbm", digits, "--per-class", "--hidden", 200, *quiet, "--epochs")
     epochs = max(1, round(100 * 10 * float(asked.units) / (seconds(folder, *learn, 110) - seconds(folder, *learn, 10))))
     one, two = seconds(folder, *learn, epochs), seconds(folder, *learn, epochs, *dealt)
-    print(f"ten units of {one / 10:.1f} s: {one:.1f} s in one process, {two:.1f} s with two workers, {one / two:.2f} times as fast")
+    print(
+        f"ten units of {one / 10:.1f} s: {one:.1f} s in one process, {two:.1f} s with two workers, {one / two:.2f} times as fast (bar 1.8)"
+    )
     return start <= 3.0 and added <= 0.05 and one / two >= 1.8
 
 
@@ -209,11 +216,35 @@ def rounds(asked: argparse.Namespace, folder: Path) -> bool:
         each[how] = (seconds(folder, *learn, 9, *how) - seconds(folder, *learn, 3, *how)) / 6
         print(f"em {' '.join(how) or 'in one process'}: {each[how]:.2f} s a round")
     faster = each[()] / each["--cluster", "local:2"]
-    print(f"two workers: {faster:.2f} times as fast")
+    print(f"two workers: {faster:.2f} times as fast (bar 1.7)")
     return faster >= 1.7
 
 
-SECTIONS = {"herding": herding, "parts": parts, "memory": memory, "empty": empty, "units": units, "rounds": rounds}
+def workers_of(pid: int) -> list[int]:
+    """The worker processes that a run has begun."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found if b"herdcli.cluster.worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def kills(asked: argparse.Namespace, folder: Path) -> bool:
+    draw, killed, same, runs = np.random.default_rng(), 0, 0, 0
+    digits = Path(__file__).resolve().parent.parent / "data" / "digits.h5"
+    learn = ("fit-rbm", digits, "--per-class", "--epochs", 900, "-j", 1, "-q", "-o")
+    run(folder, *learn, "one.h5")
+    while killed < int(asked.kills):
+        child, runs = started(folder, *learn, "dealt.h5", "--cluster", "local:2", "--retries", 50), runs + 1
+        while child.poll() is None and killed < int(asked.kills):
+            time.sleep(draw.uniform(0.2, 3.0))
+            with contextlib.suppress(OSError):  # of a worker, or a run, that has ended meanwhile
+                os.kill(int(draw.choice(workers_of(child.pid) or [1 << 30])), signal.SIGKILL)
+                killed += 1
+        child.wait()
+        same += child.returncode == 0 and (folder / "dealt.h5").read_bytes() == (folder / "one.h5").read_bytes()
+    print(f"{killed} workers killed in {runs} runs: {same} of them have the bytes of one process (bar: all)")
+    return same == runs
+
+
+SECTIONS = {"herding": herding, "parts": parts, "memory": memory, "empty": empty, "units": units, "rounds": rounds, "kills": kills}
 
 
 def main() -> None:
@@ -226,6 +257,7 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--units", metavar="SECONDS")
     parser.add_argument("--rounds", metavar="ROWS")
+    parser.add_argument("--kills", metavar="N")
     asked, good = parser.parse_args(), True
     for name, section in SECTIONS.items():
         if getattr(asked, name):

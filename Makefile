@@ -38,7 +38,7 @@ verify: $(VENV)/installed-dev  ## the slow statistical and full-size checks
 	$(BIN)/pytest -q -n $(WORKERS) -m slow
 
 cluster-test: $(VENV)/installed-dev  ## shards on Dask workers (herdcli[dask]) and on a real Slurm of three nodes (Debian: slurm-wlm, munge)
-	$(BIN)/pytest -q -n 0 -rs -m cluster tests/cluster
+	$(BIN)/pytest -q -n 0 -rs -m "cluster and not slow" tests/cluster
 
 mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of operators, constants and comparisons; long
 	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),400)

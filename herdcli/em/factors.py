@@ -302,8 +302,11 @@ def posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
     """
     loading, noise = parameters["loading"], parameters["noise"]
     scores, evidence = np.zeros((len(X), loading.shape[1])), np.zeros(len(X))
-    name = "ppca" if noise.any() else "pca"
-    patterns, which = np.unique(~np.isnan(X), axis=0, return_inverse=True)
+    name, known = "ppca" if noise.any() else "pca", ~np.isnan(X)
+    if known.all():  # one pattern, which need not be sorted for
+        patterns, which = np.ones((min(1, len(X)), X.shape[1]), dtype=bool), np.zeros(len(X), dtype=np.int64)
+    else:
+        patterns, which = np.unique(known, axis=0, return_inverse=True)
     for number, there in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == number)
         _, beta, determinant = recognition(name, loading[there], noise[there])

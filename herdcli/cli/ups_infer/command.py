@@ -70,9 +70,10 @@ def command(session: Session, request: Request) -> None:
     loaded = load_network(session, request.source, request.input_format)
     network, evidence = inputs.observed(session, loaded.value, request)
     request.warn_of_ignored(session, bool(network.observations()))
-    if queries.other(request):
-        queries.answer(session, loaded, (network, evidence), request, form)
-    elif request.evidence_rows:
-        evidence_rows.infer_rows(session, loaded, network, request)
-    else:
-        starts.infer(session, loaded, (network, evidence), request)
+    with inputs.naming(loaded.value, evidence):
+        if queries.other(request):
+            queries.answer(session, loaded, (network, evidence), request, form)
+        elif request.evidence_rows:
+            evidence_rows.infer_rows(session, loaded, network, request)
+        else:
+            starts.infer(session, loaded, (network, evidence), request)

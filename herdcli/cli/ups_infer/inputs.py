@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.cli.frame.networks import load_text
 from herdcli.cli.ups_infer.request import CLAMPS, REGIONS
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import BadUsage, DataError, NegativeResult
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
@@ -34,6 +35,19 @@ def observed(session: Session, full: Network, request: Request) -> tuple[Network
         raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
     weighed = network.weigh(full, dict(_assignments(full, request.likelihood, "--likelihood")))
     return network.condition(network.observe(weighed, stored | given), evidence), evidence
+
+
+@contextmanager
+def naming(full: Network, evidence: dict[int, int]) -> Iterator[None]:
+    """Where nothing is possible, the evidence is named: it need not be at fault in one factor."""
+    try:
+        yield
+    except NegativeResult as error:
+        if evidence and error.hint is None:
+            few = [f"{full.name(i)}={state}" for i, state in list(evidence.items())[:8]]
+            more = "" if len(evidence) <= 8 else f" and {len(evidence) - 8} more"
+            error.hint = f"the evidence is {', '.join(few)}{more}"
+        raise
 
 
 def clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:

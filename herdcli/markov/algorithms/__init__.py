@@ -68,6 +68,10 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
         from herdcli.markov.exact.observed import ObservedTree
 
         return ObservedTree(network, settings)
+    if settings.algorithm in ("gbp", "double-loop") and not network.table.all():
+        from herdcli.markov.model import support
+
+        support.domains(network)  # which refuses what leaves a variable no state: messages would vanish
     kind, _, size = settings.regions.partition(":")
     if settings.algorithm in ("gbp", "double-loop") and kind == "cliques":
         return _over_cliques(network, settings, int(size))

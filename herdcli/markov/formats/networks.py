@@ -12,7 +12,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.markov.formats import bif
 from herdcli.markov.formats.text import Words
-from herdcli.markov.model.network import Factor, Network, build, validate
+from herdcli.markov.model.network import Factor, Network, as_product, build, validate
 from herdcli.schema import Array
 
 LARGEST_TABLE = 1 << 28
@@ -48,7 +48,7 @@ def read_uai(text: str) -> Network:
     for a, scope in enumerate(scopes):
         count, size = words.integer(f"the number of values of factor {a}"), math.prod(cardinality[i] for i in scope)
         if count != size:
-            shape = " × ".join(str(cardinality[i]) for i in scope) or "1"
+            shape = as_product([cardinality[i] for i in scope])
             raise DataError(f"{words.place(words.at - 1)}: factor {a} has {count} values, its scope has {size} states ({shape})")
         factors.append((tuple(scope), words.numbers(count, f"a value of factor {a}")))
     words.finish()

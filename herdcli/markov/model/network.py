@@ -193,13 +193,18 @@ def _check_factor(network: Network, a: int) -> None:
     table = network.table[network.table_offset[a] : network.table_offset[a + 1]]
     states = [int(network.cardinality[i]) for i in scope]
     if len(table) != int(np.prod(states, dtype=object)):
-        shape = " × ".join(map(str, states)) or "1"
-        raise DataError(f"factor {a} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({shape})")
+        raise DataError(f"factor {a} has {len(table)} values, its scope has {np.prod(states, dtype=object)} states ({as_product(states)})")
     if not np.isfinite(table).all() or (table < 0).any():
         at = int(np.flatnonzero(~np.isfinite(table) | (table < 0))[0])
         raise DataError(f"factor {a}: value {at} is {table[at]:g}, potentials are finite and not negative")
     if not table.any():
         raise DataError(f"factor {a} is zero everywhere, so no state has a probability")
+
+
+def as_product(states: Sequence[int]) -> str:
+    """Numbers of states as 2 × 3 × 2; of many the first, and how many there are."""
+    few = " × ".join(map(str, states[:6])) or "1"
+    return few if len(states) <= 8 else f"{few} × … of {len(states)}"
 
 
 def check_marginal(network: Network, i: int, marginal: Array) -> Array:

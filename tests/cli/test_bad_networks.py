@@ -1,0 +1,95 @@
+"""Networks and evidence that cannot be: every algorithm and query says so in one line, with its exit code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+# x0 = x1 and x1 = x2: no factor alone shows that x0 = 0, x2 = 1 is impossible.
+COPIES = "MARKOV\n3\n2 2 2\n2\n2 0 1\n2 1 2\n4\n1 0 0 1\n4\n1 0 0 1\n"
+BIF = """network "a b" { property version "1.0; really"; property author x; }
+// comment with { braces }
+variable rain { type discrete [ 2 ] { "yes, sir", no }; property position = (0, 0); }
+variable wet { type discrete[2] {yes,no}; }
+/* two
+ lines */
+probability ( rain ) { property note = "a } b"; table 0.2, 0.8; }
+probability ( wet | rain ) { default 0.3, 0.7; ("yes, sir") 0.9, 0.1; }
+"""
+ALGORITHMS = ["auto", "junction-tree", "enumerate", "bp", "ups", "double-loop", "gbp", "structured-mean-field", "gibbs", "tree-reweighted"]
+QUERIES = ["mpe", "log-z", "bounds", "mmap:1", "joint:1"]
+
+
+@pytest.fixture
+def copies(tmp_path):
+    (tmp_path / "copies.uai").write_text(COPIES)
+    (tmp_path / "e.evid").write_text("2 0 0 2 1\n")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_impossible_evidence_is_told_by_every_algorithm(herd, copies, algorithm):
+    ended = herd("ups-infer", "copies.uai", "--evidence", "e.evid", "--algorithm", algorithm, "--format", "mar")
+    assert ended.code == 1, ended.err
+    assert "herd ups-infer: no state has a probability: " in ended.err
+    assert ended.err.endswith("hint: the evidence is x0=0, x2=1\n")
+    assert ended.out == b""
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_impossible_evidence_is_told_by_every_query(herd, copies, query):
+    ended = herd("ups-infer", "copies.uai", "--evidence", "e.evid", "--query", query, "--format", "csv")
+    assert ended.code == 1, ended.err
+    assert "herd ups-infer: no state has a probability: " in ended.err
+    assert ended.err.endswith("hint: the evidence is x0=0, x2=1\n")
+
+
+def test_unknown_states_and_variables_are_named(herd, tmp_path):
+    (tmp_path / "p.bif").write_text(BIF)
+    for line, message in (
+        ("rain=maybe", "rain has no state 'maybe'"),
+        ("snow=no", "there is no variable 'snow'"),
+        ("wet=2", "the evidence gives wet the state 2, it has 2"),
+    ):
+        (tmp_path / "m.evid").write_text(line + "\n")
+        ended = herd("ups-infer", "p.bif", "--evidence", "m.evid")
+        assert ended.code == 65
+        assert f"herd ups-infer: m.evid: {message}" in ended.err
+
+
+def test_properties_comments_and_defaults_of_bif_are_read(herd, tmp_path):
+    (tmp_path / "p.bif").write_text(BIF)
+    words = herd("ups-infer", "p.bif", "--format", "mar").out.split()
+    assert [float(word) for word in words[2:]] == pytest.approx([2, 0.2, 0.8, 2, 0.42, 0.58])
+    again = herd("network", "convert", "p.bif", "--format", "bif").out.decode()
+    assert 'variable rain {\n  type discrete [ 2 ] { "yes, sir", no };' in again
+
+
+def test_a_factor_of_zeros_and_huge_scopes_are_refused_in_a_line(herd, tmp_path):
+    states = " ".join(["2"] * 80)
+    scope = " ".join(map(str, range(80)))
+    many = " ".join(["1"] * 70)
+    for text, message in (
+        ("MARKOV\n2\n2 2\n1\n2 0 1\n4\n0 0 0 0\n", "factor 0 is zero everywhere, so no state has a probability"),
+        (
+            f"MARKOV\n80\n{states}\n1\n80 {scope}\n4\n1 2 3 4\n",
+            "line 6, token 1: factor 0 has 4 values, its scope has 1208925819614629174706176 states (2 × 2 × 2 × 2 × 2 × 2 × … of 80)",
+        ),
+        (f"MARKOV\n70\n{many}\n1\n70 {' '.join(map(str, range(70)))}\n1\n1\n", "factor 0 has 70 variables, at most 60 can be handled"),
+    ):
+        (tmp_path / "bad.uai").write_text(text)
+        ended = herd("ups-infer", "bad.uai")
+        assert ended.code == 65
+        assert f"herd ups-infer: bad.uai: {message}\n" in ended.err
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_million_factors_is_told_within_half(shell):
+    ended = shell("herd network grid --rows 577 --columns 577 -o g.h5 && herd ups-infer g.h5 --algorithm bp --dry-run && "
+                  "python3 -c \"import resource,subprocess; subprocess.run(['herd','ups-infer','g.h5','--algorithm','bp','-o','b.h5']); "
+                  "print('peak', resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\"")  # fmt: skip
+    assert ended.code == 0, ended.err
+    text = ended.err + ended.out.decode()
+    told = float(re.search(r"and ([\d.]+) MB of memory", text)[1])
+    peak = float(re.search(r"peak (\d+)", text)[1]) / 1000
+    assert 1 / 1.5 < told / peak < 1.5

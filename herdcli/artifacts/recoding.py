@@ -3,7 +3,8 @@
 A column `colour` of text becomes the columns `colour=blue`, `colour=red` …, one for each level that the training rows have, after all
 columns of numbers; the names carry the levels wherever names go.  Under --missing mean an empty cell takes the mean of its column's
 training rows, under --missing drop its row goes.  Where a model has an intercept and no penalty, the first level of each column is its
-base, which has no column of its own.  An artifact that was learned from such columns keeps the `Recoding` beside its value,
+base, which has no column of its own.  Where variables have states (`herd fit-mrf`) a column of text stays one column, of the places of
+its levels.  An artifact that was learned from such columns keeps the `Recoding` beside its value,
 as JSON, so that `apply` and `eval --data` read other files alike.
 """
 
@@ -35,23 +36,30 @@ class Recoding:
     """levels  text column -> the values that training rows have, sorted.  means  column -> the mean of its training rows.
 
     bases   text column -> its level without a column of its own, since the intercept stands for it.
+    codes   a column of text is one column of whole numbers, the places of its levels, rather than one-hot columns.
     """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     means: Mapping[str, float] = field(default_factory=dict)
     bases: Mapping[str, str] = field(default_factory=dict)
+    codes: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.levels or self.means)
 
     def joined(self, other: Recoding) -> Recoding:
         """What is known of either, the other's where both know."""
-        return Recoding({**self.levels, **other.levels}, {**self.means, **other.means}, {**self.bases, **other.bases})
+        return Recoding(
+            {**self.levels, **other.levels}, {**self.means, **other.means}, {**self.bases, **other.bases}, self.codes or other.codes
+        )
 
     def to_json(self) -> str:
         """As artifacts keep it; equal recodings give equal text."""
         bases = {"bases": dict(self.bases)} if self.bases else {}
-        return json.dumps({"levels": {name: list(known) for name, known in self.levels.items()}, "means": dict(self.means), **bases})
+        codes = {"codes": True} if self.codes else {}
+        return json.dumps(
+            {"levels": {name: list(known) for name, known in self.levels.items()}, "means": dict(self.means), **bases, **codes}
+        )
 
     @staticmethod
     def from_json(text: str, *, where: str) -> Recoding:
@@ -61,7 +69,7 @@ class Recoding:
             levels = {str(name): tuple(map(str, known)) for name, known in found["levels"].items()}
             means = {str(name): float(mean) for name, mean in found["means"].items()}
             bases = {str(name): levels[name][levels[name].index(level)] for name, level in found.get("bases", {}).items()}
-            return Recoding(levels, means, bases)
+            return Recoding(levels, means, bases, found.get("codes", False) is True)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise DataError("the recoding of columns cannot be read", where=where) from error
 
@@ -71,10 +79,12 @@ def column_names(data: Dataset) -> list[str]:
     return data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]
 
 
-def learned(data: Dataset, texts: list[str], training: Array, *, missing: str | None, where: str, note: Tell) -> Recoding:
+def learned(
+    data: Dataset, texts: list[str], training: Array, *, missing: str | None, where: str, note: Tell, codes: bool = False
+) -> Recoding:
     """What the training rows (n,) bool say of columns of text and, under --missing mean, of columns with empty cells.
 
-    texts  names among `data.columns`.  Notes tell what becomes of each column of text.
+    texts  names among `data.columns`.  codes: as in `Recoding`.  Notes tell what becomes of each column of text.
     """
     levels: dict[str, tuple[str, ...]] = {}
     for name in texts:
@@ -84,8 +94,9 @@ def learned(data: Dataset, texts: list[str], training: Array, *, missing: str | 
         else:
             note(f"{where}: ignored {name} (text, {len(known)} different {'value' if len(known) == 1 else 'values'})")
     if levels:
-        note(f"{where}: one-hot: " + ", ".join(f"{name} ({len(known)} levels)" for name, known in levels.items()))
-    return Recoding(levels, _means(data, training, where) if missing == "mean" else {})
+        listed = ", ".join(f"{name} ({len(known)} levels)" for name, known in levels.items())
+        note(f"{where}: {'states of text' if codes else 'one-hot'}: {listed}")
+    return Recoding(levels, _means(data, training, where) if missing == "mean" else {}, codes=codes)
 
 
 def _means(data: Dataset, training: Array, where: str) -> dict[str, float]:
@@ -114,7 +125,10 @@ def applied(data: Dataset, known: Recoding, texts: list[str], *, missing: str | 
         _refuse_empty(data, [name for name in texts if name in known.levels], where)
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
-    parts = [_one_hot(found[name], name, known, where, note, warn) for name in known.levels if name in found]
+    if known.codes:
+        parts = [_codes(found[name], name, known.levels[name], where, kept=missing == "kept") for name in known.levels if name in found]
+    else:
+        parts = [_one_hot(found[name], name, known, where, note, warn) for name in known.levels if name in found]
     if not parts:
         _require_numbers(data, where)
         return replace(data, columns=columns or None)
@@ -133,7 +147,9 @@ def _require_numbers(data: Dataset, where: str) -> None:
 
 
 def titles(name: str, known: Recoding) -> list[str]:
-    """The names of the one-hot columns of a column of text, but for that of its base."""
+    """The names of the one-hot columns of a column of text, but for that of its base; its own where it stays one column."""
+    if known.codes:
+        return [name]
     return [f"{name}={level}" for level in known.levels[name] if level != known.bases.get(name)]
 
 
@@ -157,7 +173,7 @@ def _beside(X: Any, hot: Array) -> Any:
     """One-hot columns after the others, in the type of those."""
     if not X.shape[1]:
         return hot
-    kind = hot.dtype if X.dtype.kind == "b" else X.dtype
+    kind = hot.dtype if X.dtype.kind == "b" or hot.dtype.kind == "f" else X.dtype
     if hasattr(X, "indptr"):
         from scipy.sparse import csr_matrix, hstack
 
@@ -186,6 +202,22 @@ def _one_hot(values: Array, name: str, known: Recoding, where: str, note: Tell, 
         noun = "row" if rows == 1 else "rows"
         warn(f"{where}: {listed} of column '{name}' ({grouped(rows)} {noun}) occurs in no training row: its one-hot columns are 0{alike}")
     return hot if base is None else np.delete(hot, place[base], axis=1)
+
+
+def _codes(values: Array, name: str, levels: tuple[str, ...], where: str, *, kept: bool) -> Array:
+    """(n,) the places of levels; NaN for an empty cell if such are kept.  Raises DataError for empty cells else, and for other levels."""
+    place = {level: index for index, level in enumerate(levels)} | (dict.fromkeys(MARKS - set(levels), np.nan) if kept else {})
+    unknown = sorted(set(values.tolist()) - place.keys())
+    if unknown and unknown[0] in MARKS:
+        raise DataError(f"column '{name}' has missing values, and text has no mean", where=where, hint="--missing drop")
+    if unknown:
+        rows = int(np.isin(values, unknown).sum())
+        listed = ", ".join(repr(text) for text in unknown[:5]) + (" …" if len(unknown) > 5 else "")
+        raise DataError(
+            f"{listed} of column '{name}' ({grouped(rows)} {'row' if rows == 1 else 'rows'}) occurs in no training row", where=where
+        )
+    made = np.array([place[text] for text in values.tolist()])
+    return made if made.dtype.kind == "f" else made.astype(np.uint8)
 
 
 def _filled(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:

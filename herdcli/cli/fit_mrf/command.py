@@ -55,7 +55,8 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-mrf --structure chow-liu+random:0.05,6 --smoothing 1 -o near.h5
       herd data digits | herd fit-mrf --structure grid --algorithm loopy-is --max-clique 4 --smoothing 1 --tolerance 1e-5 -o grid.h5
 
-    DATA is a data set whose columns are discrete: two-valued, grey (--threshold), or whole numbers as states.
+    DATA is a data set whose columns are discrete: two-valued, grey (--threshold), whole numbers as states, or
+    text, whose values name the states (--categorical none leaves it out).
     Which columns are joined is given by --structure, --edges or --clusters; without them it is the tree of largest
     mutual information (Chow & Liu).  The model has one factor per cluster.  Exact learning (ups-jt, the default) takes
     milliseconds if the clusters' junction tree is small; loopy-is and cvm are for clusters whose tree is not.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.cli.fit_mrf.inputs import MOST_STATES, read_states
+from herdcli.cli.fit_mrf.inputs import MOST_STATES, read_states, state_names
 from herdcli.cli.frame.networks import load_network, write_network
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.records import dataclass
@@ -29,12 +29,13 @@ STRUCTURES = ("chow-liu", "independent", "hill-climb")
 
 @dataclass(frozen=True)
 class Given:
-    """Training rows as cases, those kept for evaluation with their split, names, and the network that gives the parents."""
+    """Training rows as cases, those kept for evaluation with their split, names, also of states, and the network that gives the parents."""
 
     cases: Cases
     holdout: Array
     holdout_split: Array
     names: list[str] | None
+    states: list[str] | None
     model: Network | None
     history: Artifact
 
@@ -50,8 +51,7 @@ def learn(session: Session, request: Request, form: str) -> None:
     parents = _parents(session, given, request)
     learned = _learned(session, given.cases, parents, request)
     tables = learned.method.tables_of(learned.state.tables)
-    states = None if given.model is None else given.model.states
-    made = directed.network(parents, tables, given.cases.cardinality, given.names, states)
+    made = directed.network(parents, tables, given.cases.cardinality, given.names, given.states)
     edges = sum(map(len, parents))
     mean = learned.state.log_likelihood / float(given.cases.weight.sum())
     how = f"EM in {learned.state.step} steps" if learned.state.step > 1 else "counts"
@@ -96,8 +96,11 @@ def _read(session: Session, request: Request) -> Given:
     )  # fmt: skip
     x, cardinality, split, weight, names = _states(session, data, request)
     model = load_network(session, request.network, None).value if request.network else None
+    states = state_names(data, names, cardinality)
     if model is not None:
+        x, cardinality = _by_state(x, cardinality, names, data, model)
         x, cardinality, names = _matched(x, cardinality, names, model, data.name)
+        states = model.states
     train = split == 0
     if not train.any():
         raise DataError("the training part has no rows", where=data.name, hint="--split .8,.1,.1 draws a new split")
@@ -113,7 +116,25 @@ def _read(session: Session, request: Request) -> Given:
             f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
         )
     cases = Cases(x[train], scale[train], cardinality)
-    return Given(cases, x[kept], split[kept], names, model, replace(data, value=None))
+    return Given(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
+
+
+def _by_state(x: Array, cardinality: Array, names: list[str] | None, data: Artifact, model: Network) -> tuple[Array, Array]:
+    """The places of levels of text as a network's places of the states of those names."""
+    places, numbers = x.copy(), cardinality.copy()
+    ends = np.concatenate([[0], np.cumsum(model.cardinality)])
+    titles = {model.name(i): i for i in range(model.count)}
+    for k, name in enumerate(names or []):
+        levels, i = data.recoding.levels.get(name), titles.get(name)
+        if levels is None or i is None:
+            continue
+        known = (model.states or [])[ends[i] : ends[i + 1]]
+        if strange := [level for level in levels if level not in known]:
+            hint = f"its states are {', '.join(known)}" if known else "it names no states: BIF does"
+            raise DataError(f"'{strange[0]}' is no state of the network's variable '{name}'", where=data.name, hint=hint)
+        place = np.array([*(known.index(level) for level in levels), -1])
+        places[:, k], numbers[k] = place[x[:, k]], len(known)
+    return places, numbers
 
 
 def _states(session: Session, data: Artifact, request: Request) -> tuple[Array, Array, Array, Array | None, list[str] | None]:

@@ -27,13 +27,14 @@ STRUCTURES = ("structure", "edges", "clusters")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The problem, all pair marginals, the rows kept for evaluation with their split, and whose history goes on."""
+    """The problem, all pair marginals, the rows kept for evaluation with their split, whose history goes on, and the names of states."""
 
     problem: Problem
     pairs: Pairs | None
     holdout: Array | None
     holdout_split: Array | None
     history: Artifact | None
+    states: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,21 @@ def read(session: Session, request: Request) -> Inputs:
     pairs = constraints.pairs(rows, states.cardinality, request.smoothing)
     clusters = _clusters(session, states, rows, pairs, request)
     base = _base(session, request, states.names, len(states.cardinality))
+    named = state_names(data, states.names, states.cardinality)
+    if base is not None and named is not None and base.states != named:
+        raise DataError("columns of text have other states than the network of --base names", where=data.name, hint="BIF names states")
     problem = constraints.Problem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
     split = states.split[held].astype(np.uint8) if kept else None
-    return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None))
+    return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named)
+
+
+def state_names(data: Artifact, names: list[str] | None, cardinality: Array) -> list[str] | None:
+    """Of all variables, one after the other, where some are columns of text: their levels, and the numbers of the others' states."""
+    levels = data.recoding.levels
+    if not names or not any(name in levels for name in names):
+        return None
+    return [state for name, count in zip(names, cardinality, strict=True) for state in levels.get(name, map(str, range(int(count))))]
 
 
 def regions(session: Session, problem: Problem, request: Request) -> tuple[tuple[int, ...], ...]:
@@ -117,7 +129,7 @@ def read_states(session: Session, data: Artifact, request: Request) -> States:
     from herdcli.cli.frame.rows import Reading, two_state
 
     value = data.value
-    if _two_valued(value, request):
+    if _two_valued(value, request, text=bool(data.recoding.levels)):
         made = two_state(session, data, (0, 1), Reading.asked(request, default=DEFAULT_THRESHOLD))
         x, split, cardinality = made.X, made.split, np.full(made.X.shape[1], 2, dtype=np.int64)
     else:
@@ -134,7 +146,13 @@ def read_states(session: Session, data: Artifact, request: Request) -> States:
     return States(x, cardinality, split, value.weight, value.feature_names, value.image_shape)
 
 
-def _two_valued(value: Dataset, request: Request) -> bool:
+def _two_valued(value: Dataset, request: Request, *, text: bool) -> bool:
+    if text:
+        asked = next((name for name in ("threshold", "value_range") if getattr(request, name) is not None), None)
+        if asked or request.values == "two":
+            option = {"threshold": "--threshold", "value_range": "--range", None: "--values two"}[asked]
+            raise BadUsage(f"{option} is for columns of numbers, and columns of text are states", hint="--categorical none leaves text out")
+        return False
     if request.values != "auto":
         return bool(request.values == "two")
     if request.threshold is not None or request.value_range is not None or value.value_range is not None:

@@ -86,7 +86,7 @@ def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, r
     from herdcli.markov.learning import fitted
 
     problem = inputs.problem
-    made = problem.network(learned.factors)
+    made = replace(problem.network(learned.factors), states=inputs.states)
     likelihood = float("nan") if problem.rows is None else fitted.log_likelihood(
         made, problem.rows.x, problem.rows.weight, session.max_memory or memory.default_limit()
     )  # fmt: skip

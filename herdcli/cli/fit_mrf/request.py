@@ -63,6 +63,7 @@ class Request:
     value_range: tuple[float, float] | None
     label: str | None
     seed: int
+    levels_are_states = True  # of columns of text, which are no one-hot columns here
 
     def warn_of_ignored(self, session: Session) -> None:
         """Warnings for options that do nothing with the algorithm chosen.  Raises BadUsage for what only another one can do."""

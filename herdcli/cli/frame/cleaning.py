@@ -66,9 +66,10 @@ class Cleaning:
             note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
         missing = self.missing
         if known is None:
+            codes = getattr(self.request, "levels_are_states", False)
             if missing == "drop":
                 data = recoding.without_gaps(data, wanted, where=where, note=note)
-            known = recoding.learned(data, wanted, self._training(data), missing=missing, where=where, note=note)
+            known = recoding.learned(data, wanted, self._training(data), missing=missing, where=where, note=note, codes=codes)
         elif missing == "mean" and not known.means:
             raise BadUsage("the model has no column means: it was learned without --missing mean", where="--missing", hint="--missing drop")
         gaps = missing or (None if not self.able else "kept")

@@ -1,0 +1,112 @@
+"""`herd fit-mrf` of columns of text: one variable each, its levels the states, whose names go wherever names go."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from herdcli.artifacts import load
+
+NOTE = "states of text: colour (3 levels), wet (2 levels)\n"
+
+
+def lines(count: int = 90, gap: str = "") -> list[str]:
+    draw = random.Random(0)
+    colours = [draw.choice(["red", "blue", "green"]) for _ in range(count)]
+    wet = ["yes" if (colour == "red") ^ (draw.random() < 0.2) else "no" for colour in colours]
+    rows = [f"{colour},{k % 4},{there}" for k, (colour, there) in enumerate(zip(colours, wet, strict=True))]
+    if gap:
+        rows[7] = gap
+    return ["colour,n,wet", *rows, ""]
+
+
+def counted(rows: list[str], *columns: int) -> dict[tuple[str, ...], int]:
+    found: dict[tuple[str, ...], int] = {}
+    for row in rows:
+        key = tuple(row.split(",")[column] for column in columns)
+        found[key] = found.get(key, 0) + 1
+    return found
+
+
+def test_a_column_of_text_is_one_variable_with_named_states(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(lines()))
+    ended = herd("fit-mrf", "t.csv", "--structure", "full", "--split", "1,0,0", "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    assert NOTE in ended.err
+    model = load(str(tmp_path / "t.h5")).value
+    assert model.names == ["n", "colour", "wet"]
+    assert model.states == ["0", "1", "2", "3", "blue", "green", "red", "no", "yes"]
+    assert herd("ups-infer", "t.h5", "--query", "joint:colour,wet", "-o", "joint.csv").code == 0
+    given = counted(lines()[1:-1], 0, 2)
+    table = np.genfromtxt(tmp_path / "joint.csv", delimiter=",", names=True)
+    expected = [given.get((colour, wet), 0) / 90 for colour in ("blue", "green", "red") for wet in ("no", "yes")]
+    np.testing.assert_allclose(table["probability"], expected, atol=1e-9)
+
+
+def test_tables_of_a_network_are_found_by_the_names_of_states(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(lines()))
+    bif = (
+        "network t { }\nvariable wet { type discrete [ 2 ] { yes, no }; }\n"
+        "variable colour { type discrete [ 3 ] { red, green, blue }; }\nvariable n { type discrete [ 4 ] { 0, 1, 2, 3 }; }\n"
+        "probability ( colour ) { table .3, .3, .4; }\nprobability ( n ) { table .25, .25, .25, .25; }\n"
+        "probability ( wet | colour ) { (red) .5, .5; (green) .5, .5; (blue) .5, .5; }\n"
+    )
+    (tmp_path / "t.bif").write_text(bif)
+    ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--network", "t.bif", "--split", "1,0,0", "-o", "made.h5")
+    assert ended.code == 0, ended.err
+    model = load(str(tmp_path / "made.h5")).value
+    assert model.states[:2] == ["yes", "no"]
+    assert herd("ups-infer", "made.h5", "--query", "joint:wet,colour", "-o", "joint.csv").code == 0
+    given = counted(lines()[1:-1], 2, 0)
+    expected = [given.get((wet, colour), 0) / 90 for wet in ("yes", "no") for colour in ("red", "green", "blue")]
+    np.testing.assert_allclose(np.genfromtxt(tmp_path / "joint.csv", delimiter=",", names=True)["probability"], expected, atol=1e-9)
+    (tmp_path / "t.bif").write_text(bif.replace("green", "teal"))
+    ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--network", "t.bif", "-o", "other.h5")
+    assert ended.code == 65
+    says = "t.csv: 'green' is no state of the network's variable 'colour'\nhint: its states are red, teal, blue\n"
+    assert ended.err.endswith(says)
+
+
+def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(lines(gap=",3,yes")))
+    ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--structure", "chow-liu", "--split", "1,0,0", "-o", "t.h5")
+    assert ended.code == 0, ended.err
+    assert "1 of 90 rows lack values: EM\n" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "gap", "code", "says"),
+    [
+        (
+            ("--threshold", ".5"),
+            "",
+            2,
+            "--threshold is for columns of numbers, and columns of text are states\nhint: --categorical none leaves text out\n",
+        ),
+        (
+            ("--missing", "mean"),
+            ",3,yes",
+            65,
+            "t.csv: column 'colour' has missing values, and text has no mean\n"
+            "hint: --missing drop; --algorithm bayes learns from rows with gaps, by EM\n",
+        ),
+        (("--split", ".6,.2,.2"), "teal,3,yes", 65, "t.csv: 'teal' of column 'colour' (1 row) occurs in no training row\n"),
+        (
+            ("--base", "net.uai"),
+            "",
+            65,
+            "t.csv: columns of text have other states than the network of --base names\nhint: BIF names states\n",
+        ),
+    ],
+)
+def test_what_text_cannot_be(herd, tmp_path, options, gap, code, says):
+    rows = lines(gap=gap)
+    if gap.startswith("teal"):
+        rows = [rows[0] + ",split", *(f"{row},{'test' if k == 7 else 'train'}" for k, row in enumerate(rows[1:-1])), ""]
+        options = ()
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    (tmp_path / "net.uai").write_text("MARKOV\n3\n4 3 2\n0\n")
+    ended = herd("fit-mrf", "t.csv", *options, "-o", "t.h5")
+    assert (ended.code, ended.err[-len(says) :]) == (code, says), ended.err

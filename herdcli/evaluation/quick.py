@@ -14,7 +14,7 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.evaluation import dbn
 from herdcli.evaluation.classes import errors
-from herdcli.evaluation.rbm import by_model, independent
+from herdcli.evaluation.rbm import by_model, independent, of_words
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.rbm import annealing
 from herdcli.rbm.enumeration import log_partition_exact, states_of
@@ -48,7 +48,7 @@ def of_rbm(value: RBM, *, map: Map = map) -> Row:
         part = TEST if (held.split == TEST).any() else VALID
         groups = by_model(held, held.split == part, value.count, ROWS)
         if groups:
-            row |= _likelihood(value, groups, map)
+            row |= of_words(value, groups, AIS, map) if value.visible_units == "words" else _likelihood(value, groups, map)
     if value.scores is not None and (value.scores.split == VALID).any():
         row |= errors(value.scores, FIXED)
     return row

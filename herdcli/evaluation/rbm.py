@@ -20,13 +20,14 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.numerics import real
 from herdcli.numerics.rows import blocks
+from herdcli.rbm import words
 from herdcli.rbm.annealing import Estimate
 from herdcli.rbm.labels import log_posterior
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
 from herdcli.rbm.populations import STUDENT
 from herdcli.rbm.transform import energies
-from herdcli.rbm.units import discrete, family, log_base
+from herdcli.rbm.units import Words, discrete, family, log_base
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
@@ -52,6 +53,7 @@ MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows ×
 def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
     """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
 
+    perplexity         of counts of words: e^{−log p a word}, beside that of the words' shares in the training rows.
     label_log_likelihood  of models of rows with labels: mean log p(y | v); `error` is that of the most probable label.
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
@@ -65,7 +67,9 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     groups = _test_rows(value)
-    if groups and value.joint != "discriminative":
+    if groups and isinstance(family(value.visible_units), Words):
+        result |= of_words(value, groups, settings, map)
+    elif groups and value.joint != "discriminative":
         result |= _likelihoods(value, groups, settings, map, progress)
     if groups and value.labels is not None:
         result |= _of_labels(value, groups[0], map)
@@ -85,6 +89,30 @@ def _of_labels(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
     if value.base_rates is not None:
         result["error_majority"] = float((shown != value.base_rates[0, value.columns :].argmax()).mean())
     return result
+
+
+def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map) -> dict[str, Value]:
+    """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
+    total, own, alone, orders, count = 0, 0.0, 0.0, 0.0, 0
+    for m, rows in groups.items():
+        h, lengths = value.harmonium(m), np.unique(words.lengths_of(rows))
+        base = h.b if value.base_rates is None else value.base_rates[m]
+        if words.is_exact(h) and settings.likelihood != "ais":
+            log_z = words.log_partitions(h, lengths)
+        else:
+            asked = {"chains": settings.chains, "temperatures": settings.temperatures or 1000, "seed": settings.seed}
+            log_z = words.annealed(h, lengths, base, **asked, map=map)
+        own += float(words.of_rows(h, rows, lengths, log_z, map=map).sum())
+        orders += float(np.sum(log_base(h.visible, rows)))
+        alone += float(np.sum(rows @ (base - real.log_sum_exp(base))))
+        total, count = total + int(words.lengths_of(rows).sum()), count + int(rows.shape[0])
+    return {
+        "log_likelihood": own / count,
+        "independent": (alone + orders) / count,
+        "log_z": "exact" if all(words.is_exact(value.harmonium(m)) for m in groups) and settings.likelihood != "ais" else "annealed",
+        "perplexity": float(real.exp((orders - own) / total)),
+        "perplexity_independent": float(real.exp(-alone / total)),
+    }
 
 
 def _test_rows(value: RBM) -> dict[int, Array]:

@@ -159,7 +159,7 @@ def of_rbm(row: Row, value: Any) -> str:
 def dead(value: Any) -> float | None:
     """The share of hidden units that do not change over held-out rows; None without such rows."""
     rows = value.holdout
-    if rows is None or not len(rows.X):
+    if rows is None or not rows.X.shape[0]:
         return None
     X = rows.X[:MOST_ROWS]
     X = X.toarray() if hasattr(X, "toarray") else X

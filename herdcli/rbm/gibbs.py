@@ -12,7 +12,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.numerics import real
-from herdcli.rbm.units import TWO_STATE, Family
+from herdcli.rbm.units import TWO_STATE, Family, Words
 from herdcli.rbm.units import Labelled as LabelledUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -159,6 +159,29 @@ class Categorical(Drawn):
 
 
 @dataclass(frozen=True)
+class Drawings(Drawn):
+    """Counts of N words drawn over the columns; N one for all rows, or (n,) of theirs."""
+
+    length: int | Array
+
+    def _mean(self, natural: Array) -> None:
+        natural -= natural.max(axis=-1, keepdims=True)
+        real.exp(natural, out=natural)
+        lengths = np.asarray(self.length, dtype=np.float32)
+        natural *= (lengths[:, None] if lengths.ndim else lengths) / natural.sum(axis=-1, keepdims=True)
+
+    def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
+        lengths = np.broadcast_to(np.asarray(self.length, dtype=np.int64), len(mean))
+        sums, D = np.cumsum(mean, axis=-1, dtype=np.float64), mean.shape[-1]
+        row = np.repeat(np.arange(len(mean)), lengths)
+        # A uniform number falls into the j-th gap of summed shares with the probability of j; rows one above the other make one search.
+        at = row + generator.random(len(row))
+        ends = (sums / np.maximum(sums[:, -1:], 1e-30) + np.arange(len(mean))[:, None]).ravel()
+        place = np.minimum(np.searchsorted(ends, at, side="right"), row * D + D - 1)
+        return np.bincount(place, minlength=mean.size).reshape(mean.shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
 class Labelled:
     """Columns of one layer, and k more of another."""
 
@@ -204,6 +227,8 @@ def layer(family: Family) -> Layer:
         return Binomial(family.scale)
     if kind == "softmax":
         return Categorical(family.group)
+    if isinstance(family, Words):
+        return Drawings(family.length)
     return Normal() if kind == "gaussian" else Counts()
 
 

@@ -18,12 +18,13 @@ import numpy as np
 
 from herdcli.numerics import real
 from herdcli.rbm import labels, tap, tempering
-from herdcli.rbm.gibbs import Sweeper, layer
+from herdcli.rbm.gibbs import Drawings, Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.phases import Block, Scratch, contrastive, integers, persistent
 from herdcli.rbm.problem import BLOCK, SHARED, Problem
 from herdcli.rbm.state import State
+from herdcli.rbm.units import Words
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -132,7 +133,7 @@ def _of_rows(problem: Problem, state: State, m: int, order: Array, step: int, re
             signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
             signs[: block.rows] = 1.0 / n
             b += real.product(signs, block.v)
-            c += block.h.sum(axis=0)
+            c += 0.0 if isinstance(problem.visible, Words) else block.h.sum(axis=0)  # all columns' weights are what c would be
             if state.hidden_mean is not None:
                 hidden += block.h[: block.rows].sum(axis=0)
             error += block.error
@@ -204,6 +205,8 @@ def _block(
     """The phases of one block."""
     settings, own = problem.settings, sweeper(problem, state, m, step, part.number)
     rows = problem.rows[m][order[part.rows]] if state.log_scale is None else rows_of(problem, state, m, order[part.rows])
+    if isinstance(problem.visible, Words):
+        own = replace(own, visible=Drawings(rows.sum(axis=1).astype(np.int64)))
     room = scratch.part(part.both, part.once)
     steps = settings.sweeps(step / problem.updates(m))
     if state.chain is None:

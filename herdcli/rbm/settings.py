@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.proper import require_pair
-from herdcli.rbm.units import Labelled, TwoState, family
+from herdcli.rbm.units import Labelled, TwoState, Words, family
 from herdcli.records import dataclass
 
 ALGORITHMS = ("cd", "pcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
@@ -19,6 +19,7 @@ JOINTS = ("none", "generative", "discriminative", "hybrid")
 REPLICAS = 10
 
 
+WORDS_RATE = 0.001  # of counts of words, which are many in a row
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
@@ -104,6 +105,12 @@ class Settings:
             raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="--algorithm cd")
         if self.joint in ("discriminative", "hybrid") and self.optimizer == "natural":
             raise BadUsage(f"natural updates need sampled states, which {self.joint} learning has none of", hint="--optimizer adam")
+        if self.hidden_units == "words":
+            raise BadUsage("words are visible units", hint="--hidden-units binary")
+        if isinstance(visible, Words) and family(self.hidden_units).range is None:
+            raise BadUsage(f"words need hidden units with a range, these are {self.hidden_units}", hint="--hidden-units binary")
+        if isinstance(visible, Words) and (self.algorithm != "cd" or self.centering or self.every):
+            raise BadUsage("words are learned by cd, neither centred nor validated while they are", hint="--algorithm cd")
         if self.learn_variances and visible.name != "gaussian":
             raise BadUsage(f"variances are learned of gaussian visible units, these are {visible.name}", hint="--visible-units gaussian")
         if self.learn_variances and (self.patience or self.average or self.validate_every or self.average_scores):
@@ -178,6 +185,8 @@ def fitted(settings: Settings, rows: int, *, rate: bool, centering: bool) -> Set
     """
     visible = family(settings.visible_units)
     layers = visible.columns if isinstance(visible, Labelled) else visible, family(settings.hidden_units)
+    if isinstance(visible, Words) and rate:
+        return replace(settings, learning_rate=WORDS_RATE)
     if not all(isinstance(units, TwoState) for units in layers):
         return settings
     batch = min(settings.batch_size or rows, rows)

@@ -386,6 +386,73 @@ class Softmax:
             )
 
 
+class Words:
+    """Counts of N words over D columns, drawn with the probabilities softmax(a): A(a) = N log Σ e^a, h(v) = N!/Π v_j!.
+
+    length  N; 0: that of each row, which learning and conditionals know and a partition function needs to be told.
+    Source: Salakhutdinov & Hinton (2009), the replicated softmax; its hidden biases N c are weights that all columns share.
+    """
+
+    group = 1
+    scale = 1
+    range = None
+    support = None
+    variance_function = (0.0, 1.0, 0.0)
+
+    def __init__(self, length: int = 0) -> None:
+        self.name = f"words:{length}" if length else "words"
+        self.length = length
+
+    def _known(self) -> int:
+        if not self.length:
+            raise BadUsage("words of rows of any length have no one partition function", hint="one for each length")
+        return self.length
+
+    def log_partition(self, natural: Array) -> Array:
+        """(..., 1) N log Σ e^a."""
+        result: Array = self._known() * real.log_sum_exp(natural, axis=-1, keepdims=True)
+        return result
+
+    def summed_log_partition(self, natural: Array) -> Array:
+        """The same without the last axis."""
+        result: Array = self._known() * real.log_sum_exp(natural, axis=-1)
+        return result
+
+    def mean(self, natural: Array) -> Array:
+        """(..., D) N e^a / Σ e^a; where rows are of any length the shares themselves."""
+        result: Array = max(self.length, 1) * real.exp(natural - real.log_sum_exp(natural, axis=-1, keepdims=True))
+        return result
+
+    def log_base(self, values: Array) -> Array:
+        """log N! − Σ log v_j! over the last axis of (..., D)."""
+        result: Array = log_factorial(values.sum(axis=-1)) - log_factorial(values).sum(axis=-1)
+        return result
+
+    def natural(self, mean: Array) -> Array:
+        """(..., D) logarithms of the shares."""
+        mean = np.asarray(mean, dtype=np.float64)
+        result: Array = real.log(mean / mean.sum(axis=-1, keepdims=True))
+        return result
+
+    def base_rate(self, rows: Any) -> Array:
+        """(D,) logarithms of the words' shares in rows (n, D), each word counted once more."""
+        return self.natural(np.asarray(column_sums(rows), dtype=np.float64) + 1.0)
+
+    def discrete(self, values: Array) -> Array:
+        """The nearest whole numbers (..., D)."""
+        return np.rint(values)
+
+    def require(self, rows: Array, first: int = 0) -> None:
+        """Raise DataError where rows (n, D) hold anything but whole numbers from 0 upwards, or no word."""
+        try:
+            _SINGLE["poisson"].require(rows, first)
+        except DataError as error:
+            raise DataError(error.message.replace("poisson units", "words")) from error
+        empty = np.flatnonzero(rows.sum(axis=1) == 0)
+        if len(empty):
+            raise DataError(f"no word in row {first + empty[0]}")
+
+
 class Labelled:
     """Columns of a family of one-column units, and after them one softmax unit of k columns: rows with their labels as one layer."""
 
@@ -452,6 +519,7 @@ FAMILIES: dict[str, str] = {
     "gaussian": "real, variance 1",
     "poisson": "counts",
     "softmax:K": "one of K columns",
+    "words": "counts of words in rows of any length, visible only",
 }
 _PARAMETERISED: dict[str, type[Rate] | type[Softmax]] = {"rate": Rate, "softmax": Softmax}
 _SINGLE: dict[str, Family] = {**TWO_STATE, "gaussian": Gaussian(), "poisson": Poisson()}
@@ -467,6 +535,8 @@ def family(name: str) -> Family:
         labels = family(label)
         assert isinstance(labels, Softmax)
         return Labelled(_SINGLE[columns], labels)
+    if name == "words":
+        return Words()
     match = re.fullmatch(r"(rate|softmax):([1-9][0-9]{0,3})", name)
     if match is None:
         raise BadUsage(f"unknown units '{name}', expected one of {', '.join(FAMILIES)}")
@@ -500,6 +570,8 @@ def log_base(units: Family, rows: Any) -> Array | float:
         return 0.0
     if not is_sparse(rows):
         return units.log_base(rows)
+    if isinstance(units, Words):
+        return np.asarray(log_factorial(np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())) + log_base(_SINGLE["poisson"], rows)
     entries = np.asarray(units.log_base(np.asarray(rows.data, dtype=np.float64)[:, None]))
     before = np.concatenate([[0.0], np.cumsum(entries)])
     total: Array = before[rows.indptr[1:]] - before[rows.indptr[:-1]]

@@ -190,3 +190,33 @@ def test_variances_are_kept_as_the_columns_scale(tmp_path: Path, run: Run) -> No
     assert found["learned"] > found["fixed"] + 0.2
     assert run("sample", "learned.h5", "-m", "500", "--burn-in", "200", "-o", "s.h5").code == 0
     np.testing.assert_allclose(artifacts.load("s.h5").value.X.mean(axis=0), rows.mean(axis=0), atol=0.5)
+
+
+def test_rows_of_words_are_learned_and_judged_sparse_as_they_are(tmp_path: Path, run: Run) -> None:
+    random = np.random.default_rng(0)
+    topics = np.array([[0.3, 0.3, 0.3, 0.04, 0.03, 0.03], [0.03, 0.03, 0.04, 0.3, 0.3, 0.3]])
+    rows = [random.multinomial(random.integers(5, 20), topics[i % 2]) for i in range(200)]
+    Path("w.svm").write_text("".join("0 " + " ".join(f"{j + 1}:{n}" for j, n in enumerate(row) if n) + "\n" for row in rows))
+    ended = run("fit-rbm", "w.svm", "--visible-units", "words", "--hidden", "3", "--epochs", "60", "--learning-rate", ".005", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    assert "warning" not in ended.err
+    model = artifacts.load("m.h5").value
+    assert model.visible_units == "words"
+    assert hasattr(model.holdout.X, "indptr")
+    told = run("eval", "m.h5")
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert (row["log_z"], row["verdict"]) == ("exact", "ok")
+    assert float(row["log_likelihood"]) > float(row["independent"]) + 1
+    assert float(row["perplexity"]) < float(row["perplexity_independent"]) < 6.5
+    assert run("apply", "m.h5", "w.svm", "-o", "f.h5").code == 0
+    ended = run("sample", "m.h5", "-o", "s.h5")
+    assert (ended.code, ended.err) == (
+        2,
+        "herd sample: rows of words are of any length: there is nothing to draw without one\nhint: herd apply --want features\n",
+    )
+
+
+def test_a_row_without_words_is_refused(tmp_path: Path, run: Run) -> None:
+    np.savetxt("w.csv", np.array([[1, 2, 0]] * 9 + [[0, 0, 0]]), fmt="%d", delimiter=",", header="a,b,c", comments="")
+    ended = run("fit-rbm", "w.csv", "--visible-units", "words", "--hidden", "2", "-o", "m.h5")
+    assert (ended.code, ended.err) == (65, "herd fit-rbm: w.csv: /X has no word in row 9\n")

@@ -95,7 +95,7 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
     if "value_range" in session.given and not is_rate:
         session.console.warn(f"--range has no effect with visible units {units.name}")
     rows, columns = data.X.shape
-    stays = data.is_sparse and reading.sparse and units.name == "poisson"
+    stays = data.is_sparse and reading.sparse and units.name in ("poisson", "words")
     session.require_memory(4 * (data.X.nnz if stays else rows * columns), f"{rows} × {columns} {units.name} units")
     try:
         split = preparation.split_rows(data, reading.split, reading.seed)

@@ -94,11 +94,14 @@ def command(session: Session, request: Request) -> None:
 def of_harmoniums(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
     from herdcli.cli.small.drawn import dataset
+    from herdcli.errors import BadUsage
     from herdcli.rbm.layers import layers_of
     from herdcli.rbm.proper import require_proper
     from herdcli.rbm.sampling import Problem, Sampling
 
     *below, top = layers_of(fitted.value)
+    if [*below, top][0].visible_units == "words":
+        raise BadUsage("rows of words are of any length: there is nothing to draw without one", hint="herd apply --want features")
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:
         require_proper(h)

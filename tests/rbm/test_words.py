@@ -1,0 +1,128 @@
+"""Counts of words in rows of any length: partition functions and gradients by enumeration of all rows, draws, learning."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import gammaln
+
+from herdcli.algorithm import solve
+from herdcli.errors import BadUsage, DataError
+from herdcli.rbm import learning, minibatch, words
+from herdcli.rbm.gibbs import Drawings
+from herdcli.rbm.learning import Problem, Settings
+from herdcli.rbm.model import Harmonium
+from herdcli.rbm.units import Words, family, log_base, require_rows
+
+
+def model(hidden: str = "binary", change: tuple[str, tuple[int, ...], float] | None = None) -> Harmonium:
+    random = np.random.default_rng(0)
+    parts = {"W": random.normal(0, 0.6, (3, 2)), "b": random.normal(0, 0.5, 3), "c": np.zeros(2)}
+    if change:
+        parts[change[0]][change[1]] += change[2]
+    return Harmonium(parts["W"], parts["b"], parts["c"], family("words"), family(hidden))
+
+
+def all_rows(length: int) -> np.ndarray:
+    """Every row of three columns with so many words."""
+    return np.array([row for row in itertools.product(range(length + 1), repeat=3) if sum(row) == length], dtype=np.float64)
+
+
+def unnormalised(h: Harmonium, v: np.ndarray) -> np.ndarray:
+    """log Σ_h e^{−E(v, h)} with the number of orders of the words."""
+    values = h.hidden.support[:, 0]
+    inputs = (v @ h.W)[:, :, None] * values
+    inputs = inputs + np.asarray([h.hidden.log_base(np.array([x])) for x in values])
+    orders = gammaln(v.sum(axis=1) + 1) - gammaln(v + 1).sum(axis=1)
+    return v @ h.b + np.logaddexp.reduce(inputs, axis=2).sum(axis=1) + orders
+
+
+@pytest.mark.parametrize("hidden", ["binary", "spin", "rate:2"])
+def test_partition_functions_are_sums_over_all_rows_of_a_length(hidden):
+    h, lengths = model(hidden), np.array([1, 2, 5])
+    expected = [np.logaddexp.reduce(unnormalised(h, all_rows(N))) for N in lengths]
+    np.testing.assert_allclose(words.log_partitions(h, lengths), expected)
+    annealed = words.annealed(h, np.arange(1, 6), h.b * 0, chains=400, temperatures=100, seed=1)
+    np.testing.assert_allclose(annealed[[0, 1, 4]], expected, atol=0.05)
+
+
+@pytest.mark.parametrize("hidden", ["binary", "spin"])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_likelihoods_of_rows_add_up_to_one_at_every_length(hidden, kind):
+    h, lengths = model(hidden), np.array([2, 4])
+    log_z = words.log_partitions(h, lengths)
+    for N in lengths:
+        found = words.of_rows(h, kind(all_rows(N)), lengths, log_z)
+        assert np.exp(found).sum() == pytest.approx(1)
+    np.testing.assert_allclose(log_base(Words(), kind(all_rows(4))), Words().log_base(all_rows(4)), atol=1e-12)
+
+
+def test_cd_reaches_the_gradient_of_the_likelihood_given_lengths():
+    """CD-30 over many rows, against finite differences of the exact mean log-likelihood."""
+    data = np.repeat(np.concatenate([all_rows(2)[:4], all_rows(5)[3:9]]), 2000, axis=0).astype(np.float32)
+    lengths, step, h = np.array([2, 5]), 1e-4, model()
+    settings = Settings(2, visible_units="words", steps=30, batch_size=0)
+    problem = Problem([data], settings)
+    state = learning.Learning(problem).init()
+    state.W[0], state.b[0], state.c[0] = h.W, h.b, h.c
+    found = minibatch.statistics(problem, state, 0, np.arange(len(data)), 0, reconstruct=True)
+    slopes = {"W": found.pairs(slice(None)), "b": found.b}
+    assert not found.c.any()
+    for name, slope in slopes.items():
+        for index in np.ndindex(slope.shape):
+            above, below = (
+                words.of_rows(g, data, lengths, words.log_partitions(g, lengths)).mean()
+                for g in (model("binary", (name, index, sign * step)) for sign in (1, -1))
+            )
+            assert slope[index] == pytest.approx((above - below) / (2 * step), abs=5 * 1.5 / np.sqrt(len(data)))
+
+
+def test_draws_have_their_lengths_and_shares():
+    lengths = np.array([0, 3, 4000])
+    natural = np.log(np.tile([[0.5, 0.2, 0.3]], (3, 1))).astype(np.float32)
+    states = np.empty_like(natural)
+    Drawings(lengths).sample(natural, np.zeros(3, np.float32), states, np.random.default_rng(0))
+    assert states.sum(axis=1).tolist() == lengths.tolist()
+    np.testing.assert_allclose(states[2] / 4000, [0.5, 0.2, 0.3], atol=0.04)
+    np.testing.assert_allclose(natural, lengths[:, None] * [[0.5, 0.2, 0.3]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_topics_are_learned(kind):
+    random = np.random.default_rng(1)
+    topics = np.array([[0.3, 0.3, 0.3, 0.04, 0.03, 0.03], [0.03, 0.03, 0.04, 0.3, 0.3, 0.3]])
+    rows = np.array([random.multinomial(random.integers(5, 20), topics[i % 2]) for i in range(300)], dtype=np.float32)
+    given = kind(rows)
+    settings = Settings(3, visible_units="words", epochs=40, learning_rate=0.005)
+    problem = Problem([learning.Selected(given, np.arange(300))], settings)
+    state = solve(learning.Learning(problem))
+    h = Harmonium(*(np.asarray(part[0], dtype=np.float64) for part in (state.W, state.b, state.c)), problem.visible, problem.hidden)
+    lengths = np.unique(words.lengths_of(given))
+    found = words.of_rows(h, given, lengths, words.log_partitions(h, lengths)).mean()
+    p = rows.sum(axis=0) / rows.sum()
+    independent = (rows @ np.log(p) + Words().log_base(rows)).mean()
+    assert found > independent + 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "pcd"}, "words are learned by cd, neither centred nor validated while they are"),
+        ({"centering": True}, "words are learned by cd, neither centred nor validated while they are"),
+        ({"hidden_units": "gaussian"}, "words need hidden units with a range, these are gaussian"),
+        ({"visible_units": "binary", "hidden_units": "words"}, "words are visible units"),
+    ],
+)
+def test_what_words_do_not_go_with_is_refused(options, message):
+    with pytest.raises(BadUsage) as caught:
+        Settings(3, **{"visible_units": "words"} | options)
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(("rows", "message"), [([[1, 2], [0, 0]], "no word in row 1"), ([[1, 0.5]], "0.5 in row 0, column 1: words hold")])
+def test_rows_without_words_are_refused(rows, message):
+    with pytest.raises(DataError, match=message):
+        require_rows(Words(), np.array(rows, dtype=np.float32))

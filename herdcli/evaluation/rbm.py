@@ -104,7 +104,7 @@ def of_words(value: RBM, groups: dict[int, Any], settings: EvaluationSettings, m
             log_z = words.annealed(h, lengths, base, **asked, map=map)
         own += float(words.of_rows(h, rows, lengths, log_z, map=map).sum())
         orders += float(np.sum(log_base(h.visible, rows)))
-        alone += float(np.sum(rows @ (base - real.log_sum_exp(base))))
+        alone += float(np.sum(real.product(rows, base - real.log_sum_exp(base))))
         total, count = total + int(words.lengths_of(rows).sum()), count + int(rows.shape[0])
     return {
         "log_likelihood": own / count,

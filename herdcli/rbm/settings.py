@@ -19,7 +19,7 @@ JOINTS = ("none", "generative", "discriminative", "hybrid")
 REPLICAS = 10
 
 
-WORDS_RATE = 0.001  # of counts of words, which are many in a row
+WORDS_RATE = 0.0001  # of counts of words, which are many in a row
 ADAM_RATE = 0.01  # of batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))

@@ -19,9 +19,9 @@ from herdcli.evaluation.partition import log_partitions
 from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.numerics import real
-from herdcli.numerics.rows import blocks
+from herdcli.numerics.rows import blocks, dense, stored
 from herdcli.rbm import words
-from herdcli.rbm.annealing import Estimate
+from herdcli.rbm.annealing import Estimate, conservative
 from herdcli.rbm.labels import log_posterior
 from herdcli.rbm.likelihood import Map, log_likelihood, pseudo_likelihood, reconstruction_error
 from herdcli.rbm.model import RBM, Harmonium, Rows
@@ -47,6 +47,7 @@ COLUMNS = (
     "error_1nn",
     "error_majority",
 )
+CONSERVATIVE_ROWS, BACK_TEMPERATURES = 100, 2000
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
 
 
@@ -59,6 +60,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
                        spread of the test rows is not in it.
     log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
     log_z              `exact`, `annealed`, or `not reliable`: too few chains count, successive runs disagree, or a bound is broken.
+    log_likelihood_conservative  where it is not reliable: a mean that errs downwards, of rows annealed back (RAISE).
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
@@ -158,7 +160,22 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
         error = np.sqrt(sum(real.power(rows.shape[0] * found[m].standard_error, 2) for m, rows in groups.items())) / total
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
+    if not all(one.reliable for one in ways[""].values()):
+        result["log_likelihood_conservative"] = _conservative(models, bases, groups, settings, map) - _scale(value)
     return result | _trust(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
+
+
+def _conservative(
+    models: Mapping[int, Harmonium], bases: Mapping[int, Array], groups: dict[int, Any], settings: EvaluationSettings, map: Map
+) -> float:
+    """A mean log-likelihood that errs downwards, of at most CONSERVATIVE_ROWS evenly spread rows of each model, by annealing them back."""
+    total = sum(int(rows.shape[0]) for rows in groups.values())
+    found = 0.0
+    for m, h in models.items():
+        rows = np.asarray(dense(stored(groups[m], slice(None, None, -(-int(groups[m].shape[0]) // CONSERVATIVE_ROWS)))), dtype=np.float64)
+        each = conservative(h, h.visible.discrete(rows), bases[m], settings.temperatures or BACK_TEMPERATURES, settings.seed, m, map=map)
+        found += float(each.mean()) * int(groups[m].shape[0]) / total
+    return found
 
 
 def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:

@@ -132,6 +132,28 @@ class Annealing(Counted[State]):
         return _estimates(self.problem, state)
 
 
+def conservative(h: Harmonium, rows: Array, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map) -> Array:
+    """Lower bounds, in expectation, on log p(v) (n,) of rows (n, D) under the annealed chain itself, which ends near the model.
+
+    Each row is annealed back from where it stands.  Unlike an estimate of log Z this does not err upwards: a mode that the chains miss
+    costs the rows that lie in it.  Source: Burda, Grosse & Salakhutdinov (2015), sec. 4, RAISE, eq. 9.
+    """
+    run = Annealing(Problem((h,), (base,), len(rows), temperatures, seed + unit, known=(rows,)), map)
+    state = State(rows[None].astype(np.float32), np.zeros((1, len(rows))))
+    while not run.done(state):
+        state = run.step(state)
+    # With x_{k−1} drawn from the reversal of the move at β_k the chain's own density of a path over that of the way back is
+    # f_K(v)/Z_0 · Π f_{k−1}(x_{k−1})/f_k(x_{k−1}); by Jensen's inequality its mean logarithm is at most log p(v).  f_K(v) is e^{−F(v)}.
+    found: Array = state.log_weights[0] - h.free_energy(rows) - _start(h, base)
+    return found
+
+
+def _start(h: Harmonium, base: Array) -> float:
+    """log Z at β = 0: Σ A(a) of the visible units and Σ A(0) of the hidden ones."""
+    hidden = h.hidden.summed_log_partition(np.zeros(h.W.shape[1]))
+    return float(h.visible.summed_log_partition(np.array(base, dtype=np.float64)) + float(hidden))
+
+
 def _from_bases(problem: Problem) -> State:
     """Every chain drawn from its base-rate model."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)

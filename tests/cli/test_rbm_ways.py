@@ -220,3 +220,14 @@ def test_a_row_without_words_is_refused(tmp_path: Path, run: Run) -> None:
     np.savetxt("w.csv", np.array([[1, 2, 0]] * 9 + [[0, 0, 0]]), fmt="%d", delimiter=",", header="a,b,c", comments="")
     ended = run("fit-rbm", "w.csv", "--visible-units", "words", "--hidden", "2", "-o", "m.h5")
     assert (ended.code, ended.err) == (65, "herd fit-rbm: w.csv: /X has no word in row 9\n")
+
+
+def test_where_a_likelihood_is_not_reliable_one_that_errs_downwards_is_given(small: Path, run: Run) -> None:
+    assert run("fit-rbm", small, "--hidden", "3", "--epochs", "20", "-o", "m.h5").code == 0
+    rows = {}
+    for name, options in (("exact", ()), ("poor", ("--likelihood", "ais", "--chains", "10", "--temperatures", "50"))):
+        told = run("eval", "m.h5", *options)
+        rows[name] = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert rows["poor"]["log_z"] == "not reliable"
+    assert "log_likelihood_conservative" not in rows["exact"]
+    assert float(rows["poor"]["log_likelihood_conservative"]) < float(rows["exact"]["log_likelihood"]) + 0.2

@@ -1,6 +1,6 @@
 """`herd nherd-train` with no option against the best of a grid of Vowpal Wabbit, and what `--C auto` costs.
 
-    python scripts/bench_nherd_defaults.py [--data FOLDER] [--vw PYTHON] [--only NAME …]
+    python scripts/bench_nherd_defaults.py [--data FOLDER] [--vw PYTHON] [--only NAME …] [--no-time]
 
 Both read the same lines in the same order, drawn once.  Vowpal Wabbit gets two losses and eight learning rates and is judged on the
 same test lines, of which its best is taken: the bar is the best that a hand could have tuned on the test set itself, 1 and 5 passes.
@@ -137,7 +137,7 @@ def price(folder: Path) -> float:
     return times["auto"][1] / times["given"][1]
 
 
-def compared(name: str, train: Rows, test: Rows, vw: str | None) -> None:
+def compared(name: str, train: Rows, test: Rows, vw: str | None, *, timed: bool) -> None:
     classes = int(train[1].max()) + 1
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -155,7 +155,7 @@ def compared(name: str, train: Rows, test: Rows, vw: str | None) -> None:
             best = min(grid, key=lambda key: grid[key]) if grid else None
             theirs = f"{grid[best]:5.2f} ({best[0]}, {best[1]:g})" if best else "-"
             cells.append(f"{ours:5.2f} | {theirs}")
-        print(f"| {name} | {len(train[1])} | {' | '.join(cells)} | {price(folder):.2f} |", flush=True)
+        print(f"| {name} | {len(train[1])} | {' | '.join(cells)} | {f'{price(folder):.2f}' if timed else '-'} |", flush=True)
 
 
 def main() -> None:
@@ -163,11 +163,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=FOLDER)
     parser.add_argument("--vw", default=None, metavar="PYTHON", help="an interpreter with the package vowpalwabbit")
     parser.add_argument("--only", action="append", help="may be repeated")
+    parser.add_argument("--no-time", action="store_true", help="leave the last column out")
     options = parser.parse_args()
     print("| set | rows | herd, 1 pass | VW, 1 pass | herd, 5 | VW, 5 | time of auto over given |\n|---|---|---|---|---|---|---|")
     for name, train, test in sets(options.data):
         if not options.only or name in options.only:
-            compared(name, train, test, options.vw)
+            compared(name, train, test, options.vw, timed=not options.no_time)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class Reader:
     unlabelled: bool = False  # lines without a label are taken too, with label 0
     skipped: int = 0
     lines: int = 0
+    groups: bool = False  # whether the first text has qid:, which is passed over
     _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
 
     def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[Block]:
@@ -68,6 +69,8 @@ class Reader:
         """The rows of a text, in as many parts as there are wrong lines between them."""
         if self.unlabelled:
             text = UNLABELLED[self.vw].sub(rb"0 \1", bytes(text))
+        if not self.vw and not self.lines:
+            self.groups = b" qid:" in bytes(text)
         while text:
             label, weight, pointer, index, value = self._arrays(text)
             mask = (1 << self.bits) - 1 if self.bits else 0

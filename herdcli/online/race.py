@@ -23,7 +23,6 @@ from herdcli.schema import Array
 
 EXAMPLES = 10_000
 ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
-OF_FORMS = ((1_000, 3), (4_000, 1), (EXAMPLES, 1))  # the same of each form, where two race
 POWERS = range(-2, 6)  # of 4, over the mean of |x|²
 
 
@@ -77,8 +76,7 @@ def race(
     """
     whole = _examples(settings, batches, classes)
     several = forms if classes > 2 and forms else (settings.multiclass,)
-    rounds = ROUNDS if len(several) == 1 else OF_FORMS
-    heats = [_heat(replace(settings, multiclass=form), whole, classes, algorithms, rounds) for form in several]
+    heats = [_heat(replace(settings, multiclass=form), whole, classes, algorithms) for form in several]
     # One against the rest learns faster at first, with an update for every class: forms are held against each other once both have.
     best = min(heats, key=lambda heat: (heat[2].late, heat[2].error, heat[2].loss))[0]
     if len(several) == 1:
@@ -89,9 +87,7 @@ def race(
     return best, Race(algorithm=[name for table in tables for name in table.algorithm], multiclass=names, **arrays)
 
 
-def _heat(
-    settings: Settings, whole: Block, classes: int, algorithms: Sequence[str], rounds: Sequence[tuple[int, int]]
-) -> tuple[Settings, Race, _Judged]:
+def _heat(settings: Settings, whole: Block, classes: int, algorithms: Sequence[str]) -> tuple[Settings, Race, _Judged]:
     """The settings with the algorithm and C of the winner among those of one form, all of them, and the winner's figures."""
     squares = float(np.sum(whole.value**2)) / whole.rows
     unit = 1.0 / squares if squares > 0 else 1.0
@@ -99,7 +95,7 @@ def _heat(
     entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
     judged: list[_Judged] = [_Judged(1.0, np.inf, 0, 1.0)] * len(entries)
     running = list(range(len(entries)))
-    for examples, stay in rounds:
+    for examples, stay in ROUNDS:
         part = _first(whole, examples)
         for number in running:
             algorithm, C = entries[number]

@@ -391,6 +391,7 @@ def test_a_crafted_classifier_is_refused_wherever_it_is_read(herd, text, tmp_pat
     monkeypatch.setattr(type(model.value), "validate", lambda self: None)
     save(str(tmp_path / "bad.h5"), replace(model.value, **change(model.value)), [])
     for line in (
+        ("check", "bad.h5"),
         ("eval", "bad.h5"),
         ("apply", "bad.h5", "test.svm", "-o", "p.csv"),
         ("nherd-train", "--continue", "bad.h5", "train.svm", "-o", "n.h5"),
@@ -494,6 +495,18 @@ def test_passes_calibrate_better_by_what_they_have_not_learned(herd, tmp_path):
         found.append(json.loads(judged.out)[0])
     assert found[0]["log_loss"] < 0.9 * found[1]["log_loss"]
     assert found[0]["calibration_error"] < 0.5 * found[1]["calibration_error"]
+
+
+def test_query_ids_are_named_when_they_are_passed_over(herd, text, tmp_path):
+    lines = text.read_bytes().splitlines(keepends=True)
+    grouped = b"".join(line.replace(b" ", b" qid:%d " % (k // 10), 1) for k, line in enumerate(lines))
+    ended = herd("nherd-train", "-q", "-o", "a.h5", stdin=grouped)
+    assert ended.code == 0
+    told = herd("nherd-train", "-o", "a.h5", stdin=grouped).err
+    assert "qid: of the lines is passed over: groups of lines are not ranked, each line is learned by itself" in told
+    plain = herd("nherd-train", "-o", "b.h5", stdin=b"".join(lines))
+    assert "qid" not in plain.err
+    assert same_weights(tmp_path / "a.h5", tmp_path / "b.h5")
 
 
 def test_forms_of_several_classes_race(herd, tmp_path, digits):

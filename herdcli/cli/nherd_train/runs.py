@@ -270,6 +270,8 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
             raise DataError("continues where the checkpoint's run had ended", where=given.name, hint=AFRESH)
 
     made = session.run(learner, label="learning", ended=require_end)
+    if reader.groups:
+        session.console.warn("qid: of the lines is passed over: groups of lines are not ranked, each line is learned by itself")
     running = replace(made.running, skipped=reader.skipped)
     made = replace(made, running=running, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
     if reader.names is not None:

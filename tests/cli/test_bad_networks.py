@@ -17,7 +17,19 @@ variable wet { type discrete[2] {yes,no}; }
 probability ( rain ) { property note = "a } b"; table 0.2, 0.8; }
 probability ( wet | rain ) { default 0.3, 0.7; ("yes, sir") 0.9, 0.1; }
 """
-ALGORITHMS = ["auto", "junction-tree", "enumerate", "bp", "ups", "double-loop", "gbp", "structured-mean-field", "gibbs", "tree-reweighted"]
+ALGORITHMS = [
+    "auto",
+    "junction-tree",
+    "enumerate",
+    "bp",
+    "ups",
+    "double-loop",
+    "gbp",
+    "structured-mean-field",
+    "gibbs",
+    "tree-reweighted",
+    "mean-field",
+]
 QUERIES = ["mpe", "log-z", "bounds", "mmap:1", "joint:1"]
 
 

@@ -122,8 +122,8 @@ def test_networks_that_are_no_boltzmann_machines_are_refused():
         infer(three, "tap")
     with pytest.raises(BadUsage, match="--algorithm tap is for two-state variables, x1 has 3"):
         infer(network.build([2, 3], []), "tap")
-    with pytest.raises(BadUsage, match="--algorithm mean-field is for positive factors, factor 0 has a zero"):
-        infer(network.build([2], [((0,), np.array([0.0, 1.0]))]), "mean-field")
+    with pytest.raises(BadUsage, match="--algorithm tap is for positive factors, factor 0 has a zero"):
+        infer(network.build([2], [((0,), np.array([0.0, 1.0]))]), "tap")
 
 
 def test_auto_is_exact_where_it_fits_and_ends_with_ups():

@@ -14,11 +14,11 @@ from herdcli.markov.exact import cliques
 from herdcli.markov.mean.bound import mean_field_bound
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
+from herdcli.markov.model.restricted import restrict
 from herdcli.markov.query import asked, bounds, exact, mini_bucket
 from herdcli.markov.query.marginal_map import Climb
 from herdcli.markov.query.max_product import MaxProduct
 from herdcli.markov.query.neighbourhoods import Search, improved, score
-from herdcli.markov.query.restricted import restrict
 from herdcli.markov.query.sensitivity import sensitivity
 from herdcli.markov.query.tree_reweighted import TreeReweighted, forests
 

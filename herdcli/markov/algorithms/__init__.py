@@ -38,6 +38,10 @@ ALGORITHMS: dict[str, str] = {
     "tree-reweighted": "herdcli.markov.query.tree_reweighted.TreeReweighted",
     "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
 }
+ANY_NETWORK = {  # what the same name runs where the network is no Boltzmann machine
+    "gibbs": "herdcli.markov.query.blocked_gibbs.BlockedGibbs",
+    "mean-field": "herdcli.markov.mean.any_states.AnyMeanField",
+}
 TAKES_OBSERVED = {"junction-tree", "enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
@@ -76,8 +80,8 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
     if settings.algorithm in ("gbp", "double-loop") and kind == "cliques":
         return _over_cliques(network, settings, int(size))
     path = ALGORITHMS[settings.algorithm]
-    if settings.algorithm == "gibbs" and not is_boltzmann(network):
-        path = "herdcli.markov.query.blocked_gibbs.BlockedGibbs"
+    if settings.algorithm in ANY_NETWORK and not settings.linear_response and not is_boltzmann(network):
+        path = ANY_NETWORK[settings.algorithm]
     module, _, name = path.rpartition(".")
     made: Method = getattr(importlib.import_module(module), name)(network, settings)
     return made

@@ -11,11 +11,11 @@ import numpy as np
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, NegativeResult
 from herdcli.markov.method import Result, Settings, Stepwise
+from herdcli.markov.model.alike import starts
 from herdcli.markov.model.network import Factor, Network
+from herdcli.markov.model.restricted import Restricted, restrict
 from herdcli.markov.query import sampling
-from herdcli.markov.query.alike import starts
 from herdcli.markov.query.max_product import MaxProduct
-from herdcli.markov.query.restricted import Restricted, restrict
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

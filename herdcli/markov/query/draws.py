@@ -7,9 +7,9 @@ import numpy as np
 from herdcli.algorithm import Progress
 from herdcli.markov.method import Settings
 from herdcli.markov.model.network import Network
+from herdcli.markov.model.restricted import restrict
 from herdcli.markov.query import sampling
 from herdcli.markov.query.blocked_gibbs import begin
-from herdcli.markov.query.restricted import restrict
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

@@ -17,13 +17,13 @@ from herdcli.algorithm import Progress
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Settings, Stepwise
+from herdcli.markov.model.alike import Alike, alike, colours, starts
 from herdcli.markov.model.network import Network
+from herdcli.markov.model.restricted import restrict
 from herdcli.markov.query import mini_bucket
-from herdcli.markov.query.alike import Alike, alike, colours, starts
 from herdcli.markov.query.exact import Likeliest
 from herdcli.markov.query.neighbourhoods import Search, improved, score
 from herdcli.markov.query.orders import greedy
-from herdcli.markov.query.restricted import restrict
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

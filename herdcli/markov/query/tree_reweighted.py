@@ -19,10 +19,10 @@ from herdcli.markov.exact import junction_tree
 from herdcli.markov.exact.cliques import search
 from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Result, Settings, ToTolerance
+from herdcli.markov.model.alike import Alike, alike, starts
 from herdcli.markov.model.beliefs import certificate
 from herdcli.markov.model.network import Network, build
-from herdcli.markov.query.alike import Alike, alike, starts
-from herdcli.markov.query.restricted import restrict
+from herdcli.markov.model.restricted import restrict
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array

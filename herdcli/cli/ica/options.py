@@ -160,7 +160,7 @@ def converging_options(command: Command) -> Command:
                 "--iterations",
                 type=click.IntRange(1),
                 default=None,
-                help="At most, for ml, fastica, picard and sobi.  [default: 500; --posterior gaussian: 100]",
+                help="At most, for ml, fastica, picard and sobi.  [default: 1000; --posterior gaussian: 100]",
             ),
         )
     ):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.ica.request import Request
     from herdcli.ica.results import Fit
 
-ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 500, 1e-7, 1e-4, 0.1  # where nothing is said of them
+ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 1000, 1e-7, 1e-4, 0.1  # where nothing is said of them
 PASSES, GAIN = 100, 1e-6  # of --posterior gaussian
 
 

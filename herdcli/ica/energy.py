@@ -216,7 +216,7 @@ class Manifold:
     expert: Expert
 
     def _parts(self, u: Array) -> tuple[Array, Array, Array]:
-        """log det G (n,), s (n, M) up to e^{−2 top}, J G⁻¹ (n, M, D) up to e^{2 top}; top keeps s within the numbers."""
+        """log det G (n,), s (n, M) up to e^{−2 top}, G (n, D, D) up to e^{−2 top}; top keeps s within the numbers."""
         energies = self.expert.energy(u) + self.expert.log_z(self.gamma)
         # s_i = e^{−2E_i} may be below the smallest float for all i at once.  With s e^{2 top} in its place G grows by e^{2 top}, log det G
         # by 2 D top, and G⁻¹ shrinks alike, so that s G⁻¹, all that slopes are made of, stays as it is.
@@ -224,8 +224,17 @@ class Manifold:
         s = np.exp(2.0 * (top - energies))
         G = np.matmul(self.J.T, s[:, :, np.newaxis] * self.J)
         _, logs = np.linalg.slogdet(G)
-        solved = np.linalg.solve(G, np.broadcast_to(self.J.T, (len(u), *self.J.T.shape))).transpose(0, 2, 1)
-        return logs - 2.0 * top[:, 0] * self.J.shape[1], s, solved
+        return logs - 2.0 * top[:, 0] * self.J.shape[1], s, G
+
+    def _solved(self, G: Array) -> Array:
+        """J G⁻¹ (n, M, D); NaN of rows so far out that G has lost its rank to rounding, which learning then steps back from."""
+        right = np.broadcast_to(self.J.T, (len(G), *self.J.T.shape))
+        try:
+            found = np.linalg.solve(G, right)
+        except np.linalg.LinAlgError:
+            found, sound = np.full(right.shape, np.nan, dtype=G.dtype), np.linalg.slogdet(G)[0] > 0
+            found[sound] = np.linalg.solve(G[sound], right[sound])
+        return found.transpose(0, 2, 1)
 
     def energy(self, z: Array) -> Array:
         blocks = _row_blocks(z)
@@ -236,7 +245,8 @@ class Manifold:
         slopes, direct = [], np.zeros_like(self.J)
         for rows in _row_blocks(z):
             u = rows @ self.J.T
-            _, s, solved = self._parts(u)
+            _, s, G = self._parts(u)
+            solved = self._solved(G)
             # d(−½ log det G) = −½ tr G⁻¹ dG, G = Σ_i s_i J_i'J_i.  By u_i, ds_i = −2 s_i E_i' du_i: the slope is s_i J_i G⁻¹J_i' E_i' = h_i
             # E_i'. By J at constant u, dG = Σ s_i (dJ_i'J_i + J_i'dJ_i): the slope is −s_i J_i G⁻¹, row i of −J^{−T} where J is square.
             weighted = s[:, :, np.newaxis] * solved

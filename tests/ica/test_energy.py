@@ -79,6 +79,17 @@ def ks(uniforms):
     return max((np.arange(1, n + 1) / n - ordered).max(), (ordered - np.arange(n) / n).max())
 
 
+def test_a_row_too_far_out_for_the_manifolds_matrix_has_no_slope_and_leaves_the_others_theirs():
+    """Outputs 0, 40 and −40: slopes of the logistic function are 1 to e^−40, and the 2 × 2 matrix is of rank one to rounding."""
+    J = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    energy = Manifold(J, np.ones(3, dtype=np.float32), EXPERTS["logistic"])
+    z = np.array([[0.3, -0.2], [40.0, -40.0]], dtype=np.float32)
+    assert np.isfinite(energy.energy(z)[0])
+    slope = energy.gradient(z)
+    np.testing.assert_array_equal(slope[:1], energy.gradient(z[:1]))
+    assert np.isnan(slope[1]).all()
+
+
 def test_a_square_manifold_is_the_product_of_its_densities():
     """Eq. 4.28 in the square case: the volume is 1, and −E of eq. 4.27 is the log-likelihood."""
     random = np.random.default_rng(4)

@@ -113,6 +113,32 @@ mrf.data := eights8x8.h5
 mrf.makes := mrf-fig6.5.csv mrf-fig6.5.png mrf-fig6.6.csv mrf-fig6.6.png
 mrf.quick := --models 1 --largest 8
 
+# Claims in words: one script a topic, one table each.
+claims-herding.data := eights8x8.h5 usps_all.h5 mnist.h5
+claims-herding.quick-data := eights8x8.h5
+claims-inference.data := eights8x8.h5
+claims-inference.with := claims_herding.py
+claims-learning.data := eights8x8.h5 usps_all.h5 mnist.h5 orl.h5
+claims-learning.quick-data := eights8x8.h5 orl.h5
+claims-faces.data := orl.h5 yale64.h5
+claims-faces.with := fig_faces.py
+claims-ica.data := natural13.h5 patches16.h5 speech_segments.h5 music16_long.h5
+claims-ica.with := fig_ica_features.py
+claims-ica.quick-data := natural13.h5 patches16.h5
+claims-kernel.data := usps_all.h5 spambase.h5 phoneme.h5 orl.h5 eights8x8.h5 mnist.h5
+claims-kernel.with := bach_figures.py
+claims-kernel.quick-data := usps_all.h5 eights8x8.h5
+claims-scaling.data := eights8x8.h5
+claims-scaling.with := fig_mrf.py
+define claims
+STAGES += claims-$(1)
+claims-$(1).run := claims_$(1).py
+claims-$(1).with += claims.py
+claims-$(1).makes := claims-$(1).csv
+claims-$(1).quick := --quick
+endef
+$(foreach topic,herding inference learning faces ica kernel scaling,$(eval $(call claims,$(topic))))
+
 STAGES += em
 em.run := table_em.py
 em.data := speech_segments.h5 usps_all.h5 mnist.h5 orl.h5 music16_long.h5 a9a
@@ -126,6 +152,13 @@ league-kernel.data := usps_all.h5 mnist.h5 a9a
 league-kernel.makes := league-kernel.csv league-kernel-first.csv league-kernel.md league-kernel.png
 league-kernel.quick-data := usps_all.h5
 league-kernel.quick := --rows 1000 --counts 30,100 --sets digits,usps,posterior
+
+STAGES += league
+league.run := league.py
+league.needs := herding-fig3.csv league-kernel-first.csv faces/summary.csv claims-inference.csv nherd-tuned.csv em.csv
+league.makes := league.md
+league.full := --tables $(RESULTS)
+league.quick := --tables $(QUICK)
 
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules

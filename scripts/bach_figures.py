@@ -172,6 +172,9 @@ def figure7(folder: Path, count: int) -> Iterator[Row]:
 FIGURES = {3: (figure3, 300), 4: (figure4, 1000), 5: (figure5, 3000), 6: (figure6, 20000), 7: (figure7, 20000)}
 
 
+LABELS = {"mmd": "MMD, the error of the mean of the features", "law_distance": "distance to the law of maximum entropy"}
+
+
 def draw(path: Path, rows: list[Row]) -> None:
     """One panel for each panel and quantity."""
     quantities = [name for name in ("law_distance", "mmd") if name in rows[0]]
@@ -184,7 +187,7 @@ def draw(path: Path, rows: list[Row]) -> None:
             for method in dict.fromkeys(row["method"] for row in rows if row["panel"] == panel):
                 points = [(row["t"], row[quantity]) for row in rows if row["panel"] == panel and row["method"] == method]
                 axis.loglog(*zip(*points, strict=True), "--" if str(method).endswith(("-proj", "train")) else "-", label=method)
-            axis.set(title=panel, xlabel="atoms", ylabel=quantity.replace("_", " "))
+            axis.set(title=str(panel).replace("nu=", "ν = "), xlabel="atoms", ylabel=LABELS[quantity])
             axis.legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(path, dpi=110)

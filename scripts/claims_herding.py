@@ -165,7 +165,7 @@ def trace(model: Tipi, w: Array, steps: int) -> Array:
 
 def equivalence(quick: bool) -> Iterator[Row]:
     """Eq. 16 to 18 beside the standard equations from w/η + a/η; numbers that binary fractions hold, so that sums are exact."""
-    steps = 300 if quick else 3000
+    steps = 300 if quick else 1000
     for name in SETS[: 1 if quick else None]:
         for title, model in models(name).items():
             exact = Tipi(model.rows[:256], model.hidden, model.bias)  # means of 256 rows are binary fractions
@@ -203,7 +203,7 @@ def herded(source: visible.Source, steps: int, starts: Array | None = None) -> A
 
 def start(quick: bool) -> Iterator[Row]:
     """Total variation between the laws of states of runs from other starts, and between the halves of each run."""
-    starts, steps = (3, 4000) if quick else (5, 20000)
+    starts, steps = (3, 4000) if quick else (5, 10000)
     for name in SETS[: 1 if quick else None]:
         rows = bits(name, PIXELS)
         title = name.partition(".")[0].partition("_")[0]
@@ -218,7 +218,9 @@ def start(quick: bool) -> Iterator[Row]:
             laws = [np.array([law(run[:half]), law(run[half : 2 * half])]) for run in late]
             within = [distance(*pair) for pair in laws]
             between = [distance(laws[i][0], laws[j][1]) for i in range(starts) for j in range(starts) if i != j]
+            others = [np.mean([distance(laws[i][0], laws[j][1]) for j in range(starts) if j != i]) - within[i] for i in range(starts)]
             yield told("start", f"{title}, {kind}", "halves of one run differ", within)
+            yield told("start", f"{title}, {kind}", "other starts less halves of one run", others)
             yield told("start", f"{title}, {kind}", "runs from other starts differ", between)
             moments = [np.abs(feature_means(run) - source.moment / scale).max() for run in late]
             yield told("start", f"{title}, {kind}", "largest error of a moment", max(moments))
@@ -261,7 +263,7 @@ LENGTHS = (2, 4, 8, 16, 32)
 
 def sequences(quick: bool) -> Iterator[Row]:
     """Different sequences of n states, n up to 32; the exponent of n; independent draws of the same law beside them."""
-    steps = 20_000 if quick else 100_000
+    steps = 20_000 if quick else 60_000
     for name in SETS[: 1 if quick else None]:
         title = name.partition(".")[0].partition("_")[0]
         for units in (3, 4):
@@ -295,7 +297,7 @@ def words(run: Array) -> list[int]:
 
 def mixing(quick: bool) -> Iterator[Row]:
     """A local ascent from the last state against one sweep of Gibbs sampling of the likeliest model."""
-    runs, sweeps = (2, 2000) if quick else (5, 20000)
+    runs, sweeps = (2, 2000) if quick else (5, 10000)
     for name in SETS[: 1 if quick else None]:
         rows = bits(name, PIXELS)
         title = name.partition(".")[0].partition("_")[0]
@@ -305,11 +307,12 @@ def mixing(quick: bool) -> Iterator[Row]:
         yield told("mixing", title, "largest error of the likeliest model's moments", gap)
         slow, quick_, error, other = [], [], [], []
         for seed in range(runs):
-            chain, states = gibbs(theta, sweeps, seed), ascents(rows, sweeps, seed)
+            chain = gibbs(theta, sweeps, seed)
+            states, ends = ascents(rows, sweeps, seed)
             slow.append(autocorrelation(chain))
             quick_.append(autocorrelation(states))
             error.append(np.abs(feature_means(chain) - wanted).mean())
-            other.append(np.abs(feature_means(states) - wanted).mean())
+            other.append(np.abs(feature_means(states[ends]) - wanted).mean())
         yield told("mixing", title, "autocorrelation time of Gibbs, sweeps", slow)
         yield told("mixing", title, "autocorrelation time of herding, sweeps", quick_)
         yield told("mixing", title, "autocorrelation times, Gibbs over herding", np.array(slow) / np.array(quick_))
@@ -366,12 +369,15 @@ def gibbs(theta: Array, sweeps: int, seed: int) -> Array:
     return np.array(found[sweeps // 10 :])
 
 
-def ascents(rows: Array, sweeps: int, seed: int) -> Array:
-    """(sweeps,) the state after each sweep of herding by coordinate ascent from the last state: a sweep without a change ends a step."""
+def ascents(rows: Array, sweeps: int, seed: int) -> tuple[Array, Array]:
+    """(sweeps,) the state after each sweep of herding by coordinate ascent from the last state, and whether it ended a step.
+
+    A sweep without a change does; its states are the pseudo-samples.
+    """
     n = len(rows)
     moment = feature_sums(rows.astype(np.int8), FEATURES).astype(np.int64)
     w = np.random.default_rng(seed).integers(-n, n + 1, len(moment))
-    x, found = np.ones(PIXELS), []
+    x, found, ends = np.ones(PIXELS), [], []
     first, second = np.triu_indices(PIXELS, 1)
     powers = 1 << np.arange(PIXELS)
     b, J = fields(w.astype(float))
@@ -380,11 +386,13 @@ def ascents(rows: Array, sweeps: int, seed: int) -> Array:
         for i in range(PIXELS):
             x[i] = 1.0 if b[i] + J[i] @ x >= 0 else -1.0
         found.append(int((x > 0) @ powers))
-        if np.array_equal(before, x):
+        ends.append(np.array_equal(before, x))
+        if ends[-1]:
             g = np.concatenate([x, x[first] * x[second]]).astype(np.int64)
             w = w + moment - n * g
             b, J = fields(w.astype(float))
-    return np.array(found[sweeps // 10 : sweeps + sweeps // 10])
+    kept = slice(sweeps // 10, sweeps + sweeps // 10)
+    return np.array(found[kept]), np.array(ends[kept])
 
 
 def autocorrelation(states: Array) -> float:

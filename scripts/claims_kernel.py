@@ -6,8 +6,8 @@ rates     sec. 4.2: ½MMD² ≤ 4R²/t with kernels of infinitely many dimension
           rate of line search: fitted slopes over draws of rows, t from 30 on.
 starts    sec. 4: w₀ = 0 against w₀ = μ: the ratio of the MMDs at equal numbers of atoms.
 zeros     sec. 5.3: states that never come up, of 1,024, after herding and line search; random means.
-erratic   sec. 5.3: how far the distance to the law of maximum entropy goes up and down from one printed place to the next, of rational and
-          of irrational means.
+erratic   sec. 5.3: how far the distance to the law of maximum entropy, and the MMD, go up and down from one place of the trace to the
+          next, of rational and of irrational means.
 
 Every MMD is one of `herd kernel-herd … | herd eval --trace`.
 """
@@ -123,14 +123,14 @@ def means(panel: str, seed: int) -> Array:
     }[panel]
 
 
-def laws(quick: bool, panels: tuple[str, ...]) -> Iterator[tuple[str, str, list[Row], Path]]:
+def laws(quick: bool, panels: tuple[str, ...], rules: tuple[str, ...]) -> Iterator[tuple[str, str, list[Row], Path]]:
     """Runs over all states of ten bits: panel, rule, the rows of the trace, and the artifact."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         for panel in panels:
             for seed in range(2 if quick else 5):
                 moments = table(folder / "mean.csv", UNITS, means(panel, seed))
-                for rule in ("herding", "line-search"):
+                for rule in rules:
                     made = ("--target", f"moments:{moments}", "--candidates", "cube:10", "--kernel", "features:x", "--rule", rule)
                     yield panel, rule, trace(folder, *made, "-m", 1000 if quick else 10000), folder / "run.h5"
 
@@ -138,7 +138,7 @@ def laws(quick: bool, panels: tuple[str, ...]) -> Iterator[tuple[str, str, list[
 def zeros(quick: bool) -> Iterator[Row]:
     """Different states among the atoms, and their entropy; the law of maximum entropy has all 1,024."""
     found: dict[str, list[float]] = {"herding": [], "line-search": []}
-    for _, rule, _, file in laws(quick, ("uniform",)):
+    for _, rule, _, file in laws(quick, ("uniform",), ("herding", "line-search")):
         x = np.asarray(artifacts.load(str(file)).value.x)
         found[rule].append(1 - len(np.unique(x > 0, axis=0)) / 1024)
     for rule, values in found.items():
@@ -146,15 +146,16 @@ def zeros(quick: bool) -> Iterator[Row]:
 
 
 def erratic(quick: bool) -> Iterator[Row]:
-    """Root mean square of the changes of log distance between neighbouring places of the trace, from 100 atoms on."""
-    found: dict[str, list[float]] = {panel: [] for panel in PANELS}
-    for panel, rule, rows, _ in laws(quick, PANELS):
-        if rule == "herding":
-            late = [float(row["law_distance"]) for row in rows if int(row["t"]) >= 100]
-            found[panel].append(float(np.sqrt(np.mean(np.diff(np.log(late)) ** 2))))
-    for panel, values in found.items():
-        yield told("erratic", panel, "changes of log distance", values)
-    yield told("erratic", "rational less irrational", "changes of log distance", np.array(found["rational"]) - found["irrational"])
+    """Root mean squares of changes of log distance and log MMD between neighbouring places of the trace, from 100 atoms on."""
+    found: dict[str, dict[str, list[float]]] = {name: {panel: [] for panel in PANELS} for name in ("law_distance", "mmd")}
+    for panel, _, rows, _ in laws(quick, PANELS, ("herding",)):
+        for name, values in found.items():
+            late = [max(float(row[name]), 1e-9) for row in rows if int(row["t"]) >= 100]  # of six equal parts MMDs are 0 every sixth atom
+            values[panel].append(float(np.sqrt(np.mean(np.diff(np.log(late)) ** 2))))
+    for name, values in found.items():
+        for panel, runs in values.items():
+            yield told("erratic", panel, f"changes of log {name}", runs)
+        yield told("erratic", "rational less irrational", f"changes of log {name}", np.array(values["rational"]) - values["irrational"])
 
 
 CLAIMS = {"rates": rates, "starts": starts, "zeros": zeros, "erratic": erratic}

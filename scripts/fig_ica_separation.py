@@ -61,19 +61,25 @@ def compute(arguments: argparse.Namespace) -> Runs:
 
 
 def draw(runs: Runs, mixings: list[str], folder: Path) -> None:
-    """Fig. 4.5, means over runs during learning, and 4.6, boxes of the last distances: a panel for each mixing."""
+    """Fig. 4.5, means over runs with their standard errors, and 4.6, boxes of the last distances: a panel for each mixing."""
     plt = pyplot()
     curves, along = plt.subplots(1, len(mixings), figsize=(4.5 * len(mixings), 3.2), squeeze=False, layout="constrained")
     boxes, across = plt.subplots(1, len(mixings), figsize=(3.2 * len(mixings), 3.2), squeeze=False, layout="constrained")
     for mixing, line, box in zip(mixings, along[0], across[0], strict=True):
         groups = {name: np.array([trace for key, trace in sorted(runs.items()) if key[:2] == (mixing, name)]) for name in ALGORITHMS}
         for name, traces in groups.items():
-            line.plot(ITERATIONS, traces.mean(axis=0), label=f"{name} ({len(traces)} runs)", color=COLOURS[name], linewidth=1.2)
+            mean, error = traces.mean(axis=0), traces.std(axis=0) / np.sqrt(len(traces))
+            line.plot(ITERATIONS, mean, label=f"{name} ({len(traces)} runs)", color=COLOURS[name], linewidth=1.2)
+            line.fill_between(ITERATIONS, mean - error, mean + error, color=COLOURS[name], alpha=0.25, linewidth=0)
         line.set(xlabel="iteration", ylabel="Amari distance", title=mixing, yscale="log")
         line.grid(alpha=0.3, which="both")
         line.legend(fontsize=8)
         box.boxplot([traces[:, -1] for traces in groups.values()], tick_labels=list(groups), whis=1.5, flierprops={"marker": "+"})
-        box.set(ylabel="Amari distance", title=mixing)
+        last = np.concatenate([traces[:, -1] for traces in groups.values()])
+        near = last <= 2 * np.median(last)
+        away = ", ".join(f"{value:.0f}" for value in sorted(last[~near]))  # runs that left a source unfound would make the boxes lines
+        label = f"{mixing}\noutside: {away}" if away else mixing
+        box.set(ylabel="Amari distance after 10,000 iterations", title=label, ylim=(0.97 * last.min(), 1.03 * last[near].max()))
         box.grid(alpha=0.3, axis="y")
     for figure, name in ((curves, "ica-fig4-5.png"), (boxes, "ica-fig4-6.png")):
         figure.savefig(folder / name, dpi=110, metadata={"Software": None})

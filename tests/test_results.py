@@ -172,8 +172,9 @@ def stages(target: str) -> dict[str, list[str]]:
 def test_make_knows_every_stage_and_each_file_has_one():
     text = (ROOT / "results.mk").read_text()
     wanted = set(re.findall(r"^STAGES \+= ([\w-]+)$", text, re.MULTILINE)) | {f"bach-fig{number}" for number in (3, 4, 5, 6, 7)}
+    wanted |= {f"claims-{topic}" for topic in ("herding", "inference", "learning", "faces", "ica", "kernel", "scaling")}
     made, quick = stages("results"), stages("quick")
-    assert len(wanted) == 20
+    assert len(wanted) == 28
     assert set(made) == set(quick) == wanted
     files = [file for stage in made.values() for file in stage]
     assert len(files) == len(set(files))
@@ -281,3 +282,26 @@ def test_the_page_of_the_league_begins_with_what_is_lost(script):
     assert "* digits: k-means 1.0 s; the faster champion 2.0 s" in lines
     assert "Not installed, and so not in the table: coreax." in lines
     assert "nowhere of 1." in league.page([*found[:2], row("k-means", 0.2, 1.0)], [])
+
+
+def test_the_league_says_first_where_herd_is_behind(script, tmp_path):
+    module = script("league")
+    (tmp_path / "herding-fig3.csv").write_text(
+        "column,error\nMLR,0.09\n1NN,0.05\nH1,0.02\nSH1,0.03\nCD1,0.025\nH2,0.02\nSH2,0.03\nCD2,0.01\n"
+    )
+    (tmp_path / "league-bench-hmm.txt").write_text("3.0 times as fast\n")
+    page = module.page(tmp_path, tmp_path)
+    assert "Behind in 1 of 2." in page
+    behind, ahead = (line for line in page.splitlines() if line.startswith("- "))
+    assert behind.startswith("- **behind**, USPS, 100 hidden units, 4 splits: CD-1 (`herd fit-rbm`) 1.00%, herding 2.00%")
+    assert ahead.startswith("- ahead, USPS, 50 hidden units, 4 splits: herding 2.00%, CD-1 (`herd fit-rbm`) 2.50%")
+    assert "## `herd kernel-herd`" not in page
+    assert "| `herd em` | `scripts/bench_hmm.py` | below |" in page
+    assert page.count("3.0 times as fast") == 1
+
+
+def test_intervals_of_claims_are_two_standard_errors(script):
+    told = script("claims").told
+    row = told("c", "s", "q", [1.0, 2.0, 3.0])
+    assert (row["runs"], row["mean"], row["low"], row["high"]) == (3, 2.0, 2.0 - 2 / 3**0.5, 2.0 + 2 / 3**0.5)
+    assert [told("c", "s", "q", 4.0)[name] for name in ("runs", "se", "low", "high")] == [1, 0.0, 4.0, 4.0]

@@ -98,7 +98,7 @@ def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, r
         message = f"{asked.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
         single = asked.algorithm == "loopy-is" and not asked.double_loop
         hint = (
-            "--damping 0.5, or --double-loop, which always converges"
+            "--damping 0.7, or --double-loop, which always converges"
             if single
             else "--smoothing 1 helps where marginals are zero; else raise --iterations"
         )

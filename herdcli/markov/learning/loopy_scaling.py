@@ -100,7 +100,8 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
 
     def step(self, state: State) -> State:
         """Settle and scale, cluster by cluster; damped, scale all clusters and propagate once."""
-        furthest = self._scaled(state) if self.settings.damping else self._settled(state)
+        damped = self.settings.damping and not self.graph.is_tree  # of trees propagation ends, and at the right marginals
+        furthest = self._scaled(state) if damped else self._settled(state)
         return State(state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1)
 
     def _settled(self, state: State) -> float:
@@ -119,6 +120,9 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
             furthest = self._updates(state, self.order, 1.0, np.inf, 0)
         state.pending[:] = 1.0  # all are sent, once
         self._updates(state, np.array([-1], dtype=np.int32), keep, 0.0, 1)
+        clique_offset, scope_offset = self.layout.links[0], self.layout.links[5]
+        _normalise(state.tables, clique_offset)
+        _normalise(state.values, scope_offset[self.layout.clusters :])
         return max(first, float(state.pending.max(initial=0.0))) / keep
 
     def _updates(self, state: State, scalings: Array, keep: float, inner: float, most: int) -> float:
@@ -135,6 +139,12 @@ class LoopyScaling(Sized, ToTolerance[State, Settings]):
     def result(self, state: State) -> Learned:
         """The factors."""
         return scaled(self.problem, self.layout, state, self.met(state))
+
+
+def _normalise(values: Array, offset: Array) -> None:
+    """Each table from offset[k] to offset[k + 1] divided by its sum: powers of ratios, unlike ratios, change it, without end."""
+    if len(offset) > 1:
+        values[offset[0] :] /= np.repeat(np.add.reduceat(values, offset[:-1]), np.diff(offset))
 
 
 def loopy_scaling(problem: Problem, settings: Settings) -> ClusterVariation | LoopyScaling:

@@ -57,7 +57,10 @@ def errors(value: PairRBM | Recognition, settings: EvaluationSettings, *, map: M
 
 
 def bars(table: list[dict[str, Any]]) -> plots.Figure:
-    """Groups of bars, one for each method, of the rank-1, 2, 4, 8 and 16 error rates; a panel for each test set."""
+    """Groups of bars, one for each method, of the rank-1, 2, 4, 8 and 16 error rates; a panel for each test set.
+
+    Rows of several partitions may have the standard error `rank_1_se`, which is drawn on the first bar.
+    """
     sets, methods = (list(dict.fromkeys(row[name] for row in table)) for name in ("set", "method"))
     figure = plots.begin(0.2 + (2.8 * -(-len(sets) // 2) if len(sets) > 1 else 3.2))
     for index, name in enumerate(sets):
@@ -65,20 +68,23 @@ def bars(table: list[dict[str, Any]]) -> plots.Figure:
         chosen = {row["method"]: row for row in table if row["set"] == name}
         for place, rank in enumerate(RANKS):
             heights = [100 * float(chosen[method][f"rank_{rank}"]) for method in methods]
+            errors = [100 * float(chosen[method].get("rank_1_se") or 0) for method in methods] if rank == 1 else []
             axes.bar(
                 np.arange(len(methods)) + (place - 2) * 0.16,
                 heights,
                 0.15,
+                yerr=errors if any(errors) else None,
+                capsize=2,
                 color=style.colour(place),
                 hatch=HATCHES[place],
                 label=f"rank {rank}",
             )
-        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods])
-        axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes")
+        axes.set_xticks(np.arange(len(methods)), [LABELS.get(method, method) for method in methods], fontsize="xx-small")
+        axes.set_title(f"{name}, {chosen[methods[0]]['probes']} probes", fontsize="medium")
         axes.set_ylabel("error rate (%)")
         if index == 0:
-            axes.legend()
-    figure.suptitle("probes whose person is not among the most similar 1, 2, 4, 8, 16 gallery images")
+            axes.legend(fontsize="x-small")
+    figure.suptitle("probes whose person is not among the most similar 1, 2, 4, 8, 16 gallery images", fontsize="small")
     return figure
 
 

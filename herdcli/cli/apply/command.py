@@ -82,7 +82,8 @@ def command(session: Session, request: Request) -> None:
       herd apply digits.rbm.h5 digits.h5 --want classes -o classes.csv
 
     MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
-    Labels and splits of DATA are kept, so that the next stage can learn from the features.
+    Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5 file
+    stay in it for models of herd em and ica (but hmm and lds) and -o FILE.csv.
     """
     from herdcli.cli.apply import streams
     from herdcli.cli.frame import exact, outputs

@@ -15,6 +15,7 @@ from herdcli.schema import Array
 COLUMNS = (
     "variables", "log_z", "log_z_mean_field", "converged", "residual", "iterations", "consistency_gap", "scaling_updates",
     "propagation_updates", "free_energy_rise", "fixed_points", "marginal_error", "marginal_error_max", "marginal_l1", "log_z_error",
+    "log_z_lower", "log_z_upper", "log_value", "log_value_upper",
 )  # fmt: skip
 
 
@@ -36,13 +37,20 @@ def metrics(value: Beliefs | Compared, settings: Any, *, map: Any = map, progres
     free_energy_rise    largest rise of the free energy from one iteration to the next, 0 if it never rose.
     fixed_points        how many distinct ones --restarts found.
     log_z_error         |log Z − reference|, natural logarithms.
+    log_z_lower         and log_z_upper, the bounds of --query bounds.
+    log_value           log Σ Π f over the states that agree with --query mpe or mmap, in place of log_z, which is of all;
+                        log_value_upper, what no other assignment exceeds.
     """
     found = value.beliefs if isinstance(value, Compared) else value
     energies = found.trace.free_energy[np.isfinite(found.trace.free_energy)]
     result: dict[str, float | None] = dict.fromkeys(COLUMNS)
     result |= {
         "variables": len(found.node_offset) - 1,
-        "log_z": found.log_z,
+        "log_z": found.log_z if found.assignment is None else None,
+        "log_z_lower": found.log_z_lower,
+        "log_z_upper": found.log_z_upper,
+        "log_value": None if found.assignment is None else found.log_z,
+        "log_value_upper": found.log_value_upper,
         "log_z_mean_field": found.log_z_mean_field,
         "converged": int(found.converged),
         "residual": found.residual,
@@ -69,5 +77,5 @@ def _errors(value: Compared) -> dict[str, float | None]:
         "marginal_error": float(every.mean()),
         "marginal_error_max": float(every.max()),
         "marginal_l1": float(np.mean([part.sum() for part in differences])),
-        "log_z_error": None if value.log_z is None else abs(value.beliefs.log_z - value.log_z),
+        "log_z_error": None if value.log_z is None or value.beliefs.assignment is not None else abs(value.beliefs.log_z - value.log_z),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import h5py
@@ -127,3 +128,12 @@ def test_what_cannot_be_asked(herd, three, arguments, code, message):
     ended = herd("ups-infer", "three.uai", *arguments)
     assert ended.code == code, ended.err
     assert message in ended.err
+
+
+@pytest.mark.parametrize(("query", "value"), [("mpe", math.log(24)), ("mmap:x1", math.log(45))])
+def test_eval_does_not_take_the_value_of_an_assignment_for_log_z(herd, three, query, value):
+    assert herd("ups-infer", "three.uai", "--query", query, "-o", "likeliest.h5").code == 0
+    (figures,) = json.loads(herd("eval", "likeliest.h5", "--format", "json").out)
+    assert figures.get("log_z") is None
+    assert figures["log_value"] == pytest.approx(value)
+    assert figures["log_value_upper"] == pytest.approx(value)

@@ -32,7 +32,7 @@ from herdcli.schema import Array
 T = TypeVar("T")
 R = TypeVar("R")
 
-ROWS = 64  # of a block, about
+ROWS = 64  # of a block, about; blocks are two or four or six, so that two threads have as many
 SLICES = 4  # of the visible units
 
 
@@ -53,7 +53,7 @@ def cut(rows: int, chains: int) -> list[list[Part]]:
     number = 0
     for start in range(0, max(rows, chains), BLOCK):
         n, m = (min(max(total - start, 0), BLOCK) for total in (rows, chains))
-        count = 1 if max(n, m) < SHARED else max(2, max(n, m) // ROWS)
+        count = 1 if max(n, m) < SHARED else 2 * max(1, max(n, m) // (2 * ROWS))
         together, both, once = [], 0, 0
         for (a, b), (x, y) in zip(*(pairwise([start + i * size // count for i in range(count + 1)]) for size in (n, m)), strict=True):
             most = max(b - a, y - x)

@@ -82,7 +82,10 @@ def main() -> None:
                 ways.append(accounted(*runs[2], account))
             assert np.array_equal(runs[0][1].W, runs[1][1].W)
             (cpu, longest), load = min(ways), os.getloadavg()[0]
-            print(f"{batch}\t{least[0]:.2f}\t{least[1]:.2f}\t{least[0] / least[1]:.2f}\t{load:.1f}\t{cpu:.2f}\t{cpu / longest:.2f}", flush=True)
+            print(
+                f"{batch}\t{least[0]:.2f}\t{least[1]:.2f}\t{least[0] / least[1]:.2f}\t{load:.1f}\t{cpu:.2f}\t{cpu / longest:.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -231,3 +231,29 @@ def test_where_a_likelihood_is_not_reliable_one_that_errs_downwards_is_given(sma
     assert rows["poor"]["log_z"] == "not reliable"
     assert "log_likelihood_conservative" not in rows["exact"]
     assert float(rows["poor"]["log_likelihood_conservative"]) < float(rows["exact"]["log_likelihood"]) + 0.2
+
+
+def test_rows_of_zeros_are_told_and_learn_nothing(run: Run) -> None:
+    np.savetxt("z.csv", np.zeros((12, 3)), fmt="%d", delimiter=",", header="a,b,c", comments="")
+    ended = run("fit-rbm", "z.csv", "--hidden", "2", "--epochs", "2", "-o", "z.h5")
+    assert ended.code == 0
+    first, *_, verdict = [line for line in ended.err.splitlines() if "warning" in line]
+    assert first == "fit-rbm: warning: 3 of 3 columns are constant in all training rows: their weights stay 0"
+    assert verdict.startswith("fit-rbm: warning: verdict: learned nothing")
+    assert not artifacts.load("z.h5").value.W.any()
+
+
+def test_an_imported_model_is_annealed_from_the_rows_that_are_given(run: Run) -> None:
+    random = np.random.default_rng(0)
+    np.savez("w.npz", W=random.normal(0, 0.2, (5, 3)), b=np.zeros(5), c=np.zeros(3))
+    assert run("convert", "w.npz", "--to", "rbm", "-o", "m.h5").code == 0
+    np.savetxt("x.csv", random.integers(0, 2, (20, 5)), fmt="%d", delimiter=",", header="a,b,c,d,e", comments="")
+    found = {}
+    for way in ("exact", "ais"):
+        told = run("eval", "m.h5", "--data", "x.csv", "--likelihood", way)
+        assert told.code == 0, told.err
+        found[way] = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    assert found["ais"]["log_z"] == "annealed"
+    assert float(found["ais"]["log_likelihood"]) == pytest.approx(float(found["exact"]["log_likelihood"]), abs=0.05)
+    bare = run("eval", "m.h5")
+    assert dict(zip(*(line.split("\t") for line in bare.out.splitlines()), strict=True))["verdict"] == "no test rows"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
-from herdcli.errors import BadUsage, Diverged
+from herdcli.errors import BadUsage, Diverged, NegativeResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,14 +78,19 @@ def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, att
     watched = Watched(method, ends if attempt.name == "gbp" else None)
     try:
         return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
-    except Diverged as error:
+    except (Diverged, NegativeResult) as error:
+        if isinstance(error, NegativeResult) and attempt.name != "gibbs":  # chains may only not know where to begin
+            raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
         return None, watched.steps_done
 
 
 def _steps_until(ends: float, method: Method) -> int:
     """How many steps of a method there is time for, judged from some that are thrown away."""
-    state, started = method.init(), time.monotonic()
+    try:
+        state, started = method.init(), time.monotonic()
+    except NegativeResult:
+        return 0
     for _ in range(TRIAL):
         state = method.step(state)
     each = (time.monotonic() - started) / TRIAL

@@ -97,7 +97,7 @@ class Choice:
             made: Any = algorithms.method(self.network, asked)
         except BadUsage:
             return None
-        work = float(made.work())
+        work = max(1.0, float(made.work()))
         steps = self.allowed(made) if self.allowed else int(self.left // work)
         sweeps = (min(asked.sweeps, steps - asked.burn_in) // 2) * 2  # halves of a run are compared
         if sweeps < LEAST:

@@ -55,6 +55,10 @@ class BlockedGibbs(Stepwise[State]):
     def _largest(self) -> int:
         return max((len(block.order) for block in self.blocks), default=0)
 
+    def work(self) -> int:
+        """Table cells that a sweep of all chains visits."""
+        return self.settings.chains * int(sum(block.cells for block in self.blocks))
+
     def init(self) -> State:
         """States by chance that are possible."""
         small, settings = self.inner.network, self.settings

@@ -374,6 +374,16 @@ def test_dropped_directions_and_constant_channels_are_told(run, tmp_path):
     assert load("a.h5").value.J.shape == (3, 3)
 
 
+def test_weights_that_are_not_used_are_told(run, tmp_path):
+    write(tmp_path / "weighted.h5", SOURCES, weight=np.arange(1200.0) + 1.0)
+    told = run("ica", "weighted.h5", "-o", "a.h5")
+    assert told.code == 0
+    assert told.err.startswith("ica: warning: the weights of rows are not used: every row counts alike\n")
+    write(tmp_path / "plain.h5", SOURCES)
+    assert "weights" not in run("ica", "plain.h5", "-o", "b.h5").err
+    assert (load("a.h5").value.J == load("b.h5").value.J).all()
+
+
 def test_gaussian_sources_are_told(run, tmp_path):
     random = np.random.default_rng(1)
     write(tmp_path / "g.h5", np.column_stack([random.standard_normal((4000, 2)), random.laplace(size=4000)]))

@@ -131,7 +131,7 @@ def test_constant_columns_are_told_of_rows_in_a_file(run, streaming):
     made = run("ica", "in.h5", "--iterations", 2, "-o", "a.h5")
     assert made.code == 0
     assert "1 of 5 columns are constant (first: column 4)" in made.err
-    assert "rows vary in 4 of 5 directions: 1 components were dropped" in made.err
+    assert "rows vary in 4 of 5 directions: 1 component was dropped" in made.err
 
 
 def test_a_run_of_rows_in_a_file_is_resumed_to_the_same_bytes(run, streaming):

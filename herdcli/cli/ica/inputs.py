@@ -61,6 +61,8 @@ def read(session: Session, request: Request) -> Rows:
         request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label
     )
     data = artifact.value
+    if data.weight is not None:
+        session.console.warn("the weights of rows are not used: every row counts alike")
     if data.is_sparse:
         raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
     try:
@@ -138,9 +140,13 @@ def _whitened(session: Session, X: Array | Lazy, request: Request) -> Whitening:
     if len(constant):
         session.console.note(f"{len(constant)} of {columns} columns are constant (first: column {constant[0]})")
     if fitted.dropped and len(fitted.forward) < wanted:
-        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {fitted.dropped} components were dropped")
+        session.console.note(f"rows vary in {columns - fitted.dropped} of {columns} directions: {_dropped(fitted.dropped)}")
     if method == "centre" and fitted.dropped:
         raise DataError(f"rows vary in {columns - fitted.dropped} of {columns} directions", hint="--whiten pca drops the others")
     if fitted.method != method:
         session.console.note(f"--whiten {method} needs all directions: {fitted.method} is used instead")
     return fitted
+
+
+def _dropped(count: int) -> str:
+    return "1 component was dropped" if count == 1 else f"{count} components were dropped"

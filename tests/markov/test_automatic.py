@@ -25,11 +25,11 @@ def choose(given, settings=None, effort=1e8, sampled=True):
     return tried, *choice.best()
 
 
-@pytest.mark.parametrize("seed", [0, 2, 6])
+@pytest.mark.parametrize("seed", [2, pytest.param(0, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)])
 def test_strong_couplings_on_a_lattice_are_for_regions(seed):
     given = generate.make("grid", rows=10, columns=10, sigma_w=5.0, sigma_b=1.0, seed=seed)
     exact = solve(algorithms.method(given, Settings()))
-    tried, found, name, told = choose(given, sampled=False)
+    tried, found, name, told = choose(given, Settings(algorithm="auto", tolerance=1e-3, iterations=200), sampled=False)
     assert (tried, name) == (["gbp", "bp"], "gbp")
     assert told.endswith("(not converged): gbp is the answer")
     assert mean_error(found, exact) < 0.01
@@ -50,7 +50,7 @@ def test_chains_that_have_mixed_are_the_answer_where_regions_and_propagation_dis
 
 def test_without_effort_it_is_propagation_and_then_ups():
     strong = generate.make("grid", rows=10, columns=10, sigma_w=5.0, sigma_b=1.0, seed=2)
-    tried, _, name, _ = choose(strong, Settings(algorithm="auto", tolerance=1e-6, iterations=200), effort=0)
+    tried, _, name, _ = choose(strong, Settings(algorithm="auto", tolerance=1e-6, iterations=40), effort=0)
     assert (tried, name) == (["bp", "ups"], "ups")
     weak = generate.make("grid", rows=5, columns=5)
     assert choose(weak, effort=0)[0] == ["bp"]

@@ -101,7 +101,7 @@ def learning_options(command: Command) -> Command:
             type=click.FloatRange(0, 1, max_open=True),
             default=0.0,
             show_default=True,
-            help="Share of its old value that each separator of loopy-is keeps (geometric mean); .7 ends where 0 runs away.",
+            help="Share of its old value that each separator of loopy-is keeps (geometric mean); .7 mostly ends where 0 runs away.",
         ),
         click.option("--double-loop", is_flag=True, help="Let loopy-is maximise its entropy by a double loop, which always converges."),
         click.option("--regions", metavar="FILE", default=None, help="The cliques of loopy-is and cvm, one per line."),

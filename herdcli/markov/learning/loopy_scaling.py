@@ -8,7 +8,7 @@ and the products of the scalings are the learned factors; they are exact where t
 Why the order: propagation at fixed factors is belief propagation, and at the factors looked for its fixed point with the given marginals
 may be unstable, when an eigenvalue of its Jacobian J is real and above 1.  Damping makes J into (1 − a) + a J and leaves that eigenvalue
 above 1 for every a > 0: propagation that settles before each scaling then runs away from the answer, however slowly both go.  Clusters that
-are held at their marginals all the time leave the separators no such direction.
+are held at their marginals take such directions from the separators, nearly always all of them; it is no guarantee.
 Source: Teh (2003), sec. 6.5.2 and 6.6, where propagation settles and both are damped.
 """
 

@@ -160,6 +160,14 @@ league.makes := league.md
 league.full := --tables $(RESULTS)
 league.quick := --tables $(QUICK)
 
+STAGES += league-uai
+league-uai.run := league_uai.py
+league-uai.with := uai_rivals.py
+league-uai.data := networks/references.json
+league-uai.makes := league-uai.csv league-uai-counts.csv league-uai.md league-uai.png
+league-uai.full := --without pgmpy --work 900
+league-uai.quick := --without pgmpy --only asia,cancer,merlin_paskin,bm5x5_sw2_sb1_s3
+
 # $(call rules,stage,folder,files,data sets,arguments)
 define rules
 $(addprefix $(2)/,$(3)) &: $(addprefix scripts/,$(firstword $($(1).run)) pipeline.py realdata.py $($(1).with)) \

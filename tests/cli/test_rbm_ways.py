@@ -70,6 +70,10 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
             ("--recurrent", "--optimizer", "adam"),
             "--recurrent and --optimizer exclude each other\nhint: --recurrent learns one model of whole sequences",
         ),
+        (
+            ("--layers", "3,2", "--visible-units", "words"),
+            "--layers knows no words\nhint: --visible-units words is of a single rbm, or of one for each class",
+        ),
         (("--recurrent", "--rate-decay", "cosine"), "unknown rate_decay 'cosine', expected linear or none"),
     ],
 )

@@ -273,7 +273,7 @@ def test_annealing_agrees_with_the_sum(visible: str, hidden: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("gauss", "unknown units 'gauss', expected one of binary, spin, rate:N, gaussian, poisson, softmax:K"),
+        ("gauss", "unknown units 'gauss', expected one of binary, spin, rate:N, gaussian, poisson, softmax:K, words"),
         ("rate", "unknown units 'rate'"),
         ("rate:0", "unknown units 'rate:0'"),
         ("rate:2000", "rate units take a number from 1 to 1000, not 2000"),

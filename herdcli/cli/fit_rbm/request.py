@@ -117,6 +117,9 @@ class Request:
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
+        for name in ("recurrent", "pairs", "layers", "below"):
+            if getattr(self, name) and "words" in (self.visible_units, self.units):
+                raise BadUsage(f"{_typed(name)} knows no words", hint="--visible-units words is of a single rbm, or of one for each class")
         if self.recurrent:
             return OfSequences(**vars(self)).settled(given)
         if self.pairs:

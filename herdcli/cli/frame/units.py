@@ -33,7 +33,7 @@ def unit_options(command: Command) -> Command:
             show_default=True,
             metavar="UNITS",
             help="Values of all units: binary {0,1}, spin {−1,+1}, rate:N (0 to 1 in steps of 1/N), gaussian (variance 1), "
-            "poisson (counts), softmax:K (one of K columns).",
+            "poisson (counts), softmax:K (one of K columns), words (counts of words, visible).",
         ),
     ):
         command = option(command)

@@ -40,7 +40,10 @@ def test_a_model_whose_parts_belong_together_is_accepted() -> None:
     [
         ({"W": np.full((2, 3, 4), np.nan, np.float32)}, "/W has values that are not finite"),
         ({"c": np.full((2, 4), np.inf, np.float32)}, "/c has values that are not finite"),
-        ({"hidden_units": "ternary"}, "hidden_units are 'ternary', expected one of binary, spin, rate:N, gaussian, poisson, softmax:K, words"),
+        (
+            {"hidden_units": "ternary"},
+            "hidden_units are 'ternary', expected one of binary, spin, rate:N, gaussian, poisson, softmax:K, words",
+        ),
         ({"classes": ["a"]}, "/classes has 1 names for 2 models"),
         ({"holdout": replace(MODEL.holdout, X=np.ones((1, 2), np.int8))}, "/holdout/X has 2 columns, the models have 3 visible units"),
         ({"holdout": replace(MODEL.holdout, X=np.zeros((1, 3), np.int8))}, "/holdout/X has values other than -1 and 1"),

@@ -169,7 +169,6 @@ class RBM(RBM1):
         """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
         if self.W.size == 0:
             raise DataError("/W is empty")
-        require_picture(self.image_shape, self.columns)
         for name in ("visible_units", "hidden_units"):
             try:
                 units = family(getattr(self, name))
@@ -178,6 +177,7 @@ class RBM(RBM1):
             columns = self.W.shape[1 if name == "visible_units" else 2]
             if columns % units.group:
                 raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
+        require_picture(self.image_shape, self.columns)
         if self.column_scale is not None and not (self.column_scale > 0).all():
             raise DataError("/column_scale must be above 0")
         known = self.W.shape[1] - self.columns

@@ -378,7 +378,9 @@ def test_weights_that_are_not_used_are_told(run, tmp_path):
     write(tmp_path / "weighted.h5", SOURCES, weight=np.arange(1200.0) + 1.0)
     told = run("ica", "weighted.h5", "-o", "a.h5")
     assert told.code == 0
-    assert told.err.startswith("ica: warning: the weights of rows are not used: every row counts alike\n")
+    assert told.err.startswith(
+        "ica: warning: the column 'weight' is left out: every row counts once here (as data it needs another name)\n"
+    )
     write(tmp_path / "plain.h5", SOURCES)
     assert "weights" not in run("ica", "plain.h5", "-o", "b.h5").err
     assert (load("a.h5").value.J == load("b.h5").value.J).all()

@@ -250,7 +250,9 @@ def no_shards(why: str, hint: str) -> Decorator:
         if value is not None:
             raise BadUsage(f"--shard: {why}", hint=hint)
 
-    return click.option("--shard", hidden=True, expose_value=False, callback=refuse, metavar="I/N")
+    return click.option(
+        "--shard", hidden=True, expose_value=False, callback=refuse, metavar="I/N", help="Refused: shards cannot divide this."
+    )
 
 
 IN_ROUNDS = no_shards("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers")

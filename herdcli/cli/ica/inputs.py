@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import Artifact, Dataset, preparation
 from herdcli.artifacts.wording import grouped
+from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.cli.ica import on_disk
 from herdcli.errors import BadUsage, DataError
 from herdcli.ica import whitening
@@ -61,8 +62,7 @@ def read(session: Session, request: Request) -> Rows:
         request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label
     )
     data = artifact.value
-    if data.weight is not None:
-        session.console.warn("the weights of rows are not used: every row counts alike")
+    warn_of_weights(session, data)
     if data.is_sparse:
         raise DataError("/X is sparse; independent components need dense rows", where=artifact.name)
     try:

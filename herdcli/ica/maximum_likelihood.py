@@ -258,7 +258,7 @@ class MaximumLikelihood:
     def memory(self) -> int:
         """Bytes of the steps that are remembered, of the state, of the thinned rows and of a block's outputs."""
         n, D = self.problem.count, self.problem.dimensions
-        kept = (2 * THINNED * D if n >= 2 * THINNED else n * D) + (CHOSEN_BY * D if self.problem.density == AUTO else 0)
+        kept = (2 * THINNED * D if n >= 2 * THINNED else n * D) + (min(CHOSEN_BY, n) * D if self.problem.density == AUTO else 0)
         return 8 * ((4 * MEMORY + 12) * D * D + kept + WORK * max(likelihood.BLOCK_ELEMENTS, D))
 
     def progress(self, state: State) -> Progress:

@@ -28,6 +28,8 @@ MADE: dict[str, str] = {
     "linear.h5": "nherd-train real.h5 --covariance full",
     "kernel.h5": "nherd-train real.h5 --kernel gaussian",
     "stream.h5": "nherd-train stream.svm",
+    "predictor.h5": "nherd-train numbers.svm --task regression",
+    "joint.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --labels hybrid",
     "samples.h5": "kernel-herd points.csv -m 4",
     "network.h5": "network grid --rows 3 --columns 3 --observe border",
     "beliefs.h5": "ups-infer network.h5 --algorithm ups",
@@ -72,6 +74,7 @@ OF_KIND: dict[str, str] = {
     "rtrbm": "recurrent.h5",
     "herding": "herding.h5",
     "classifier": "linear.h5",
+    "predictor": "predictor.h5",
     "samples": "samples.h5",
     "network": "network.h5",
     "beliefs": "beliefs.h5",
@@ -157,6 +160,12 @@ READ: dict[str, tuple[str, ...]] = {
         "nherd-train real.h5 --covariance full --continue EVIL -o out.h5",
         "merge EVIL linear.h5 -o out.h5",
     ),
+    "predictor.h5": (
+        "apply EVIL numbers.svm -o out.h5",
+        "eval EVIL --data numbers.svm",
+        "nherd-train numbers.svm --task regression --continue EVIL -o out.h5",
+    ),
+    "joint.h5": ("apply EVIL bin.h5 -o out.h5", "sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5"),
     "kernel.h5": (
         "apply EVIL real.h5 -o out.h5",
         "eval EVIL --data real.h5",
@@ -169,6 +178,8 @@ READ: dict[str, tuple[str, ...]] = {
         "ups-infer EVIL --ignore-observed --algorithm bp --iterations 20 -o out.h5",
         "ups-infer EVIL --ignore-observed --algorithm double-loop --iterations 5 -o out.h5",
         "ups-infer EVIL --ignore-observed --algorithm junction-tree -o out.h5",
+        "ups-infer EVIL --ignore-observed --query mpe -o out.h5",
+        "sample EVIL --count 3 --burn-in 3 --thin 1 -o out.h5",
         "network convert EVIL -o out.uai",
     ),
     "beliefs.h5": ("eval EVIL --reference beliefs.h5", "eval beliefs.h5 --reference EVIL"),
@@ -265,7 +276,7 @@ for _command, (_option, _line, _special) in VARIED.items():
 
 
 def texts(folder: Path) -> None:
-    """rows.csv (binary, two classes), points.csv, sources.csv (real), stream.svm."""
+    """rows.csv (binary, two classes), points.csv, sources.csv (real), stream.svm, numbers.svm."""
     random = np.random.default_rng(0)
     rows = random.integers(0, 2, (40, 6))
     lines = [",".join(map(str, row)) + f",{i % 2},{'train' if i < 30 else 'test'}" for i, row in enumerate(rows)]
@@ -278,6 +289,8 @@ def texts(folder: Path) -> None:
     weights, X = random.normal(size=5), random.normal(size=(60, 5))
     lines = [f"{1 if x @ weights > 0 else -1} " + " ".join(f"{j + 1}:{v:.4f}" for j, v in enumerate(x)) for x in X]
     (folder / "stream.svm").write_text("\n".join(lines) + "\n")
+    lines = [f"{x @ weights:.3f} " + " ".join(f"{j + 1}:{v:.4f}" for j, v in enumerate(x)) for x in X]
+    (folder / "numbers.svm").write_text("\n".join(lines) + "\n")
     counts = [f"{x:.4f},{int(y > 1)},{z:.4f},{1 + int(abs(4 * y)) % 3},{i % 3}" for i, (x, y, z) in enumerate(points)]
     (folder / "counts.csv").write_text("\n".join(["a,b,c,y,label", *counts]) + "\n")
     steps = np.cumsum(random.normal(size=(40, 2)), axis=0) * 0.3

@@ -159,7 +159,7 @@ class Request:
         from herdcli.rbm.pairs import DEFAULTS
 
         for name in OF_ONE_MODEL:
-            if getattr(self, name):
+            if getattr(self, name) and getattr(self, name) != getattr(DEFAULTS, name, None):
                 raise BadUsage(
                     f"--pairs and --{name.replace('_', '-')} exclude each other", hint="a model of pairs is one model of all labels"
                 )

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.model import Classifier, Progress, Running, Settings
+from herdcli.online.pairs import listed
 
 if TYPE_CHECKING:
     from herdcli.schema import Array
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 CONSTANT = 11650396
 ALL = "--hash all"  # names that are whole numbers are hashed as others are, which herd does
 MOST_BITS = 30
+_QUADRATIC = re.compile(r"(?:--quadratic|--interactions|-q) ((?:[!-9;-{}~]{2}|::)(?!\S))")
 HARMLESS = ("--hash", "all", "strings", "--link", "identity", "logistic", "glf1", "poisson")
 
 
@@ -38,7 +41,7 @@ def write(path: str | os.PathLike[str], model: Classifier) -> None:
         "lda:0",
         "0 ngram:",
         "0 skip:",
-        f"options: {ALL}",
+        f"options: {' '.join([ALL, *(f'--quadratic {pair}' for pair in model.interactions or ())])}",
         ":0",
     ]
     lines = [f"{index}:{weights[index]!r}" for index in np.flatnonzero(weights).tolist()]
@@ -75,7 +78,7 @@ def read(text: str, require: Callable[[int, str], None], note: Callable[[str], N
     require  is told the bytes that the declared bits take, and what for, before they are taken.  note: one line for who reads it.
     """
     lines = enumerate(text.splitlines(), start=1)
-    bits = _bits(lines)
+    bits, interactions = _head(lines)
     require(32 << bits, f"2^{bits} weights")
     weights = np.zeros(1 << bits)
     for number, line in lines:
@@ -95,23 +98,26 @@ def read(text: str, require: Callable[[int, str], None], note: Callable[[str], N
         weights[index] = weight
     if f"options: {ALL}" not in text:
         note(f"learned without {ALL}: features whose names are whole numbers have other weights in herd")
-    return _classifier(weights, bits)
+    return replace(_classifier(weights, bits), interactions=interactions or None)
 
 
-def _bits(lines: Iterator[tuple[int, str]]) -> int:
-    """The bits that the head declares; the lines go on behind it."""
-    bits = 0
+def _head(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
+    """The bits and the pairs of namespaces that the head declares; the lines go on behind it."""
+    bits, found = 0, list[str]()
     for number, line in lines:
         if line.startswith("bits:"):
             if not line[5:].isdigit() or not 1 <= int(line[5:]) <= MOST_BITS:
                 raise DataError(f"line {number} does not say 1 to {MOST_BITS} bits")
             bits = int(line[5:])
-        if line.startswith("options:") and (strange := [word for word in line[8:].split() if word not in HARMLESS]):
-            raise DataError(f"was learned with {' '.join(strange)}", hint="one weight for each feature is read: no --oaa, -q or reductions")
+        if line.startswith("options:"):
+            found += [name for pair in _QUADRATIC.findall(line) for name in listed(pair)]
+            if strange := [word for word in _QUADRATIC.sub("", line[8:]).split() if word not in HARMLESS]:
+                hint = "one weight for each feature or pair of features is read: no --oaa or reductions"
+                raise DataError(f"was learned with {' '.join(strange)}", hint=hint)
         if re.fullmatch(r":\d+", line):
             if bits == 0:
                 break
-            return bits
+            return bits, found
     raise DataError("ends before its weights", hint="vw --readable_model FILE writes one")
 
 

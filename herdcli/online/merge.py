@@ -65,6 +65,11 @@ def _check(models: Sequence[Classifier]) -> None:
             raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
         if (other.bits, other.text == "vw") != (first.bits, first.text == "vw"):
             raise DataError(f"model {number} hashes into 2^{other.bits} columns, model 1 into 2^{first.bits}", hint="0 means no hashing")
+        if other.interactions != first.interactions:
+            own, others = (",".join(model.interactions or ["none"]) for model in (first, other))
+            raise DataError(
+                f"model {number} differs from model 1 in --interactions: {others}, not {own}", hint="train all shards with the same"
+            )
         if (other.variance is None) != (first.variance is None) or other.settings.bias != first.settings.bias:
             raise DataError(f"model {number} has another covariance or bias than model 1", hint="train all shards with the same options")
         if other.settings.normalize != first.settings.normalize or other.settings.multiclass != first.settings.multiclass:

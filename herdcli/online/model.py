@@ -7,6 +7,7 @@ from dataclasses import field, fields
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.online.pairs import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 
@@ -213,6 +214,7 @@ class Classifier(Classifier2):
     settings: Settings
     link: str = "normal"  # F of the confidence: normal, Φ, or logistic
     passes: Passes | None = None
+    interactions: list[str] | None = None  # pairs of namespaces whose features are multiplied, by their first letters
 
     def upgrade(self) -> Classifier:
         """Itself."""
@@ -230,6 +232,7 @@ class Classifier(Classifier2):
         else:
             require_weights(self)
         require_features(self)
+        require_pairs(self.interactions, self.text == "vw", self.bits)
         if self.holdout is not None:
             _holdout(self.holdout, self.count, len(self.classes))
         if self.link not in LINKS:

@@ -13,6 +13,7 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.model import Classifier, require_features, require_finite, require_settings, require_weights
+from herdcli.online.pairs import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
@@ -50,6 +51,7 @@ class Predictor(Classifier):
         require_settings(self.settings)
         require_weights(self)
         require_features(self)
+        require_pairs(self.interactions, self.text == "vw", self.bits)
         if not 0 < self.scale < np.inf or not 0 <= self.absolute < np.inf:
             raise DataError("the scale of its errors, or their sum, is out of its range")
         if self.holdout is not None:

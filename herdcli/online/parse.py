@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
+from herdcli.online import pairs
 from herdcli.online.blocks import Block, joined
 from herdcli.records import dataclass
 
@@ -48,6 +49,7 @@ class Reader:
     zero_based: bool = False
     skip_bad: int = 0
     names: dict[int, str] | None = None
+    interactions: Sequence[str] | None = None  # pairs of namespaces whose features are multiplied, see `pairs`
     unlabelled: bool = False  # lines without a label are taken too, with label 0
     skipped: int = 0
     lines: int = 0
@@ -61,6 +63,9 @@ class Reader:
         """
         self.lines = self.skipped = 0
         for text in whole_lines(pieces):
+            if self.interactions:
+                yield from self._parts(text, False)
+                continue
             found = list(self._parts(text, lend))
             if found:
                 yield found[0] if len(found) == 1 else joined(found)
@@ -81,10 +86,24 @@ class Reader:
                 end = int(pointer[rows])
                 weights = weight[:rows] if self.vw and (weight[:rows] != 1.0).any() else None
                 part = Block(pointer[: rows + 1], index[:end], value[:end], label[:rows], weights)
-                yield part if lend and used == len(text) else part.copied()
+                part = part if lend and used == len(text) else part.copied()
+                read = bytes(text[: token - column + 1 if code else used]) if self.interactions else b""
+                yield from self._multiplied(part, read) if self.interactions else [part]
             if code:
                 self._tolerate(code, column, bytes(text[token : token + length]))
             text = text[used:]
+
+    def _multiplied(self, block: Block, text: bytes) -> Iterator[Block]:
+        """The rows of a text without wrong lines, with the products of their namespaces' features."""
+        wanted = pairs.in_text(self.interactions or (), text)
+        mask, alone = (1 << self.bits) - 1, {}
+        for letter in {letter for pair in wanted for letter in pair}:
+            own = pairs.alone(text, letter)
+            label, weight, pointer, index, value = self._arrays(own)
+            rows = fast.parse_text(own, True, mask, 1, label, weight, pointer, index, value, None)[0]
+            end = int(pointer[rows])
+            alone[letter] = Block(pointer[: rows + 1], index[:end], value[:end], label[:rows]).copied()
+        yield from pairs.expanded(block, [(alone[one], alone[two]) for one, two in wanted], mask, self.names)
 
     def _arrays(self, text: Text) -> tuple[np.ndarray, ...]:
         """Room for the rows of a text, kept for the next one."""

@@ -11,7 +11,7 @@ from herdcli.exchange import vowpal
 from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer
 
-ONE = "hint: one weight for each feature is read: no --oaa, -q or reductions\n"
+ONE = "hint: one weight for each feature or pair of features is read: no --oaa or reductions\n"
 HEAD = "Version 9.11.9\nId \nMin label:-1\nMax label:1\nbits:10\nlda:0\n0 ngram:\n0 skip:\noptions:{}\n:0\n"
 
 
@@ -26,7 +26,7 @@ def text(tmp_path, rows=200):
 
 
 def scores(model, path):
-    reader = Reader("t", True, bits=model.bits)
+    reader = Reader("t", True, bits=model.bits, interactions=model.interactions)
     return np.concatenate([scorer(model)(block)[0][:, 0] for block in reader.blocks([path.read_bytes()])])
 
 
@@ -35,7 +35,7 @@ def vw():
     return pytest.importorskip("vowpalwabbit").Workspace
 
 
-@pytest.mark.parametrize("further", ["", " --save_resume"])
+@pytest.mark.parametrize("further", ["", " --save_resume", " -q fg", " --interactions fg --interactions ff"])
 def test_its_weights_score_as_it_does(tmp_path, run, vw, further):
     lines = text(tmp_path)
     theirs = vw(f"--quiet --hash all -b 10 --loss_function logistic --readable_model {tmp_path / 'r.txt'}{further}")
@@ -53,13 +53,14 @@ def test_its_weights_score_as_it_does(tmp_path, run, vw, further):
     assert run("eval", "c.h5", "--data", "t.vw", "-q", "--require", "error<0.1", "-o", "f.tsv")[0] == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"scale": "none"}])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"scale": "none"}, {"interactions": "fg"}])
 def test_herd_s_weights_score_in_it_as_in_herd(tmp_path, run, vw, options):
     lines = text(tmp_path)
     model = herdcli.nherd_train(tmp_path / "t.vw", bits=12, C=1.0, **options)
     herdcli.save(tmp_path / "c.h5", model)
     assert run("convert", "c.h5", "-q", "-o", "m.vw") == (0, "")
-    theirs = vw("--quiet --hash all -b 12 --loss_function logistic" + (" --noconstant" if options == {"bias": False} else ""))
+    further = " --noconstant" if options == {"bias": False} else " -q fg" if "interactions" in options else ""
+    theirs = vw(f"--quiet --hash all -b 12 --loss_function logistic{further}")
     for line in (tmp_path / "m.vw").read_text().partition("\n:0\n")[2].splitlines():
         index, weight = line.split(":")
         theirs.set_weight(int(index), 0, float(weight))
@@ -103,7 +104,7 @@ def test_what_it_cannot_say_is_refused(tmp_path, run):
     [
         (
             HEAD.format(" --oaa 3") + "5:1\n",
-            "was learned with --oaa 3\nhint: one weight for each feature is read: no --oaa, -q or reductions\n",
+            "was learned with --oaa 3\nhint: one weight for each feature or pair of features is read: no --oaa or reductions\n",
         ),
         (HEAD.format("") + "5:abc\n", "line 11 has no number as its weight\n"),
         (HEAD.format("") + "1024:1\n", "line 11 has index 1024 of 2^10 weights\n"),

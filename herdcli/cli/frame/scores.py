@@ -15,6 +15,7 @@ from herdcli.online.blocks import Block, from_rows
 from herdcli.online.labels import Labels, Numbers
 from herdcli.online.model import Classifier, Holdout
 from herdcli.online.numbers import Outcomes, Predictor
+from herdcli.online.pairs import NAMESPACES, without_namespaces
 from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer
 from herdcli.splits import TEST
@@ -58,7 +59,10 @@ def _blocks(session: Session, given: examples.Examples, model: Classifier, label
         learned = f"{model.text} text" if model.text else "a data set"
         if given.text == "vw" or model.text:
             raise DataError(f"is {given.text} text, the model was learned from {learned}", where=given.name)
-    reader = Reader(given.name, given.text == "vw", bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled)
+    if model.interactions and given.text != "vw":
+        raise DataError(without_namespaces(model.interactions), where=given.name, hint=NAMESPACES)
+    vw, pairs = given.text == "vw", model.interactions
+    reader = Reader(given.name, vw, bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled, interactions=pairs)
     classes = (Numbers() if isinstance(model, Predictor) else Labels(model.classes)) if labelled else None
     for block in reader.blocks(given.pieces()):
         yield replace(block, label=classes.indices(block.label, given.name)) if classes else block

@@ -27,6 +27,17 @@ def _c(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
     return number
 
 
+def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str:
+    """Pairs of namespaces, in the form that a request has them."""
+    from herdcli.online.pairs import listed
+
+    try:
+        return ",".join(listed(",".join(texts))) if texts else ""
+    except ValueError as error:
+        text = f"'{error}' is not a pair: the first letters of two namespaces, as ab, or :: for all pairs"
+        raise click.BadParameter(text, ctx, param) from None
+
+
 ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
 
 
@@ -117,6 +128,13 @@ OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option(
         "--bits", type=click.IntRange(1, 30), default=None, help="Hash features into 2^bits columns.  [default: 18 for vw, else not]"
+    ),
+    click.option(
+        "--interactions",
+        multiple=True,
+        metavar="AB,…",
+        callback=_pairs,
+        help="Multiply the features of namespaces that begin with A by those of namespaces with B (vw); :: for all pairs.",
     ),
     click.option("--inverse-map", is_flag=True, help="Keep the first feature name of each hashed column (slower)."),
     click.option("--zero-based", is_flag=True, help="Indices of svmlight text begin at 0."),

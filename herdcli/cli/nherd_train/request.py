@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WITHOUT_C = ("pa", "perceptron", "cw")
 TAKEN_FROM_MODEL = (
     "task algorithm covariance form loss C confidence multiclass normalize scaling bias "
-    "always_update kernel width degree budget bits zero_based classes"
+    "always_update kernel width degree budget bits interactions zero_based classes"
 )
 HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
 VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
@@ -57,6 +57,7 @@ class Request:
     split: str | None
     label: str | None
     model: str | None = as_file()
+    interactions: str = where_changed("")
     task: str = where_changed("classification")
     holdout: int | None = where_given()
     early_stop: int | None = where_given()
@@ -69,6 +70,11 @@ class Request:
     def first_algorithm(self) -> str:
         """The algorithm that is learned by, as long as no race has chosen another."""
         return "nherd" if self.algorithm == "auto" else self.algorithm
+
+    @property
+    def pairs(self) -> list[str] | None:
+        """The namespaces whose features are multiplied, as a model has them."""
+        return self.interactions.split(",") if self.interactions else None
 
     @property
     def linear(self) -> bool:

@@ -24,6 +24,7 @@ from herdcli.online.labels import Labels, Numbers
 from herdcli.online.learner import Learner
 from herdcli.online.model import Classifier, Holdout, Race, Settings
 from herdcli.online.numbers import Predictor, fitted
+from herdcli.online.pairs import NAMESPACES, without_namespaces
 from herdcli.online.parse import Reader
 from herdcli.online.source import AFRESH, Memory, Text, gathered
 from herdcli.online.state import Batch, Source, State
@@ -120,6 +121,8 @@ def _learn(session: Session, given: Examples, settings: Settings, request: Reque
 
 def rows_of(session: Session, data: Artifact, request: Request, model: Classifier | None) -> Rows:
     """The task that a data set makes, with columns and classes in the order of the model that is gone on with."""
+    if request.pairs and model is None:
+        raise DataError(without_namespaces(request.pairs), where=data.name, hint=NAMESPACES)
     if model is not None and not model.bits and not model.text:
         data = by_name(session, data, model.feature_names, model.features)
     return examples.classification(
@@ -274,6 +277,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
         session.console.warn("qid: of the lines is passed over: groups of lines are not ranked, each line is learned by itself")
     running = replace(made.running, skipped=reader.skipped)
     made = replace(made, running=running, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
+    made = replace(made, interactions=None if reader.interactions is None else list(reader.interactions))
     if reader.names is not None:
         order = sorted(reader.names)
         index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)
@@ -321,7 +325,11 @@ def _reader(given: Examples, request: Request, model: Classifier | None) -> Read
         raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
     zero_based = model.zero_based if model is not None else request.zero_based
     names: dict[int, str] | None = {} if request.inverse_map else None
-    return Reader(given.name, vw, bits=bits, zero_based=zero_based, skip_bad=request.skip_bad, names=names)
+    pairs = model.interactions if model is not None else request.pairs
+    if pairs and not vw:
+        raise DataError(without_namespaces(pairs), where=given.name, hint=NAMESPACES)
+    skip = request.skip_bad
+    return Reader(given.name, vw, bits=bits, zero_based=zero_based, skip_bad=skip, names=names, interactions=pairs)
 
 
 class _Bounded:

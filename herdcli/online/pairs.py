@@ -1,0 +1,123 @@
+"""Quadratic features: products of the features of two namespaces, in the columns that Vowpal Wabbit gives them.
+
+A pair is named by the first letters of its namespaces, "ab"; within one namespace, "aa", every pair of features comes once, each feature
+with itself too, and "::" stands for all pairs of all namespaces.  With h the hash of a feature, the product x_i x_j has the column
+(16777619 · h_i) xor h_j, modulo the size of the table: the step of Fowler, Noll & Vo's hash, from h_i with h_j.  The low bits of
+that depend on the low bits of both alone, so that hashes which are reduced already give the same column.
+Source: Vowpal Wabbit's wiki, "Feature interactions"; the order i before j of one namespace is that of the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.online.blocks import Block
+from herdcli.schema import Array
+
+PRIME = 16777619
+ALL = "::"
+NAMESPACES = "Vowpal Wabbit text has them: label |user age:3 |page sport"
+ENTRIES = 1 << 21  # of an expanded block, more only where one example has more
+_PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable, but neither the colon nor the bar
+_BEGINNING = re.compile(rb"\|([^|\s:]?)")
+
+
+def listed(text: str) -> list[str]:
+    """The pairs of "ab,cd" in their order, each once whichever of its letters comes first.  Raises ValueError with the one that is none."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in filter(None, text.split(",")):
+        pair = ALL if name == ":" else name
+        if pair != ALL and not _PAIR.fullmatch(pair):
+            raise ValueError(name)
+        found.setdefault(tuple(sorted(pair)), pair)
+    if not found:
+        raise ValueError(text)
+    return [ALL] if ALL in found.values() else list(found.values())
+
+
+def require_pairs(pairs: Sequence[str] | None, vw: bool, bits: int) -> None:
+    """Raise DataError unless pairs, if any, are well formed and of hashed Vowpal Wabbit text."""
+    if pairs is None:
+        return
+    try:
+        good = listed(",".join(pairs)) == list(pairs) and vw and bits > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise DataError(f"interactions '{','.join(pairs)}' are not pairs of namespaces of hashed Vowpal Wabbit text")
+
+
+def without_namespaces(pairs: Sequence[str]) -> str:
+    """What is wrong with rows that have no namespaces."""
+    return f"has no namespaces, and --interactions {','.join(pairs)} multiplies the features of two"
+
+
+def in_text(pairs: Sequence[str], text: bytes) -> list[tuple[bytes, bytes]]:
+    """The pairs as letters; a namespace without a name is " "."""
+    if list(pairs) != [ALL]:
+        return [(pair[:1].encode(), pair[1:].encode()) for pair in pairs]
+    letters = sorted({letter or b" " for letter in _BEGINNING.findall(text)})
+    return list(combinations_with_replacement(letters, 2))
+
+
+def alone(text: bytes, letter: bytes) -> bytes:
+    """The lines with nothing in the namespaces that do not begin with a letter."""
+    kept = rb"[ \t:]" if letter == b" " else re.escape(letter)
+    return re.sub(rb"\|(?!" + kept + rb")[^|\n]*", b"|", text)
+
+
+def expanded(block: Block, sides: Sequence[tuple[Block, Block]], mask: int, names: dict[int, str] | None = None) -> Iterator[Block]:
+    """The block with the products of `sides`, two blocks of the same rows each (one twice: its own pairs), in parts of bounded size.
+
+    mask  2^bits − 1.   names  receives "name*name" for each new column, if given.  Entries of one column are added up.
+    """
+    count = np.diff(block.pointer)
+    for left, right in sides:
+        one, two = np.diff(left.pointer), np.diff(right.pointer)
+        count = count + (one * (one + 1) // 2 if left is right else one * two)
+    ends = np.cumsum(count)
+    first = 0
+    while first < block.rows:
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + ENTRIES, side="right")))
+        yield _part(block, sides, mask, names, first, last)
+        first = last
+
+
+def _part(block: Block, sides: Sequence[tuple[Block, Block]], mask: int, names: dict[int, str] | None, first: int, last: int) -> Block:
+    """Rows first … last − 1, expanded."""
+    low, high = block.pointer[[first, last]].tolist()
+    found = [(np.repeat(np.arange(last - first), np.diff(block.pointer[first : last + 1])), block.index[low:high], block.value[low:high])]
+    found += [_products(left, right, mask, names, first, last) for left, right in sides]
+    row, index, value = (np.concatenate(part) for part in zip(*found, strict=True))
+    key = row * np.int64(mask + 2) + index
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    new = np.diff(key, prepend=-1) != 0
+    total = np.bincount(np.cumsum(new) - 1, weights=value[order])  # adds one entry after the other
+    row, index = np.divmod(key[new], mask + 2)
+    pointer = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=last - first))]).astype(np.int64)
+    weight = None if block.weight is None else block.weight[first:last]
+    return Block(pointer, index.astype(np.int32), total.astype(np.float64), block.label[first:last], weight)
+
+
+def _products(left: Block, right: Block, mask: int, names: dict[int, str] | None, first: int, last: int) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of the products of two blocks."""
+    low, high = left.pointer[[first, last]].tolist()
+    of = np.repeat(np.arange(first, last), np.diff(left.pointer[first : last + 1]))
+    i = np.arange(low, high)
+    begin = i if left is right else right.pointer[of]
+    times = right.pointer[of + 1] - begin
+    j = np.arange(times.sum()) + np.repeat(begin - (np.cumsum(times) - times), times)
+    i, row = np.repeat(i, times), np.repeat(of - first, times)
+    one, two = left.index[i].astype(np.int64) - 1, right.index[j].astype(np.int64) - 1
+    index = ((PRIME * one ^ two) & mask) + 1
+    if names is not None:
+        for at, a, b in zip(index.tolist(), (one + 1).tolist(), (two + 1).tolist(), strict=True):
+            names.setdefault(at, f"{names[a]}*{names[b]}")
+    return row, index, left.value[i] * right.value[j]

@@ -315,7 +315,10 @@ def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
 
 
 def normalisable(gamma: Array, D: int) -> tuple[Array, int]:
-    """γ raised to the least floor that makes the Student product normalisable, and how many were raised."""
-    floor = student_floor(gamma, D)
+    """γ raised to the least floor, 0 or above, that makes the Student product normalisable, and how many were raised.
+
+    Below 0 an expert would reward outputs far out; many others can outweigh it, and the integral is finite all the same.
+    """
+    floor = max(0.0, student_floor(gamma, D))
     low = gamma < floor
     return np.where(low, gamma.dtype.type(floor), gamma), int(np.count_nonzero(low))

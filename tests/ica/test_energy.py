@@ -245,3 +245,11 @@ def test_gradients_of_infomax_are_means_over_rows(shape):
         slope = numeric(lambda J: np.linalg.slogdet(J)[1] - replace(energy, J=J).energy(z).mean(), J)
         np.testing.assert_allclose(by_J, slope, rtol=1e-5)
         np.testing.assert_allclose(by_gamma, numeric(lambda gamma: -replace(energy, gamma=gamma).energy(z).mean(), gamma), rtol=1e-5)
+
+
+def test_gamma_that_other_experts_outweigh_is_not_below_0():
+    gamma = np.concatenate([[-0.46], np.full(200, 5.0)])
+    assert student_floor(gamma, 100) == -np.inf
+    raised, count = normalisable(gamma, 100)
+    assert (raised[0], count) == (0.0, 1)
+    np.testing.assert_array_equal(raised[1:], gamma[1:])

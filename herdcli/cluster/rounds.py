@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ class Rounds:
     failures: Counter[int] = field(default_factory=Counter)
     asked: bytes = b""
 
-    @cached_property
+    @property
     def count(self) -> int:
         """How many blocks there are."""
         return self.source.count
@@ -132,6 +131,19 @@ class Rounds:
             raise Unavailable(f"block {chunk * self.size} failed too often: {reply['failed']}", hint="--retries N tries more often")
 
 
+@dataclass
+class Passing(Rounds):
+    """Blocks that are of one round alone: they go out with what is asked of them, each by itself, and no worker keeps them."""
+
+    def _with_a_worker(self, chunk: int) -> Any:
+        """The rows of a block, as bytes, for one worker after another."""
+        here = sorted(self.farm.workers())
+        if not here:
+            raise Unavailable(f"--cluster {self.farm.asked.where} has no workers left")
+        self.owner[chunk] = here[chunk % len(here)]
+        return wire.packed(list(self.source.take(chunk, chunk + 1)))
+
+
 def error_of(reply: dict[str, Any]) -> HerdError:
     """What a worker ended with, as if it had been here."""
     from herdcli import errors
@@ -148,6 +160,8 @@ def chunk_size(blocks: int, workers: int) -> int:
     return size
 
 
-def spread(source: Source, farm: Farm, retries: int) -> Rounds:
-    """The blocks of a source, to be kept by workers once they are asked for."""
+def spread(source: Source, farm: Farm, retries: int, *, passing: bool = False) -> Rounds:
+    """The blocks of a source, to be kept by workers once they are asked for; passing: its blocks are others in each round."""
+    if passing:
+        return Passing(source, farm, 1, retries)
     return Rounds(source, farm, chunk_size(source.count, len(farm.workers())), retries)

@@ -29,6 +29,7 @@ from herdcli.numerics.rows import Selected
 from herdcli.rbm import validation
 from herdcli.rbm.descent import SQUARES
 from herdcli.rbm.gibbs import layer
+from herdcli.rbm.minibatch import Away
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.settings import Settings
 from herdcli.rbm.state import Best, Mean, State
@@ -45,10 +46,12 @@ class Learning(Counted[State]):
     """The algorithm that learns the models of a problem; a step is one minibatch of every model that is not done yet.
 
     map  runs the models of the step, which touch disjoint parts of the state, or the blocks of a single one; it may use threads.
+    away  other processes that take the groups of blocks of a single model.
     """
 
     problem: Problem
     map: Callable[..., Iterable[Any]] = map
+    away: Away | None = None
 
     @property
     def state(self) -> type[State]:
@@ -93,7 +96,7 @@ class Learning(Counted[State]):
         """
         active = self._active(state)
         if len(active) == 1:
-            update(self.problem, state, active[0], self.map)
+            update(self.problem, state, active[0], self.map, self.away)
         else:
             list(self.map(partial(update, self.problem, state), active))
         state.step += 1

@@ -4,12 +4,14 @@ A block is some rows of the minibatch and as many of its chains, with random num
 and means h above h~ of both, depends on its number alone and not on who takes it.  The statistics Σ v h' of all blocks are a product
 of these arrays, made in slices of the visible units; where blocks and slices are cut depends on shapes alone, so that the bytes are the
 same on any number of threads.  A minibatch of fewer than 100 rows is one block and one slice.
+
+Blocks of 512 rows together are a group, whose statistics are added to those of the groups before: other processes can take whole groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
 from functools import partial
 from itertools import pairwise
 from typing import TypeVar
@@ -17,14 +19,17 @@ from typing import TypeVar
 import numpy as np
 
 from herdcli.numerics import real
+from herdcli.numerics.blocks import Spread
+from herdcli.numerics.blocks import Statistics as OfBlocks
 from herdcli.rbm import labels, tap, tempering
 from herdcli.rbm.gibbs import Drawings, Sweeper, layer
 from herdcli.rbm.gradients import EXACT_PHASES
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.phases import Block, Scratch, contrastive, integers, persistent
 from herdcli.rbm.problem import BLOCK, SHARED, Problem
+from herdcli.rbm.settings import Settings
 from herdcli.rbm.state import State
-from herdcli.rbm.units import Words
+from herdcli.rbm.units import Words, family
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
@@ -103,14 +108,120 @@ class Statistics:
         return W
 
 
-def statistics(problem: Problem, state: State, m: int, order: Array, step: int, *, reconstruct: bool, map: Map = map) -> Statistics:
+@dataclass(frozen=True)
+class Group:
+    """Rows (n, D) of a minibatch that are in memory together, with chains (m, K) where they persist.  number  of their first block."""
+
+    rows: Array
+    chain: Array | None
+    number: int
+
+
+@dataclass
+class Minibatch:
+    """The groups of the minibatch that is under way, as a source of blocks."""
+
+    groups: list[Group] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.groups)
+
+    def take(self, first: int, last: int) -> Iterator[Group]:
+        """Groups first … last − 1."""
+        yield from self.groups[first:last]
+
+
+@dataclass(frozen=True)
+class Away:
+    """Other processes that take the groups of each minibatch."""
+
+    minibatch: Minibatch
+    spread: Spread
+
+
+@dataclass(frozen=True)
+class Phases(OfBlocks):
+    """What the blocks of one update need of their model, W (D, K), b (D,), c (K,), wherever they are taken.
+
+    counts  rows and chains of the minibatch.  driven  the parameters that chains are moved by, where fast weights are added to them.
+    hidden  whether hidden means of the rows are asked for.  betas, base  of chains at several temperatures.
+    """
+
+    settings: Settings
+    W: Array
+    b: Array
+    c: Array
+    step: int
+    unit: int
+    sweeps: int
+    counts: tuple[int, int]
+    reconstruct: bool
+    hidden: bool
+    driven: tuple[Array, Array, Array] | None = None
+    betas: Array | None = None
+    base: Array | None = None
+
+    def block(self, rows: Array, chain: Array | None, room: Scratch, number: int) -> Block:
+        """The phases of block `number`, of rows (n, D) and chains (m, K), which are moved on in place."""
+        settings, visible, hidden = self.settings, family(self.settings.visible_units), family(self.settings.hidden_units)
+        draws = generator(settings.seed, Stream.GIBBS, unit=self.unit, step=self.step, part=number)
+        own = Sweeper(self.W, self.b, self.c, layer(visible), layer(hidden), draws)
+        if isinstance(visible, Words):
+            own = replace(own, visible=Drawings(rows.sum(axis=1).astype(np.int64)))
+        if chain is None:
+            return contrastive(own, rows, self.sweeps, self.counts[0], room, settings.mean_field)
+        if self.betas is not None and self.base is not None:
+            ladder = tempering.Ladder(self.betas, self.base, hidden)
+            steps = (self.sweeps, self.step * self.sweeps)
+            return tempering.tempered(own, ladder, rows, chain, steps, self.counts, self.reconstruct, room)
+        driving = own if self.driven is None else replace(own, W=self.driven[0], b=self.driven[1], c=self.driven[2])
+        return persistent(own, driving, rows, chain, self.sweeps, self.counts, self.reconstruct, room)
+
+    def margins(self, block: Block) -> tuple[Array, Array, Array]:
+        """What a block adds to the statistics of visible units (D,) and of hidden ones (K,), and the sum of its rows' hidden means (K,)."""
+        signs = np.full(len(block.v), -1.0 / self.counts[1], dtype=np.float32)
+        signs[: block.rows] = 1.0 / self.counts[0]
+        none = np.zeros_like(self.c)
+        # All columns' weights are what c of words would be.
+        above = none if self.settings.visible_units == "words" else block.h.sum(axis=0)
+        return real.product(signs, block.v), above, block.h[: block.rows].sum(axis=0) if self.hidden else none
+
+    def together(self, blocks: tuple[Block, ...], scratch: Scratch, stop: int) -> Statistics:
+        """The pairs of the blocks of a group, still to be made, of the first `stop` rows of the working arrays."""
+        b, c = np.zeros_like(self.b), np.zeros_like(self.c)
+        return Statistics(b, c, 0.0, np.zeros_like(c), scratch.pairs, blocks, scratch.v[:stop], scratch.h[:stop], self.counts[1])
+
+    def __call__(self, block: Group) -> dict[str, Array]:
+        """What a group adds: pairs W (D, K); of each of its blocks what `margins` has, and the error; its chains (m, K), moved on."""
+        chain = None if block.chain is None else block.chain.copy()
+        parts = cut(len(block.rows), len(block.rows if chain is None else chain))[0]
+        scratch = Scratch.of(parts[-1].once.stop, *self.W.shape)
+        made: list[Block] = []
+        for part in parts:
+            own = None if chain is None else chain[part.chains]
+            made.append(self.block(block.rows[part.rows], own, scratch.part(part.both, part.once), block.number + part.number))
+        b, c, hidden = (np.stack(each) for each in zip(*map(self.margins, made), strict=True))
+        together = self.together(tuple(made), scratch, parts[-1].both.stop)
+        for units in slices(len(self.b), max(self.counts)):
+            together.pairs(units)
+        found = {"W": scratch.pairs, "b": b, "c": c, "hidden": hidden, "error": np.array([each.error for each in made])}
+        return found if chain is None else found | {"chain": chain}
+
+
+def statistics(
+    problem: Problem, state: State, m: int, order: Array, step: int, *, reconstruct: bool, map: Map = map, away: Away | None = None
+) -> Statistics:
     """Those of the rows in `order` (n,) less those of model m's second phase; reconstruct: with the error of persistent algorithms."""
     if problem.settings.joint in ("discriminative", "hybrid"):
         return _of_labels(problem, state, m, order, step, reconstruct, map)
-    return _of_rows(problem, state, m, order, step, reconstruct, map)
+    return _of_rows(problem, state, m, order, step, reconstruct, map, away)
 
 
-def _of_rows(problem: Problem, state: State, m: int, order: Array, step: int, reconstruct: bool, map: Map) -> Statistics:
+def _of_rows(
+    problem: Problem, state: State, m: int, order: Array, step: int, reconstruct: bool, map: Map, away: Away | None = None
+) -> Statistics:
     """Those of the log-likelihood of rows, by whatever algorithm."""
     settings = problem.settings
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
@@ -121,30 +232,48 @@ def _of_rows(problem: Problem, state: State, m: int, order: Array, step: int, re
         else:
             sums = EXACT_PHASES[settings.algorithm](own, *layers, rows)
         return Statistics(sums.b, sums.c, sums.error, sums.hidden, sums.W)
-    scratch, n = problem.scratch(), len(order)
+    n = len(order)
     chains = n if state.chain is None else problem.chains
-    driven = _driven(state, m)
+    phases, groups = _phases(problem, state, m, step, (n, chains), reconstruct), cut(n, chains)
+    if away is not None:
+        return _elsewhere(problem, state, m, order, phases, groups, away)
+    scratch = problem.scratch()
     b, c, hidden, error = np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m]), 0.0
-    W, groups = scratch.pairs, cut(n, chains)
+    W = scratch.pairs
     for group in groups:
-        work = partial(_block, problem, state, m, order, step, scratch, driven, (n, chains), reconstruct)
-        blocks = tuple(each(map, work, group))
+        blocks = tuple(each(map, partial(_block, problem, state, m, order, phases, scratch), group))
         for block in blocks:
-            signs = np.full(len(block.v), -1.0 / chains, dtype=np.float32)
-            signs[: block.rows] = 1.0 / n
-            b += real.product(signs, block.v)
-            c += 0.0 if isinstance(problem.visible, Words) else block.h.sum(axis=0)  # all columns' weights are what c would be
-            if state.hidden_mean is not None:
-                hidden += block.h[: block.rows].sum(axis=0)
+            for total, more in zip((b, c, hidden), phases.margins(block), strict=True):
+                total += more
             error += block.error
         _adapt(state, m, blocks)
-        v, h = (part[: group[-1].both.stop] for part in (scratch.v, scratch.h))
-        together = Statistics(b, c, error, hidden, scratch.pairs, blocks, v, h, chains)
+        together = replace(phases.together(blocks, scratch, group[-1].both.stop), b=b, c=c, error=error, hidden=hidden)
         if len(groups) == 1:
             return together
         each(map, together.pairs, slices(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
-    return Statistics(b, c, error, hidden, W, blocks, v, h, chains, there=True)
+    return replace(together, W=W, there=True)
+
+
+def _elsewhere(problem: Problem, state: State, m: int, order: Array, phases: Phases, groups: list[list[Part]], away: Away) -> Statistics:
+    """The same sums in the same order, of groups that other processes take."""
+    sent = [(slice(group[0].rows.start, group[-1].rows.stop), slice(group[0].chains.start, group[-1].chains.stop)) for group in groups]
+    away.minibatch.groups = [
+        Group(_chosen(problem, state, m, order[rows]), None if state.chain is None else state.chain[m, chains], group[0].number)
+        for group, (rows, chains) in zip(groups, sent, strict=True)
+    ]
+    totals, error, W = (np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m])), 0.0, state.W[m]
+    for number, (_, chains) in enumerate(sent):
+        _, found = away.spread.sums(phases, number)[0]
+        for total, name in zip(totals, ("b", "c", "hidden"), strict=True):
+            for more in found[name]:
+                total += more
+        for more in found["error"].tolist():
+            error += more
+        if state.chain is not None:
+            state.chain[m, chains] = found["chain"]
+        W = found["W"] + W if number else found["W"]
+    return Statistics(*totals[:2], error, totals[2], W)
 
 
 def rows_of(problem: Problem, state: State, m: int, order: Array) -> Array:
@@ -183,6 +312,26 @@ def sweeper(problem: Problem, state: State, m: int, step: int, number: int = 0) 
     return Sweeper(state.W[m], state.b[m], state.c[m], layer(problem.visible), layer(problem.hidden), draws)
 
 
+def _phases(problem: Problem, state: State, m: int, step: int, counts: tuple[int, int], reconstruct: bool) -> Phases:
+    """What the blocks of an update of model m need of it."""
+    settings = problem.settings
+    return Phases(
+        settings,
+        state.W[m],
+        state.b[m],
+        state.c[m],
+        int(step),
+        problem.unit(m),
+        settings.sweeps(step / problem.updates(m)),
+        counts,
+        reconstruct,
+        state.hidden_mean is not None,
+        _driven(state, m),
+        state.betas[m] if state.betas is not None else None,
+        problem.base(m) if state.betas is not None else None,
+    )
+
+
 def _driven(state: State, m: int) -> tuple[Array, Array, Array] | None:
     """The parameters that chains are moved by, where fast weights are added to them."""
     if state.W_fast is None or state.b_fast is None or state.c_fast is None:
@@ -190,31 +339,14 @@ def _driven(state: State, m: int) -> tuple[Array, Array, Array] | None:
     return state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
 
 
-def _block(
-    problem: Problem,
-    state: State,
-    m: int,
-    order: Array,
-    step: int,
-    scratch: Scratch,
-    driven: tuple[Array, Array, Array] | None,
-    counts: tuple[int, int],
-    reconstruct: bool,
-    part: Part,
-) -> Block:
-    """The phases of one block."""
-    settings, own = problem.settings, sweeper(problem, state, m, step, part.number)
-    rows = problem.rows[m][order[part.rows]] if state.log_scale is None else rows_of(problem, state, m, order[part.rows])
-    if isinstance(problem.visible, Words):
-        own = replace(own, visible=Drawings(rows.sum(axis=1).astype(np.int64)))
-    room = scratch.part(part.both, part.once)
-    steps = settings.sweeps(step / problem.updates(m))
-    if state.chain is None:
-        return contrastive(own, rows, steps, counts[0], room, settings.mean_field)
-    if state.betas is not None:
-        R = state.betas.shape[1]
-        chain = state.chain[m, part.chains.start * R : part.chains.stop * R]
-        ladder = tempering.Ladder(state.betas[m], problem.base(m), problem.hidden)
-        return tempering.tempered(own, ladder, rows, chain, (steps, step * steps), counts, reconstruct, room)
-    driving = own if driven is None else replace(own, W=driven[0], b=driven[1], c=driven[2])
-    return persistent(own, driving, rows, state.chain[m, part.chains], steps, counts, reconstruct, room)
+def _chosen(problem: Problem, state: State, m: int, order: Array) -> Array:
+    """Rows as they are stored; divided by the deviations where those are learned."""
+    rows: Array = problem.rows[m][order] if state.log_scale is None else rows_of(problem, state, m, order)
+    return rows
+
+
+def _block(problem: Problem, state: State, m: int, order: Array, phases: Phases, scratch: Scratch, part: Part) -> Block:
+    """The phases of one block, of rows and chains that are here."""
+    R = 1 if state.betas is None else state.betas.shape[1]
+    chain = None if state.chain is None else state.chain[m, part.chains.start * R : part.chains.stop * R]
+    return phases.block(_chosen(problem, state, m, order[part.rows]), chain, scratch.part(part.both, part.once), part.number)

@@ -11,7 +11,7 @@ from herdcli.numerics.scores import accumulate
 from herdcli.rbm import validation
 from herdcli.rbm.descent import Rates, descend
 from herdcli.rbm.likelihood import Map, row_blocks
-from herdcli.rbm.minibatch import Statistics, rows_of, statistics, sweeper
+from herdcli.rbm.minibatch import Away, Statistics, rows_of, statistics, sweeper
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
@@ -24,14 +24,14 @@ FAST = ("W_fast", "b_fast", "c_fast")
 LARGEST = 1e3  # parameters beyond it have diverged
 
 
-def update(problem: Problem, state: State, m: int, map: Map = map) -> None:
-    """One minibatch of model m; `map` may take its blocks of rows and slices of weights on threads."""
+def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | None = None) -> None:
+    """One minibatch of model m; `map` may take its blocks of rows and slices of weights on threads, other processes its groups."""
     settings, batches, step = problem.settings, problem.batches(m), state.step + problem.behind(m)
     epoch, batch = divmod(step, batches)
     n = len(problem.rows[m])
     order = problem.order(m, epoch)[batch * n // batches : (batch + 1) * n // batches]
     each = not settings.persistent
-    found = statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map)
+    found = statistics(problem, state, m, order, step, reconstruct=each or batch == 0, map=map, away=away)
     state.trace[epoch, m] += found.error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
     gradient = None if state.log_scale is None else _along_variances(problem, state, m, order, step)
     largest = descend(problem, state, m, order, step, found, map)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from herdcli.cluster.where import Where, parse, setting
@@ -130,3 +131,23 @@ def test_nothing_of_dask_is_imported_unasked(digits, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout == "[]\n"
+
+
+NO_ROUNDS = {
+    "pt": (["--algorithm", "pt"], "--cluster has workers for the minibatches of --algorithm cd, pcd and fpcd, not pt"),
+    "exact": (["--algorithm", "exact"], "--cluster has workers for the minibatches of --algorithm cd, pcd and fpcd, not exact"),
+    "natural": (["--optimizer", "natural"], "--cluster has no workers for --optimizer natural"),
+    "small": (["--batch-size", "20"], "--cluster deals out 512 rows of a minibatch at a time, and this one has 20"),
+    "layers": (["--layers", "3,2"], "--cluster deals out units of work, and this run has only one"),
+}
+
+
+@pytest.mark.parametrize("name", NO_ROUNDS)
+def test_minibatches_that_cannot_be_dealt_are_refused_in_a_line(herd, tmp_path, name):
+    options, message = NO_ROUNDS[name]
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.random.default_rng(0).integers(0, 2, (1500, 3), dtype=np.uint8))
+    fit = ["fit-rbm", str(rows), "--hidden", "5", "--batch-size", "1500"]
+    done = herd(*fit, *options, "-q", "--cluster", "local:2")
+    assert (done.code, done.err.count("\n")) == (2, 2), done.err
+    assert message in done.err

@@ -89,3 +89,56 @@ def test_sums_of_workers_make_the_bytes_of_one_process(folder, name, monkeypatch
     cli.main([*COMMANDS[name], "-q", "-o", str(tmp_path / "dealt.h5")], prog_name="herd", standalone_mode=False, obj=[])
     assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
     assert [each.asked > 0 for each in away] == [True]
+
+
+class Passed(Away):
+    """Groups of a minibatch, of which a worker sends one at a time; they are others in each round."""
+
+    def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
+        self.asked += 1
+        reply = tasks.sums(wire.packed(list(self.source.take(first, first + 1))), wire.packed(statistics), 0, {})
+        return [(size, sums) for size, sums in wire.unpacked(reply["sums"])]
+
+
+FIT = ["fit-rbm", "--hidden", "5", "--epochs", "2", "--batch-size", "1500"]
+MODELS = {
+    "cd": ["states.npy", "--steps", "2"],
+    "cd of means": ["states.npy", "--mean-field", "visible", "--sparsity-target", "0.1", "--centering"],
+    "pcd": ["states.npy", "--algorithm", "pcd"],
+    "pcd of fewer chains than rows": ["states.npy", "--algorithm", "pcd", "--chains", "700", "--optimizer", "adam"],
+    "pcd of more chains than rows": ["states.npy", "--algorithm", "pcd", "--batch-size", "300", "--chains", "1100"],
+    "fast weights": ["states.npy", "--algorithm", "fpcd"],
+    "deviations": ["rows.npy", "--units", "gaussian", "--standardize", "--learn-variances", "--learning-rate", "0.01"],
+    "words": ["words.npy", "--visible-units", "words"],
+    "wide": ["bits.npy", "--hidden", "60"],
+    "labels": ["labelled.csv", "--labels", "generative", "--label", "y"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models(folder: Path) -> Path:
+    """Rows of words, wide rows with few ones, and states with a label."""
+    draw = np.random.default_rng(1)
+    np.save(folder / "words.npy", draw.poisson(2.0, size=(3000, 6)) + 1)
+    np.save(folder / "bits.npy", (draw.random((3200, 300)) < 0.1).astype(np.uint8))
+    table = np.column_stack([draw.integers(0, 2, (3000, 4)), draw.integers(0, 3, 3000)])
+    np.savetxt(folder / "labelled.csv", table, delimiter=",", header="a,b,c,d,y", comments="", fmt="%d")
+    return folder
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_minibatches_of_workers_make_the_bytes_of_one_process(models, name, monkeypatch, tmp_path):
+    away: list[Passed] = []
+
+    def spread(session: Session, source: Source, *, passing: bool) -> Source:
+        assert passing
+        away.append(Passed(source))
+        return away[-1]
+
+    command = [*FIT, *MODELS[name], "-q", "-o"]
+    monkeypatch.chdir(models)
+    cli.main([*command, str(tmp_path / "one.h5")], prog_name="herd", standalone_mode=False, obj=[])
+    monkeypatch.setattr(spreading, "spread", spread)
+    cli.main([*command, str(tmp_path / "dealt.h5"), "--cluster", "local:2"], prog_name="herd", standalone_mode=False, obj=[])
+    assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
+    assert [each.asked >= 8 for each in away] == [True]

@@ -110,7 +110,7 @@ def command(session: Session, request: Request) -> None:
       herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
     Rows of split 0 are learned from; those of 1 and 2 are stored for eval.  With --continue units are the model's,
-    and --epochs counts further ones.
+    and --epochs counts further ones.  --cluster deals out the models, or of one model each minibatch of more than 512 rows.
     """
     if isinstance(request, OfSequences):
         from herdcli.cli.fit_rbm.recurrent import fit_recurrent
@@ -119,7 +119,8 @@ def command(session: Session, request: Request) -> None:
         exact.refuse(session, "--recurrent")
         fit_recurrent(session, request)
         return
-    if not request.per_class and not request.model:
+    rounds = session.cluster is not None and not (request.pairs or request.layers or request.below)
+    if not request.per_class and not request.model and not rounds:
         shards.refuse(session, "--per-class learns several models, one per label")
     exact.refuse_options(session, {"pairs": request.pairs, "layers": request.layers, "below": request.below})
     if request.pairs:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from herdcli.cli.fit_rbm import in_rounds
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.classes import Learned, RBMShard
     from herdcli.rbm.groups import Groups
     from herdcli.rbm.learning import Problem, Settings
+    from herdcli.rbm.minibatch import Away
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
 
@@ -58,7 +60,8 @@ def fit_models(session: Session, request: Request) -> None:
         begun=None if given.earlier is None else classes.begun(given.earlier),
     )
     count = len(problem.rows)
-    units = shards.units(session, count, "models")
+    away = in_rounds.away(session, problem) if count == 1 and not request.per_class else None
+    units = range(1) if away is not None else shards.units(session, count, "models")
     own = problem if len(units) == count else problem.part(units) if units else None
     if own is not None:
         session.require_memory(Learning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
@@ -66,7 +69,7 @@ def fit_models(session: Session, request: Request) -> None:
     parts: list[Learned] = []
     learned: dict[str, object] = rows.as_seen()
     if own is not None:
-        parts, scales = _learned(session, groups, own, units, given, keep=bool(request.keep_state))
+        parts, scales = _learned(session, groups, own, units, given, away, keep=bool(request.keep_state))
         learned |= scales
     seen = beside_labels(learned, given.labels)
     made = classes.RBMShard(
@@ -121,13 +124,13 @@ def _continued(session: Session, request: Request) -> Inputs:
 
 
 def _learned(
-    session: Session, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, *, keep: bool
+    session: Session, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, away: Away | None, *, keep: bool
 ) -> tuple[list[Learned], dict[str, Array]]:
     """The models of a problem, which have these numbers, and what columns were freed of where that was learned."""
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
-    state = session.run(Learning(problem, session.map), label="learning")
+    state = session.run(Learning(problem, session.map, away), label="learning")
     seen = {} if state.log_scale is None else classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=keep, map=session.map)
     return made, seen

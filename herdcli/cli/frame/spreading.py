@@ -9,10 +9,13 @@ if TYPE_CHECKING:
     from herdcli.numerics.blocks import Source
 
 
-def spread(session: Session, source: Source) -> Source:
-    """The blocks of a source with the workers of --cluster, where there are any, until the command ends."""
+def spread(session: Session, source: Source, *, passing: bool = False) -> Source:
+    """The blocks of a source with the workers of --cluster, where there are any, until the command ends.
+
+    passing  they are others in each round, and workers keep none.
+    """
     if session.cluster is None or session.dry_run:
         return source
     from herdcli.cli.frame import workers
 
-    return workers.spread(session, session.cluster, source)
+    return workers.spread(session, session.cluster, source, passing=passing)

@@ -49,10 +49,10 @@ def dealt(session: Session, asked: Asked, count: int, what: str) -> list[object]
     return parts
 
 
-def spread(session: Session, asked: Asked, source: Source) -> Source:
+def spread(session: Session, asked: Asked, source: Source, *, passing: bool) -> Source:
     """The blocks of a source with workers until the command ends."""
     size = Size(worker_threads(session, asked), session.max_memory)
-    return rounds.spread(source, session.hold(_hired(session, asked, size)), asked.retries)
+    return rounds.spread(source, session.hold(_hired(session, asked, size)), asked.retries, passing=passing)
 
 
 def _hired(session: Session, asked: Asked, size: Size) -> AbstractContextManager[Farm]:

@@ -14,6 +14,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.model import Classifier
 from herdcli.online.predict import probabilities, winners
+from herdcli.online.sets import members
 from herdcli.schema import Array
 
 CALIBRATION, TEST = 1, 2
@@ -27,8 +28,12 @@ COLUMNS = (
     "log_loss",
     "brier",
     "calibration_error",
+    "coverage",
+    "set_size",
     "progressive_error",
     "progressive_loss",
+    "progressive_coverage",
+    "progressive_set_size",
 )
 
 Row = dict[str, Any]
@@ -39,12 +44,16 @@ def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any =
 
     error_majority     of the commonest class of these rows for all of them.
     auc                area under the ROC curve, of more than two classes the mean of each against the rest.
+    coverage, set_size  of the sets of `herd apply --want sets`, on test rows alone: those that calibrated it decided their size.
     calibration_error  expected calibration error of the likeliest class, 15 bins of equal width.
     """
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
     if value.running.seen:
         result["progressive_error"] = value.running.wrong / value.running.seen
         result["progressive_loss"] = value.running.loss / value.running.seen
+    if value.coverage is not None and value.coverage.examples:
+        result["progressive_coverage"] = value.coverage.reached
+        result["progressive_set_size"] = value.coverage.mean_size(numbers=False)
     if value.holdout is None:
         return result
     p, y, predicted = judged(value)
@@ -58,6 +67,10 @@ def metrics(value: Classifier, settings: Any, *, map: Any = map, progress: Any =
     # Of two classes both columns have the same square, and one of them is counted.
     result["brier"] = float(np.mean(((p - truth) ** 2).sum(axis=1)) / (2 if p.shape[1] == 2 else 1))
     result["calibration_error"] = calibration_error(top, right)
+    if value.coverage is not None and result["judged_on"] == "test":
+        chosen = value.holdout.split == TEST
+        held = members(value.holdout.score[chosen], value.holdout.variance[chosen], value.coverage.threshold)
+        result |= {"coverage": float(held[np.arange(len(y)), y].mean()), "set_size": float(held.sum(axis=1).mean())}
     return result
 
 

@@ -17,7 +17,10 @@ from herdcli.evaluation.strongest import largest, names_of, weights_of
 from herdcli.online.numbers import Predictor, deviations
 from herdcli.schema import Array
 
-COLUMNS = ("rows", "judged_on", "rmse", "rmse_mean", "mae", "r2", "coverage_95", "log_likelihood", "progressive_rmse", "progressive_mae")
+COLUMNS = (
+    *("rows", "judged_on", "rmse", "rmse_mean", "mae", "r2", "coverage_95", "log_likelihood", "coverage", "width"),
+    *("progressive_rmse", "progressive_mae", "progressive_coverage", "progressive_width"),
+)
 CALIBRATION, TEST = 1, 2
 WITHIN = 1.959963984540054  # deviations that 95 of 100 normal errors are within
 STRONGEST = 30
@@ -28,11 +31,15 @@ def metrics(value: Predictor, settings: Any, *, map: Map = map, progress: Any = 
     """Every column of `COLUMNS`; None where the artifact has no held-out rows.
 
     rmse_mean       of the mean of these rows for all of them.   r2  1 − (rmse/rmse_mean)².
+    coverage, width of the intervals of `herd apply --want sets`, on test rows alone; a width only where they have two ends.
     coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats a row under N(m, deviation²).
     """
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
     if seen := value.running.seen:
         result |= {"progressive_rmse": (value.running.loss / seen) ** 0.5, "progressive_mae": value.absolute / seen}
+    sets = value.coverage
+    if sets is not None and sets.examples:
+        result |= {"progressive_coverage": sets.reached, "progressive_width": sets.mean_size(numbers=True)}
     if value.holdout is None:
         return result
     y, m, deviation = judged(value)
@@ -44,6 +51,9 @@ def metrics(value: Predictor, settings: Any, *, map: Map = map, progress: Any = 
     result["r2"] = 1.0 - (rmse / spread) ** 2 if spread > 0 else None
     result["coverage_95"] = float(np.mean(np.abs(z) <= WITHIN))
     result["log_likelihood"] = float(np.mean(-0.5 * z**2 - np.log(deviation))) - 0.5 * float(np.log(2 * np.pi))
+    if sets is not None and result["judged_on"] == "test":
+        result["coverage"] = float(np.mean(np.abs(residual) <= sets.threshold))
+        result["width"] = 2.0 * sets.threshold if np.isfinite(sets.threshold) else None
     return result
 
 

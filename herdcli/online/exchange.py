@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, Diverged
-from herdcli.online import held_out
+from herdcli.online import held_out, sets
 from herdcli.online.full import symmetrised
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
 from herdcli.online.numbers import Outcomes, Predictor
@@ -80,6 +80,7 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
         progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
         machines=state.machines,
         passes=held_out.told(state),
+        coverage=sets.told(state),
     )
     first = 0 if settings.bias else 1
     if state.sizes is not None:

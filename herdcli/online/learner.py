@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import held_out
+from herdcli.online import held_out, sets
 from herdcli.online.blocks import DENSE_ROWS, Block, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
@@ -31,6 +31,7 @@ class Learner:
 
     labels  know the classes' names when the run has ended; None: they are called by their numbers.
     model   is gone on with, where it stands.
+    coverage  of prediction sets, which examples are given before they are learned; 0: none are.
     """
 
     settings: Settings
@@ -39,6 +40,7 @@ class Learner:
     columns: int = 1
     labels: Named | None = None
     model: Classifier | None = None
+    coverage: float = 0.0
 
     @property
     def count(self) -> int:
@@ -91,6 +93,8 @@ class Learner:
             state.sizes = np.zeros((0, 2))
         if self.model is not None:
             take_over(state, self.model)
+        if self.coverage:
+            sets.begin(state, self.coverage, self.model)
         if settings.kernel == "none":
             _grow(state, self, self.columns)
         return state
@@ -180,6 +184,8 @@ def _learned(learner: Learner, state: State, batch: Batch) -> State:
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
         _judge(state, *found)
+        if state.coverage is not None:
+            sets.add(state, score, variance, block.label, numbers=settings.task == "regression")
     if batch.held is not None:
         held_out.add(state, *(each[batch.held] for each in found))
     _keep(state, batch, score, variance, block.label)

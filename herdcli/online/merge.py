@@ -42,6 +42,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         size=_total([m.size for m in wide if m.size is not None]),
         race=None,
         passes=None,
+        coverage=None,
         running=_running(wide),
         progress=no_progress(),
         holdout=None,

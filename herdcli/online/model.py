@@ -7,6 +7,7 @@ from dataclasses import field, fields
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.online.coverage import Coverage
 from herdcli.online.pairs import require_pairs
 from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
@@ -215,6 +216,7 @@ class Classifier(Classifier2):
     link: str = "normal"  # F of the confidence: normal, Φ, or logistic
     passes: Passes | None = None
     interactions: list[str] | None = None  # pairs of namespaces whose features are multiplied, by their first letters
+    coverage: Coverage | None = None
 
     def upgrade(self) -> Classifier:
         """Itself."""

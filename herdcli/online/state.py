@@ -88,4 +88,6 @@ class State:
     sizes: Array | None = None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|, with --scale online
     proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
     passes: Array | None = None  # (3, P) held-out examples of each pass, how many were wrong, the sum of their losses
+    coverage: Array | None = None  # (6,) level, α_t, examples, covered, size, unbounded of prediction sets, with --coverage
+    conformity: Array | None = None  # (w,) nonconformity of the last examples
     best: list[Array] = field(default_factory=list)  # weights of the best pass so far, with --early-stop

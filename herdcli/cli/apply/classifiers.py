@@ -8,30 +8,72 @@ import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.cli.frame.scores import scored
+from herdcli.errors import BadUsage, DataError
 from herdcli.online.numbers import deviations
 from herdcli.online.predict import probabilities, winners
+from herdcli.online.sets import members
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.session import Session
+    from herdcli.online.coverage import Coverage
     from herdcli.online.model import Classifier
     from herdcli.online.numbers import Predictor
 
 
+MORE = "learn more examples, or ask for less coverage"
+
+
 def applied(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """Class probabilities of new rows as a data set, with the likeliest class as y, and what was made in words."""
+    """Class probabilities of new rows, or which classes are in their sets, with the likeliest class as y, and what was made in words."""
     model: Classifier = fitted.value
     form, label = request.input_format, request.label
     score, variance, _, split = scored(session, model, request.source, labelled=False, input_format=form, label=label)
-    p = probabilities(score, variance, model.scale, model.link)
+    if request.want == "sets":
+        p = members(score, variance, _told(session, fitted).threshold).astype(float)
+        what = f"classes, {p.sum(axis=1).mean():.4g} in a set"
+    else:
+        p, what = probabilities(score, variance, model.scale, model.link), "class probabilities"
     made = Dataset(p, y=winners(score), split=split, feature_names=list(model.classes), class_names=list(model.classes))
-    return made, f"{len(p)} rows × {p.shape[1]} class probabilities"
+    return made, f"{len(p)} rows × {p.shape[1]} {what}"
 
 
 def predicted(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """The numbers predicted of lines of text, with their standard deviations, and what was made in words."""
     model: Predictor = fitted.value
     score, variance, _, _ = scored(session, model, request.source, labelled=False, input_format=request.input_format)
+    if request.want == "sets":
+        half = _told(session, fitted).threshold
+        if not np.isfinite(half):
+            known = model.coverage.calibrated if model.coverage else 0
+            raise DataError(f"has {known} scores to calibrate by, too few for intervals of this coverage", where=fitted.name, hint=MORE)
+        X = score[:, :1] + np.array([0.0, -half, half])
+        said = f"{len(X)} rows × a prediction and an interval of width {2 * half:.4g}"
+        return Dataset(X, feature_names=["predicted", "lower", "upper"]), said
     X = np.stack([score[:, 0], deviations(model, variance)], axis=1)
     return Dataset(X, feature_names=["predicted", "deviation"]), f"{len(X)} rows × a prediction and its standard deviation"
+
+
+def refuse(fitted: Artifact, request: Request) -> None:
+    """Raise BadUsage for what a model cannot be asked for, before any row is read: sets, and of what learned online most else."""
+    if fitted.kind not in ("classifier", "predictor"):
+        if request.want == "sets":
+            what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
+            raise BadUsage(what, hint="herd apply without --want")
+        return
+    wants = ("sets",) if fitted.kind == "predictor" else ("classes", "sets")
+    if request.want not in (None, *wants):
+        hint = f"--want {' or '.join(wants)}, or leave it out"
+        raise BadUsage(f"--want {request.want} has no meaning with a {fitted.kind}", hint=hint)
+    if request.want == "sets" and fitted.value.coverage is None:
+        raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="herd nherd-train --coverage 0.9")
+
+
+def _told(session: Session, fitted: Artifact) -> Coverage:
+    """The coverage of a model, of whose sets it is said what they assume."""
+    found: Coverage = fitted.value.coverage
+    what = "intervals" if fitted.kind == "predictor" else "sets"
+    session.console.note(f"{what} hold the truth of {found.level:g} of the rows if these are exchangeable with the {found.calibrated} that")
+    session.console.note("calibrated the model: drawn from one source, and not the later ones of a stream that drifts")
+    return found

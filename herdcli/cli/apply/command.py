@@ -27,6 +27,7 @@ WANTS = [
     "rows",
     *OF_EM,
     "completed",
+    "sets",
     "means",
     "forecasts",
     *OF_TIME[:-2],
@@ -61,6 +62,7 @@ class Want(click.Choice):  # type: ignore[type-arg]
     "each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
     "of its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a "
     "forecast.  "
+    "nherd-train --coverage: which classes are in the set of each row, or intervals (sets).  "
     "[default: classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
 )
 @click.option(
@@ -85,7 +87,7 @@ def command(session: Session, request: Request) -> None:
     Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5 file
     stay in it for models of herd em and ica (but hmm and lds) and -o FILE.csv.
     """
-    from herdcli.cli.apply import streams
+    from herdcli.cli.apply import classifiers, streams
     from herdcli.cli.frame import exact, outputs
 
     if request.model == request.source == "-":
@@ -105,6 +107,7 @@ def command(session: Session, request: Request) -> None:
         session.ignored("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
+    classifiers.refuse(fitted, request)
     applied = named(str(KINDS[fitted.kind].apply))
     if streams.streamed(session, fitted, request, applied):
         return

@@ -38,6 +38,13 @@ def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
         raise click.BadParameter(text, ctx, param) from None
 
 
+def _share(ctx: click.Context, param: click.Parameter, share: float | None) -> float | None:
+    """A number between 0 and 1, which none that is not one passes for."""
+    if share is not None and not 0 < share < 1:
+        raise click.BadParameter(f"{share:g} is not between 0 and 1", ctx, param)
+    return share
+
+
 ALGORITHMS = click.Choice(["auto", "nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop"])
 
 
@@ -90,6 +97,15 @@ OPTIONS: tuple[Decorator, ...] = (
         default=None,
         metavar="K",
         help="End after K passes without a lower error of held-out examples, with the best pass's weights (--holdout 10 if not given).",
+    ),
+    click.option(
+        "--coverage",
+        type=float,
+        callback=_share,
+        default=None,
+        metavar="P",
+        help="Give each example a set of classes, or an interval, that holds the truth for a share P of them in the long run "
+        "(adaptive conformal prediction), and have herd apply --want sets give them to new rows.",
     ),
     click.option("--shuffle", is_flag=True, help="Shuffle the examples before each pass; text is then kept in memory."),
     click.option(

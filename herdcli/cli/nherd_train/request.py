@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WITHOUT_C = ("pa", "perceptron", "cw")
 TAKEN_FROM_MODEL = (
     "task algorithm covariance form loss C confidence multiclass normalize scaling bias "
-    "always_update kernel width degree budget bits interactions zero_based classes"
+    "always_update kernel width degree budget bits interactions zero_based classes coverage"
 )
 HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
 VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
@@ -61,6 +61,7 @@ class Request:
     task: str = where_changed("classification")
     holdout: int | None = where_given()
     early_stop: int | None = where_given()
+    coverage: float | None = where_given()
     verify: bool
     seed: int
     parts: int = where_changed(1)
@@ -100,6 +101,12 @@ class Request:
             return replace(settings, holdout=every, until_last=False, early_stop=self.early_stop or 0)
         several = self.passes > 1 and not validated and self.parts == 1
         return replace(settings, holdout=HELD if several else 0, until_last=several, early_stop=0)
+
+    def covering(self, model: Classifier | None) -> float:
+        """The coverage of prediction sets: as asked for, or of the model that is gone on with; 0: there are none."""
+        if model is not None:
+            return 0.0 if model.coverage is None else model.coverage.level
+        return self.coverage or 0.0
 
     def declared(self, model: Classifier | None) -> list[str] | None:
         """The names of all classes there can be, where they are known beforehand."""
@@ -149,6 +156,8 @@ class Request:
             self._refuse_for_numbers(session)
         if self.holdout == 1:
             raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 judges every tenth")
+        if self.parts > 1 and self.coverage is not None:
+            raise BadUsage("--coverage follows one stream, and --parts makes several of it", hint="drop --coverage or --parts")
         if self.parts > 1 and (self.holdout or self.early_stop):
             raise BadUsage("--parts learns all examples of each part", hint="drop --holdout and --early-stop, or --parts")
         if self.early_stop and self.holdout == 0:

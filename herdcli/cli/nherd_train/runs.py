@@ -17,7 +17,7 @@ from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.session import TRIAL_SECONDS
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
-from herdcli.online import predict, race
+from herdcli.online import predict, race, sets
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
 from herdcli.online.held_out import best_pass
 from herdcli.online.labels import Labels, Numbers
@@ -84,8 +84,18 @@ def _judged(made: Classifier) -> str:
     if not running.seen:
         return ""
     if isinstance(made, Predictor):
-        return f", progressive root mean square {(running.loss / running.seen) ** 0.5:.4g}"
-    return f", progressive error {running.wrong / running.seen:.4g}"
+        return f", progressive root mean square {(running.loss / running.seen) ** 0.5:.4g}{_covered(made)}"
+    return f", progressive error {running.wrong / running.seen:.4g}{_covered(made)}"
+
+
+def _covered(made: Classifier) -> str:
+    """How many of the examples their sets or intervals held, and how large those were."""
+    found, numbers = made.coverage, isinstance(made, Predictor)
+    if found is None or not found.examples:
+        return ""
+    size = found.mean_size(numbers=numbers)
+    shown = "" if size is None else f", mean width {size:.4g}" if numbers else f", {size:.4g} classes a set"
+    return f"; {'intervals' if numbers else 'sets'} hold the truth of {found.reached:.4g} of them ({found.level:g} wanted){shown}"
 
 
 def lazily(request: Request, settings: Settings) -> bool:
@@ -144,12 +154,13 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     train = training(session, rows, settings, name)
     settings = request.held(settings, validated=bool((rows.split == VALID).any()))
     source = source_of(session, rows, train, settings)
-    learner = Told(settings, source, len(rows.names), columns + 1, rows, model, console=session.console)
+    covering = request.covering(model)
+    learner = Told(settings, source, len(rows.names), columns + 1, rows, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request)
     made = session.run(learner, label="learning", ended=learner.told_at_end)
     names = (model and model.feature_names) or rows.feature_names
-    return with_holdout(replace(made, feature_names=names, race=table), rows)
+    return sets.settled(with_holdout(replace(made, feature_names=names, race=table), rows))
 
 
 def training(session: Session, rows: Rows, settings: Settings, name: str) -> Array:
@@ -259,7 +270,8 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     labels = Numbers() if settings.task == "regression" else Labels(request.declared(model), request.max_classes)
     source, classes = _source(session, given, reader, labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
-    learner = Told(settings, _Bounded(session, source, classes), classes, columns, labels, model, console=session.console)
+    bounded, covering = _Bounded(session, source, classes), request.covering(model)
+    learner = Told(settings, bounded, classes, columns, labels, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request, given.name)
     if session.dry_run and source.steps is None:
@@ -282,7 +294,7 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
         order = sorted(reader.names)
         index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)
         made = replace(made, hash_index=index, hash_names=[reader.names[slot] for slot in order])
-    return fitted(made) if isinstance(made, Predictor) else predict.calibrated(made)
+    return sets.settled(fitted(made) if isinstance(made, Predictor) else predict.calibrated(made))
 
 
 def _source(session: Session, given: Examples, reader: Reader, labels: Labels | Numbers, settings: Settings) -> tuple[Source, int]:

@@ -61,14 +61,22 @@ class Reader:
 
         lend  for who is done with a block when asking for the next: its arrays are not copied, and then used again.
         """
-        self.lines = self.skipped = 0
+        self.begin()
         for text in whole_lines(pieces):
-            if self.interactions:
-                yield from self._parts(text, False)
-                continue
-            found = list(self._parts(text, lend))
-            if found:
-                yield found[0] if len(found) == 1 else joined(found)
+            yield from self.read(text, lend=lend)
+
+    def begin(self) -> None:
+        """Begin with the first line."""
+        self.lines = self.skipped = 0
+
+    def read(self, text: Text, *, lend: bool = False) -> Iterator[Block]:
+        """The block of the next whole lines, or the parts that it is made in with products; lend: see `blocks`."""
+        if self.interactions:
+            yield from self._parts(text, False)
+            return
+        found = list(self._parts(text, lend))
+        if found:
+            yield found[0] if len(found) == 1 else joined(found)
 
     def _parts(self, text: Text, lend: bool) -> Iterator[Block]:
         """The rows of a text, in as many parts as there are wrong lines between them."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.blocks import ROWS, Block, from_rows
 from herdcli.online.labels import Labels, Numbers
-from herdcli.online.parse import Reader
 from herdcli.online.state import Batch, Holdout
 from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
@@ -73,6 +72,16 @@ class Memory:
         return self.holdout.batch(from_rows(self.X, self.label, part, self.weight), place, number, turn, self.passes, self.proof)
 
 
+class Reads(Protocol):
+    """What makes blocks of text, as `parse.Reader` does."""
+
+    where: str
+
+    def blocks(self, pieces: Iterable[bytes | memoryview], *, lend: bool = False) -> Iterator[Block]:
+        """A block or more for each piece of whole lines."""
+        ...
+
+
 class Text:
     """Blocks of text, which `open` yields anew for each pass, piece by piece; `proof` is of what has been read of the pass so far."""
 
@@ -81,7 +90,7 @@ class Text:
     def __init__(
         self,
         open: Callable[[], Iterable[bytes | memoryview]],
-        reader: Reader,
+        reader: Reads,
         labels: Labels | Numbers,
         *,
         passes: int = 1,

@@ -146,6 +146,12 @@ OPTIONS: tuple[Decorator, ...] = (
         "--bits", type=click.IntRange(1, 30), default=None, help="Hash features into 2^bits columns.  [default: 18 for vw, else not]"
     ),
     click.option(
+        "--cache",
+        metavar="FILE",
+        default=None,
+        help="Keep the parsed text in FILE: later passes, and runs on the same text, need not parse it again.",
+    ),
+    click.option(
         "--interactions",
         multiple=True,
         metavar="AB,…",

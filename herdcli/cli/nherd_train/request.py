@@ -28,6 +28,7 @@ class Request:
 
     source: str = unrecorded()
     input_format: str | None = unrecorded()
+    cache: str | None = unrecorded()
     algorithm: str
     covariance: str
     form: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -16,6 +17,7 @@ from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.session import TRIAL_SECONDS
+from herdcli.cli.nherd_train.cached import Cached
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.online import predict, race, sets
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
@@ -165,7 +167,7 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
 
 def training(session: Session, rows: Rows, settings: Settings, name: str) -> Array:
     """Which rows (n,) bool are learned from, with warnings for options of text, and for an order that spoils learning."""
-    for option in ("bits", "zero_based", "skip_bad", "inverse_map"):
+    for option in ("bits", "zero_based", "skip_bad", "inverse_map", "cache"):
         session.ignored(option, "with a data set")
     train: Array = rows.split == 0
     if not train.any():
@@ -268,7 +270,11 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     reader = _reader(given, request, model)
     settings = request.held(settings, validated=False)
     labels = Numbers() if settings.task == "regression" else Labels(request.declared(model), request.max_classes)
-    source, classes = _source(session, given, reader, labels, settings)
+    kept: Reader | Cached = reader
+    if request.cache is not None:
+        _require_own_file(session, request.cache)
+        kept = Cached(request.cache, reader, given.proof, session.console)
+    source, classes = _source(session, given, kept, labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     bounded, covering = _Bounded(session, source, classes), request.covering(model)
     learner = Told(settings, bounded, classes, columns, labels, model, covering, console=session.console)
@@ -297,20 +303,29 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
     return sets.settled(fitted(made) if isinstance(made, Predictor) else predict.calibrated(made))
 
 
-def _source(session: Session, given: Examples, reader: Reader, labels: Labels | Numbers, settings: Settings) -> tuple[Source, int]:
+def _require_own_file(session: Session, cache: str) -> None:
+    """Raise BadUsage for a cache that is no file, or the one that the model goes to."""
+    if cache == "-":
+        raise BadUsage("--cache is read as arrays in place, which stdout cannot be", hint="name a file")
+    if os.path.realpath(cache) == os.path.realpath(session.output):
+        raise BadUsage("is named by both -o and --cache", where=cache, hint="give the cache a name of its own")
+
+
+def _source(session: Session, given: Examples, reader: Reader | Cached, labels: Labels | Numbers, settings: Settings) -> tuple[Source, int]:
     """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
     rows = block_rows(settings)
     if not settings.shuffle:
-        text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=given.proof, holdout=held_by(settings))
+        proof = reader.proof if isinstance(reader, Cached) else given.proof
+        text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=held_by(settings))
         if not labels.given:
             text.keep_first()  # it shows the classes
         return text, len(labels.names) or 2
     X, y, weight = gathered(reader.blocks(given.pieces()))
     session.require_memory(X.data.nbytes * 2, "the shuffled text")
     y = labels.indices(y, given.name)
-    proof, name = given.proof(), given.name
+    digest, name = given.proof(), given.name
     passes, seed, held = settings.passes, settings.seed, held_by(settings)
-    kept = Memory(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=proof, where=name, holdout=held)
+    kept = Memory(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=digest, where=name, holdout=held)
     return kept, len(labels.names) or 2
 
 
@@ -335,6 +350,8 @@ def _reader(given: Examples, request: Request, model: Classifier | None) -> Read
     bits = request.bits_for(given.text, model)
     if request.inverse_map and not bits:
         raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
+    if request.inverse_map and request.cache is not None:
+        raise BadUsage("--cache keeps columns, and not the names that --inverse-map asks for", hint="leave one of them out")
     zero_based = model.zero_based if model is not None else request.zero_based
     names: dict[int, str] | None = {} if request.inverse_map else None
     pairs = model.interactions if model is not None else request.pairs

@@ -262,6 +262,41 @@ def from_text(X: csr_matrix, y: np.ndarray, vw: str | None) -> None:
             tell(f"  Vowpal Wabbit, {name}", f"{their_cpu / cpu:.2f} × ours", f"{their_wall:.2f} s, {their_cpu:.2f} s CPU; ≥ {bar}")
 
 
+def from_cache(X: csr_matrix, y: np.ndarray, vw: str | None) -> None:
+    """Whole processes with parsed text in a file (--cache, made beforehand) and without, beside Vowpal Wabbit with its own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines = as_text(X, y)
+        texts = {"svmlight": ("x.svm", "{} {}\n"), "Vowpal Wabbit": ("x.vw", "{} | {}\n")}
+        commands: dict[str, list[str]] = {}
+        for kind, (file, form) in texts.items():
+            (folder / file).write_text("".join(form.format(*line) for line in lines) * 8)
+            herd = [
+                str(Path(sys.executable).with_name("herd")),
+                "nherd-train",
+                "-q",
+                "-o",
+                str(folder / "m.h5"),
+                *PLAIN,
+                str(folder / file),
+            ]
+            cached = [*herd, "--cache", str(folder / f"{file}.herd")]
+            making = children_seconds({f"{kind}, 1 pass, making the cache": cached}, 1)
+            for said, (wall, cpu) in making.items():
+                tell(said, f"{wall:.2f} s", f"{cpu:.2f} s CPU, {(folder / f'{file}.herd').stat().st_size / 1e6:.0f} MB")
+            for passes in ("1", "5"):
+                more = ["--passes", passes, "--holdout", "0"]
+                commands |= {f"{kind}, --passes {passes}": [*herd, *more], f"{kind}, --passes {passes} --cache": [*cached, *more]}
+        if vw:
+            run = [vw, "-m", "vowpalwabbit", "--quiet", "-b", "18", "--loss_function", "hinge", "-d", str(folder / "x.vw")]
+            run += ["-f", str(folder / "m.vw"), "--cache_file", str(folder / "x.cache"), "--holdout_off"]
+            children_seconds({"make the cache": [*run, "-k"]}, 1)
+            commands |= {f"vw, --passes {passes}, its cache": [*run, "--passes", passes] for passes in ("1", "5")}
+            commands["start of vw alone"] = [vw, "-c", "import vowpalwabbit"]
+        for said, (wall, cpu) in children_seconds(commands, 3).items():
+            tell(said, f"{wall:.2f} s", f"{cpu:.2f} s CPU")
+
+
 def data_sets(X: csr_matrix, y: np.ndarray) -> None:
     """svmlight text as a data set, which every command but nherd-train reads, and Φ: compiled, as NumPy twins, and others'."""
     text, x = "".join(f"{label} {pairs}\n" for label, pairs in as_text(X[:5000], y[:5000])).encode(), np.linspace(-9.0, 9.0, 200_000)
@@ -296,6 +331,7 @@ def main() -> None:
         data_sets(X, y)
         errors(options.data, X, y, split)
         from_text(X, y, options.vw)
+        from_cache(X, y, options.vw)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,8 @@ NEW = "parsing the text and writing it anew"
 def svm(count: int, seed: int = 0) -> bytes:
     """Rows of eight features whose label is the sign of the first."""
     values = np.random.default_rng(seed).standard_normal((count, 8)).round(3)
-    return b"".join(
-        f"{1 if row[0] > 0 else -1} {' '.join(f'{k + 1}:{x}' for k, x in enumerate(row))}\n".encode() for row in values.tolist()
-    )
+    rows = [(1 if row[0] > 0 else -1, " ".join(f"{k + 1}:{x}" for k, x in enumerate(row))) for row in values.tolist()]
+    return "".join(f"{label} {pairs}\n" for label, pairs in rows).encode()
 
 
 def vw(text: bytes) -> bytes:
@@ -29,7 +28,7 @@ def vw(text: bytes) -> bytes:
 @pytest.fixture(scope="module")
 def lines() -> dict[str, bytes]:
     """Text of more than one piece."""
-    return {"x.svm": svm(300) * 85, "x.vw": vw(svm(300)) * 75}
+    return {"x.svm": svm(300) * 55, "x.vw": vw(svm(300)) * 55}
 
 
 @pytest.mark.parametrize(

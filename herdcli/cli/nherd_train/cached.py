@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdcli.artifacts.parsed import Piece, Store, Writer, writing
 from herdcli.online.blocks import Block
@@ -82,13 +82,10 @@ class Cached:
         elif piece.proof != self._of_text():
             self.store.reason = "is of other text"
         else:
-            self._restore(piece.state)
+            for name in STATE:
+                setattr(self.reader, name, piece.state[name])
             return piece
         return None
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        for name in STATE:
-            setattr(self.reader, name, state[name])
 
     def _renewed(self, stack: ExitStack, count: int) -> Writer:
         """A new file that begins with the pieces that were good."""

@@ -16,7 +16,11 @@ MODELS = {
     "kmeans": ["em", "--model", "kmeans", "--components", "3", "--iterations", "3"],
     "factors": ["em", "--model", "fa", "--components", "1", "--iterations", "3"],
     "ica": ["ica", "--iterations", "5"],
+    "classifier": ["nherd-train"],
+    "regression": ["regress", "--target", "y", "--family", "gaussian"],
+    "classes": ["regress", "--target", "y", "--l2", "0.1", "--family", "softmax"],
 }
+LABELLED = ("classifier", "regression", "classes")
 
 
 def run(*words: object) -> None:
@@ -32,6 +36,8 @@ def test_stretches_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, want)
     X = draw.normal(size=(300, 3)) + 3.0 * draw.integers(0, 2, 300)[:, None]
     with h5py.File(tmp_path / "train.h5", "w") as file:
         file["X"] = X
+        if kind in LABELLED:
+            file["y"] = (X[:, 0] > 1.0).astype(np.int64) + (X[:, 1] > 3.0)
     if kind in streams.GAPS:
         X[draw.random(X.shape) < 0.1] = np.nan
     with h5py.File(tmp_path / "rows.h5", "w") as file:
@@ -71,3 +77,25 @@ def test_a_value_that_is_missing_where_none_may_be_is_told_by_its_row(tmp_path, 
         run("apply", "model.h5", "rows.h5", "-o", "out.csv")
     assert told.value.where.endswith("rows.h5, rows from 154")
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("kind", ["kmeans", "regression"])
+def test_rows_without_room_are_told_of_the_way_on_which_they_need_none(tmp_path, monkeypatch, kind):
+    draw = np.random.default_rng(0)
+    for name, count in (("train.h5", 300), ("rows.h5", 5000)):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["X"] = draw.normal(size=(count, 40))
+            file["y"] = np.arange(count) % 2
+    monkeypatch.chdir(tmp_path)
+    command, *options = MODELS[kind]
+    run(command, "train.h5", *options, "-o", "model.h5")
+    asked = ("apply", "model.h5", "rows.h5", "--max-memory", "1M", "-o")
+    with pytest.raises(DataError, match="more than the") as told:
+        run(*asked, "small.h5")
+    assert str(told.value.hint).startswith("raise --max-memory")  # a small file is read whole, whatever comes of it
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    with pytest.raises(DataError, match="more than the") as told:
+        run(*asked, "out.h5")
+    assert told.value.hint == "-o FILE.csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
+    run(*asked, "out.csv")
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 5001

@@ -85,7 +85,7 @@ def command(session: Session, request: Request) -> None:
 
     MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
     Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5 file
-    stay in it for models of herd em and ica (but hmm and lds) and -o FILE.csv.
+    stay in it for -o FILE.csv and models of nherd-train, regress, ica and em (but hmm and lds).
     """
     from herdcli.cli.apply import classifiers, streams
     from herdcli.cli.frame import exact, outputs
@@ -111,6 +111,7 @@ def command(session: Session, request: Request) -> None:
     applied = named(str(KINDS[fitted.kind].apply))
     if streams.streamed(session, fitted, request, applied):
         return
-    result, summary = applied(session, fitted, request)
+    with streams.hinted(session, fitted, request):
+        result, summary = applied(session, fitted, request)
     gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the rows themselves, beside their states
     outputs.artifact(session, result, summary, history=fitted, missing=gaps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from herdcli.artifacts.files import output_format
 from herdcli.artifacts.inputs import open_source
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.console import Console
+from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
 
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
-ROW_BY_ROW = ("ica", "mixture", "kmeans", "factors")  # kinds of which a row alone decides what it becomes
+ROW_BY_ROW = ("ica", "mixture", "kmeans", "factors", "classifier", "regression")  # kinds of which a row alone decides what it becomes
 GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 
 
 def streamed(session: Session, fitted: Artifact, request: Request, applied: Applied) -> bool:
     """Whether the rows went from a large file through the model into text; False where they have to be read whole."""
-    if not _plain(session, fitted, request):
+    if not _text(session) or not _plain(session, fitted, request):
         return False
     with open_source(request.source, limit=UNBOUNDED) as source:
         if not lazy.stays(source):
@@ -69,8 +71,31 @@ def _write(first: Dataset, others: Iterator[tuple[Dataset, str]], target: Path) 
             delimited.append(out, made)
 
 
+@contextmanager
+def hinted(session: Session, fitted: Artifact, request: Request) -> Iterator[None]:
+    """What reads rows whole; where there is no room for them, with the way on which they need none."""
+    try:
+        yield
+    except DataError as error:
+        if error.hint is not None and error.hint.startswith("raise --max-memory") and _could(session, fitted, request):
+            error.hint = "-o FILE.csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
+        raise
+
+
+def _could(session: Session, fitted: Artifact, request: Request) -> bool:
+    """Whether the rows of this input would stay in it if the output were CSV."""
+    if _text(session) or not _plain(session, fitted, request):
+        return False
+    with open_source(request.source, limit=UNBOUNDED) as source:
+        return lazy.stays(source)
+
+
+def _text(session: Session) -> bool:
+    return output_format(session.output, None, "dataset") == "csv" and not sniff.packing(session.output)
+
+
 def _plain(session: Session, fitted: Artifact, request: Request) -> bool:
-    text = output_format(session.output, None, "dataset") == "csv" and not sniff.packing(session.output)
     as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5") and request.source != "-"
     changes = (request.split, request.threshold, request.value_range, session.missing, "categorical" in session.given)
-    return fitted.kind in ROW_BY_ROW and text and as_it_is and not any(changes)
+    in_time = request.want == "forecasts" or bool(fitted.recoding)  # or gaps and texts that become what all rows of training say
+    return fitted.kind in ROW_BY_ROW and as_it_is and not in_time and not any(changes)

@@ -22,7 +22,7 @@ from herdcli.schema import Array
 PRIME = 16777619
 ALL = "::"
 NAMESPACES = "Vowpal Wabbit text has them: label |user age:3 |page sport"
-ENTRIES = 1 << 21  # of an expanded block, more only where one example has more
+ENTRIES = 1 << 17  # of an expanded block, more only where one example has more
 _PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable, but neither the colon nor the bar
 _BEGINNING = re.compile(rb"\|([^|\s:]?)")
 
@@ -96,14 +96,23 @@ def _part(block: Block, sides: Sequence[tuple[Block, Block]], mask: int, names: 
     found += [_products(left, right, mask, names, first, last) for left, right in sides]
     row, index, value = (np.concatenate(part) for part in zip(*found, strict=True))
     key = row * np.int64(mask + 2) + index
-    order = np.argsort(key, kind="stable")
-    key = key[order]
+    key, order = ordered(key, (last - first) * (mask + 2))
     new = np.diff(key, prepend=-1) != 0
     total = np.bincount(np.cumsum(new) - 1, weights=value[order])  # adds one entry after the other
     row, index = np.divmod(key[new], mask + 2)
     pointer = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=last - first))]).astype(np.int64)
     weight = None if block.weight is None else block.weight[first:last]
     return Block(pointer, index.astype(np.int32), total.astype(np.float64), block.label[first:last], weight)
+
+
+def ordered(key: Array, above: int) -> tuple[Array, Array]:
+    """Keys (n,) below `above` in rising order, and where each was; equal ones stay in their order."""
+    bits = len(key).bit_length()
+    if above << bits >= 1 << 63:
+        order = np.argsort(key, kind="stable")
+        return key[order], order
+    both = np.sort(key << bits | np.arange(len(key)))  # all different: sorted at once, without moving places along
+    return both >> bits, both & ((1 << bits) - 1)
 
 
 def _products(left: Block, right: Block, mask: int, names: dict[int, str] | None, first: int, last: int) -> tuple[Array, Array, Array]:

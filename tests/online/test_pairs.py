@@ -118,3 +118,12 @@ def test_each_pair_counts_once_whichever_letter_is_first():
 def test_a_model_with_impossible_pairs_is_refused(chosen, vw, bits):
     with pytest.raises(DataError, match="are not pairs of namespaces of hashed Vowpal Wabbit text"):
         pairs.require_pairs(chosen, vw, bits)
+
+
+def test_keys_are_ordered_alike_whether_they_fit_beside_their_places_or_not():
+    key = np.random.default_rng(0).integers(0, 50, 500)
+    expected = np.argsort(key, kind="stable")
+    for above in (50, 1 << 60):
+        found, order = pairs.ordered(key, above)
+        assert np.array_equal(order, expected)
+        assert np.array_equal(found, key[expected])

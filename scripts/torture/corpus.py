@@ -236,11 +236,12 @@ VARIED: dict[str, tuple[str, str, dict[str, str | None]]] = {
         "algorithm",
         "ups-infer network.h5",
         {
-            **dict.fromkeys(("bp", "frontier", "junction-tree", "mean-field", "structured-mean-field", "tap"), RESTED),
+            **dict.fromkeys(("bp", "frontier", "junction-tree", "mean-field", "structured-mean-field", "tap", "tree-reweighted"), RESTED),
             "double-loop": RESTED,
             "auto": AT_ONCE,
             "enumerate": AT_ONCE,
             "ups-t": AT_ONCE,
+            "max-product": AT_ONCE,  # proved likeliest after its first sweep
             "gibbs": f"{RESTED} --burn-in 10 --sweeps 40",
             "gbp": f"{RESTED} --iterations 20",
             "belief-optimization": f"{RESTED} --iterations 20",

@@ -29,15 +29,11 @@ def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
     settings = model.settings
     first = 0 if settings.bias else 1
     table = _table(model, first) if model.variance is not None else None
-    sizes = None
-    if model.seen is not None and model.size is not None:
-        sizes = np.concatenate([np.zeros((first, 2)), np.stack([model.seen, model.size], axis=1)])
+    sizes = _sizes(model, first)
 
     def scores(block: Block) -> tuple[Array, Array]:
         nonlocal table
-        block = prepared(block, normalize=settings.normalize, bias=settings.bias)
-        if sizes is not None:
-            block = as_scaled(block, sizes)
+        block = _seen(model, block, sizes)
         score, variance = np.zeros((block.rows, model.count)), np.zeros((block.rows, model.count))
         if table is not None:
             if block.width > len(table):
@@ -60,6 +56,23 @@ def scorer(model: Classifier) -> Callable[[Block], tuple[Array, Array]]:
         return score, np.maximum(variance, 0.0, out=variance)  # x'Σx is below 0 by rounding alone
 
     return scores
+
+
+def as_seen(model: Classifier, block: Block) -> Block:
+    """The block as the model's weights are multiplied with it: with a bias, of length 1 and scaled where it was learned so."""
+    return _seen(model, block, _sizes(model, 0 if model.settings.bias else 1))
+
+
+def _seen(model: Classifier, block: Block, sizes: Array | None) -> Block:
+    block = prepared(block, normalize=model.settings.normalize, bias=model.settings.bias)
+    return block if sizes is None else as_scaled(block, sizes)
+
+
+def _sizes(model: Classifier, first: int) -> Array | None:
+    """Values ≠ 0 of each feature and the sum of their sizes, with `first` places in front; None where features are not scaled."""
+    if model.seen is None or model.size is None:
+        return None
+    return np.concatenate([np.zeros((first, 2)), np.stack([model.seen, model.size], axis=1)])
 
 
 def _table(model: Classifier, first: int) -> Array:

@@ -61,7 +61,11 @@ def refuse(fitted: Artifact, request: Request) -> None:
         if request.want == "sets":
             what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
             raise BadUsage(what, hint="herd apply without --want")
+        if request.explain is not None:
+            raise BadUsage(f"--explain is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
         return
+    if request.explain is not None and request.want is not None:
+        raise BadUsage("--explain shows what one prediction is made of, and no --want", hint="leave one of them out")
     wants = ("sets",) if fitted.kind == "predictor" else ("classes", "sets")
     if request.want not in (None, *wants):
         hint = f"--want {' or '.join(wants)}, or leave it out"

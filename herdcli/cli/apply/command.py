@@ -74,6 +74,14 @@ class Want(click.Choice):  # type: ignore[type-arg]
 @click.option(
     "--particles", type=click.IntRange(2), default=None, metavar="N", help="hmm, lds: use a particle filter and smoother with N particles."
 )
+@click.option(
+    "--explain",
+    type=click.IntRange(1),
+    default=None,
+    metavar="ROW",
+    help="nherd-train: what the prediction of one row (the first is 1) is made of: its 20 largest terms weight × value by name, "
+    "their standard deviations, the bias, and the score they add up to.",
+)
 @stage(Request, data_options, seed_option, threads_option, exact_option, output_options)
 def command(session: Session, request: Request) -> None:
     """Run new rows through a model and write the result as a data set.
@@ -87,14 +95,17 @@ def command(session: Session, request: Request) -> None:
     Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5 file
     stay in it for -o FILE.csv and models of nherd-train, regress, ica and em (but hmm and lds).
     """
-    from herdcli.cli.apply import classifiers, streams
+    from herdcli.cli.apply import classifiers, explaining, streams
     from herdcli.cli.frame import exact, outputs
 
     if request.model == request.source == "-":
         raise BadUsage(
             "MODEL and DATA cannot both come from stdin", hint="herd apply MODEL.h5 < data.h5, or herd apply - data.h5 < model.h5"
         )
-    outputs.check(session, "dataset")
+    if request.explain is None:
+        outputs.check(session, "dataset")
+    else:
+        outputs.check_text(session)
     fitted = session.load(request.model, "model", kinds=[*able("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
         raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
@@ -108,6 +119,9 @@ def command(session: Session, request: Request) -> None:
     if fitted.kind not in IN_TIME:
         session.ignored("particles", f"with a model of kind {fitted.kind}")
     classifiers.refuse(fitted, request)
+    if request.explain is not None:
+        explaining.explain(session, fitted, request)
+        return
     applied = named(str(KINDS[fitted.kind].apply))
     if streams.streamed(session, fitted, request, applied):
         return

@@ -21,4 +21,5 @@ class Request:
     sequence: str | None = where_given()
     particles: int | None = where_given()
     seed: int
+    explain: int | None = where_given()
     exact: bool = where_changed(False)

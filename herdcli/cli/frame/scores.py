@@ -18,6 +18,7 @@ from herdcli.online.numbers import Outcomes, Predictor
 from herdcli.online.pairs import NAMESPACES, without_namespaces
 from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer
+from herdcli.online.source import pieces_of
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -51,7 +52,30 @@ def scored(
     return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
 
 
-def _blocks(session: Session, given: examples.Examples, model: Classifier, labelled: bool) -> Iterator[Block]:
+def row_of(
+    session: Session, model: Classifier, path: str, row: int, *, input_format: str | None = None, label: str | None = None
+) -> tuple[Block, dict[int, str]]:
+    """One example of a file, by its number from 1, as a block, and the names of hashed features (from 1) that its text has."""
+    names: dict[int, str] = {}
+    passed, found = 0, None
+    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label) as given:
+        try:
+            for block in _blocks(session, given, model, False, names):
+                if found is None and passed < row <= passed + block.rows:
+                    found = list(pieces_of(block, 1))[row - passed - 1].copied()
+                passed += block.rows
+        except DataError as error:
+            error.where = error.where or given.name
+            raise
+        given.finish()
+        if found is None:
+            raise DataError(f"has {passed} examples, --explain asks for number {row}", where=given.name)
+    return found, names
+
+
+def _blocks(
+    session: Session, given: examples.Examples, model: Classifier, labelled: bool, names: dict[int, str] | None = None
+) -> Iterator[Block]:
     if given.data is not None:
         yield from _rows(session, given.data, model, labelled)
         return
@@ -63,6 +87,7 @@ def _blocks(session: Session, given: examples.Examples, model: Classifier, label
         raise DataError(without_namespaces(model.interactions), where=given.name, hint=NAMESPACES)
     vw, pairs = given.text == "vw", model.interactions
     reader = Reader(given.name, vw, bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled, interactions=pairs)
+    reader.names = names if model.bits else None
     classes = (Numbers() if isinstance(model, Predictor) else Labels(model.classes)) if labelled else None
     for block in reader.blocks(given.pieces()):
         yield replace(block, label=classes.indices(block.label, given.name)) if classes else block

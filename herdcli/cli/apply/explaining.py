@@ -1,0 +1,66 @@
+"""`herd apply --explain ROW`: a table of what one prediction is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame import outputs
+from herdcli.cli.frame.scores import row_of
+from herdcli.errors import DataError, escaped
+from herdcli.evaluation import table
+from herdcli.evaluation.strongest import names_of
+from herdcli.online.explain import Explained, explained
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.apply.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.evaluation.table import Row
+    from herdcli.online.model import Classifier
+
+SHOWN = 20
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex"}
+
+
+def explain(session: Session, fitted: Artifact, request: Request) -> None:
+    """Write the table as text.  Raises DataError for a kernel, and for a row that there is not."""
+    model: Classifier = fitted.value
+    assert request.explain is not None
+    if model.mean is None:
+        hint = "nherd-train without --kernel makes a model that has some"
+        raise DataError("--explain needs weights of features, and a kernel has none", where=fitted.name, hint=hint)
+    block, names = row_of(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
+    found = explained(model, block)
+    if found.towards >= 0:
+        session.console.note(f"example {request.explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
+    form = FORMATS.get(Path(session.output).suffix.lower(), "aligned")
+    outputs.text(session, escaped(table.FORMATS[form](_rows(model, found, names)), keep="\n\t"))
+
+
+def _rows(model: Classifier, found: Explained, names: dict[int, str]) -> list[Row]:
+    """The largest terms, what the others add up to, the bias and the score."""
+    of, part = names_of(model), found.contribution
+    terms = np.flatnonzero((found.index >= 0) & (found.value != 0))
+    order = terms[np.argsort(-np.abs(part[terms]), kind="stable")]
+    bias = np.flatnonzero(found.index < 0)
+    rows = [_row(found, int(k), names.get(int(found.index[k]) + 1) or of(int(found.index[k]))) for k in order[:SHOWN]]
+    rest = order[SHOWN:]
+    if len(rest):
+        spread = float(np.sqrt(np.sum(found.deviation[rest] ** 2)))
+        rows.append({"feature": f"({len(rest)} others)", "contribution": float(part[rest].sum()), "deviation": spread})
+    rows += [_row(found, int(k), "(bias)") for k in bias]
+    return [*rows, {"feature": "(score)", "contribution": found.score, "deviation": found.spread}]
+
+
+def _row(found: Explained, k: int, name: str) -> Row:
+    value, weight = float(found.value[k]), float(found.weight[k])
+    return {
+        "feature": name,
+        "value": value,
+        "weight": weight,
+        "contribution": float(found.contribution[k]),
+        "deviation": float(found.deviation[k]),
+    }

@@ -126,6 +126,8 @@ STREAMED = {  # commands whose peaks do not grow with the rows
     "nherd-train": ("nherd-train", "ROWS", "--C", 1, "-o", "out.h5"),
     "convert to CSV": ("convert", "ROWS", "-o", "out.csv"),
     "apply to CSV": ("apply", "model.h5", "ROWS", "-j", 1, "-o", "out.csv"),
+    "classifier: apply to CSV": ("apply", "learned.h5", "ROWS", "-j", 1, "-o", "out.csv"),
+    "classifier: eval --data": ("eval", "learned.h5", "--data", "ROWS", "-o", "out.json"),
     "em --on-disk": ("em", "ROWS", "--on-disk", "--model", "kmeans", "--components", 4, "--iterations", 2, "-j", 1, "-o", "out.h5"),
 }
 
@@ -136,6 +138,7 @@ def memory(asked: argparse.Namespace, folder: Path) -> bool:
         rows_in(folder / f"{rows}.h5", rows, asked.columns, repeated=True)
     rows_in(folder / "few.h5", 5000, asked.columns)
     run(folder, "em", "few.h5", "--model", "ppca", "--components", 2, "--iterations", 2, "-q", "-o", "model.h5")
+    run(folder, "nherd-train", "few.h5", "--C", 1, "-q", "-o", "learned.h5")
     for name, words in STREAMED.items():
         if not name.startswith(tuple(asked.only.split(","))):
             continue

@@ -99,3 +99,23 @@ def test_rows_without_room_are_told_of_the_way_on_which_they_need_none(tmp_path,
     assert told.value.hint == "-o FILE.csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
     run(*asked, "out.csv")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 5001
+
+
+def test_a_classifier_is_judged_on_rows_that_stay_in_their_file(tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    names = np.array([b"a", b"b", b"c"])
+    for name, order in (("train.h5", [0, 1, 2]), ("other.h5", [2, 0, 1])):
+        X = draw.normal(size=(3000, 3))
+        with h5py.File(tmp_path / name, "w") as file:
+            file["X"], file["feature_names"] = X[:, order], names[order]
+            file["y"] = (X[:, 0] + draw.normal(size=3000) > 0.0).astype(np.int64)
+    monkeypatch.chdir(tmp_path)
+    run("nherd-train", "train.h5", "-o", "model.h5")
+    run("eval", "model.h5", "--data", "other.h5", "-o", "whole.json")
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    read = list[int]()
+    one = lazy.Lazy.__getitem__
+    monkeypatch.setattr(lazy.Lazy, "__getitem__", lambda self, rows: (found := one(self, rows), read.append(len(found)))[0])
+    run("eval", "model.h5", "--data", "other.h5", "-o", "stayed.json")
+    assert read == [1000, 1000, 1000]
+    assert (tmp_path / "stayed.json").read_bytes() == (tmp_path / "whole.json").read_bytes()

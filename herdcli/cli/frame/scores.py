@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from herdcli.artifacts.alignment import taken
 from herdcli.cli.frame import examples
-from herdcli.cli.frame.columns import by_name
+from herdcli.cli.frame.columns import ordered
 from herdcli.errors import DataError
 from herdcli.online.blocks import Block, from_rows
 from herdcli.online.labels import Labels, Numbers
@@ -35,7 +36,8 @@ def scored(
     """Scores, variances (n, C), class indices and parts (n,) of the examples of a file; text has no parts (None)."""
     score_of = scorer(model)
     scores, variances, labels = [], [], []
-    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label) as given:
+    lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
+    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label, lazily=lazily) as given:
         try:
             for block in _blocks(session, given, model, labelled):
                 score, variance = score_of(block)
@@ -99,16 +101,18 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -
         raise DataError("is a data set, the model predicts numbers of text", where=data.name)
     if model.bits:
         raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
-    data = data if model.text else by_name(session, data, model.feature_names, had)
     X = data.value.X
-    if X.shape[1] != had and not (hasattr(X, "indptr") and model.text):
-        raise DataError(f"/X has {X.shape[1]} columns, the model has {had} features", where=data.name)
+    order = None if model.text else ordered(session, data.value.feature_names, X.shape[1], model.feature_names, had, where=data.name)
+    width = X.shape[1] if order is None else len(order.columns)
+    if width != had and not (hasattr(X, "indptr") and model.text):
+        raise DataError(f"/X has {width} columns, the model has {had} features", where=data.name)
     label = np.zeros(X.shape[0], dtype=np.int64)
     if labelled:
         task = examples.classification(data, split=None, seed=0, only=None, positive=None, classes=",".join(model.classes))
         label = task.y
     for start in range(0, X.shape[0], ROWS):
-        yield from_rows(X, label, slice(start, start + ROWS))
+        rows = slice(start, start + ROWS)
+        yield from_rows(taken(X[rows], order), label[rows], slice(None))
 
 
 def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact:

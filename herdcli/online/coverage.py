@@ -55,7 +55,8 @@ class Coverage:
     def validate(self) -> None:
         """Raise DataError unless all numbers are possible."""
         counts = (self.examples, self.covered, self.unbounded, self.calibrated)
-        if not 0 < self.level < 1 or not 0 < self.rate < inf or not np.isfinite(self.alpha) or not 0 <= self.size < inf:
+        beyond = abs(self.alpha - 0.5) - 0.5  # at most γ, but for rounding
+        if not 0 < self.level < 1 or not 0 < self.rate < 1 or not beyond <= self.rate + 1e-6 or not 0 <= self.size < inf:
             raise DataError("coverage: level, rate, alpha or size is out of its range")
         if min(counts) < 0 or max(self.covered, self.unbounded) > self.examples or np.isnan(self.threshold):
             raise DataError("coverage: its counts do not fit each other, or its threshold is no number")

@@ -81,6 +81,7 @@ def test_what_cannot_be_explained_is_told(herd, tmp_path):
         2,
         "herd apply: --explain shows what one prediction is made of, and no --want",
     )
+    assert refused("apply", "m.h5", "t.svm", "--explain", "1", "-o", "e.h5") == (2, "herd apply: e.h5: --explain writes a table as text")
     assert refused("apply", "em.h5", "d.h5", "--explain", "1") == (
         2,
         "herd apply: --explain is for models made by herd nherd-train, not for a mixture",

@@ -153,6 +153,7 @@ def test_numbers_have_intervals():
         {"level": 1.0},
         {"rate": 0.0},
         {"alpha": np.nan},
+        {"alpha": 1e308},
         {"covered": 3},
         {"unbounded": -1},
         {"threshold": np.nan},

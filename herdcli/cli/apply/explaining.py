@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.cli.frame import outputs
 from herdcli.cli.frame.scores import row_of
-from herdcli.errors import DataError, escaped
+from herdcli.errors import BadUsage, DataError, escaped
 from herdcli.evaluation import table
 from herdcli.evaluation.strongest import names_of
 from herdcli.online.explain import Explained, explained
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from herdcli.online.model import Classifier
 
 SHOWN = 20
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex"}
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex", ".txt": "aligned"}
 
 
 def explain(session: Session, fitted: Artifact, request: Request) -> None:
@@ -32,11 +32,14 @@ def explain(session: Session, fitted: Artifact, request: Request) -> None:
     if model.mean is None:
         hint = "nherd-train without --kernel makes a model that has some"
         raise DataError("--explain needs weights of features, and a kernel has none", where=fitted.name, hint=hint)
+    suffix = Path(session.output).suffix.lower()
+    if suffix not in FORMATS and session.output != "-":
+        raise BadUsage("--explain writes a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}")
     block, names = row_of(session, model, request.source, request.explain, input_format=request.input_format, label=request.label)
     found = explained(model, block)
     if found.towards >= 0:
         session.console.note(f"example {request.explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
-    form = FORMATS.get(Path(session.output).suffix.lower(), "aligned")
+    form = FORMATS.get(suffix, "aligned")
     outputs.text(session, escaped(table.FORMATS[form](_rows(model, found, names)), keep="\n\t"))
 
 

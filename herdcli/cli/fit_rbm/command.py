@@ -110,7 +110,7 @@ def command(session: Session, request: Request) -> None:
       herd fit-rbm nights.csv --recurrent --visible-units gaussian --standardize | herd eval
 
     Rows of split 0 are learned from; those of 1 and 2 are stored for eval.  With --continue units are the model's,
-    and --epochs counts further ones.  --cluster deals out the models, or of one model each minibatch of more than 512 rows.
+    and --epochs counts further ones.
     """
     if isinstance(request, OfSequences):
         from herdcli.cli.fit_rbm.recurrent import fit_recurrent

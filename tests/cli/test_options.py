@@ -63,3 +63,11 @@ def test_one_letter_options_mean_the_same_everywhere(name):
     letters = {"-o": "output", "-n": "no_clobber", "-m": "count", "-j": "threads", "-q": "quiet", "-v": "verbose", "-h": "help"}
     short = {flag: option for option, declared in options_of(name).items() for flag in declared.opts if re.fullmatch("-.", flag)}
     assert all(letters.get(flag) == option for flag, option in short.items()), short
+
+
+@pytest.mark.parametrize("line", ["regress --l2", "em --tolerance", "ica --tolerance", "nherd-train --confidence"])
+def test_nan_is_within_no_range(herd, digits, line):
+    name, option = line.split()
+    ended = herd(name, digits, option, "nan", "-o", "made.h5")
+    assert ended.code == 2
+    assert ended.err.startswith(f"herd {name}: Invalid value for '{option}': nan is no number\n")

@@ -314,9 +314,13 @@ def _cluster(options: dict[str, Any]) -> Asked | None:
 
 
 def parsed(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
-    """The session and the request of typed options."""
+    """The session and the request of typed options.  Raises click.BadParameter for nan, which is within any range."""
     from herdcli.cli.frame.session import Session
 
+    for param in ctx.command.params:
+        value = options.get(param.name or "")
+        if any(each != each for each in (value if isinstance(value, tuple) else (value,))):
+            raise click.BadParameter("nan is no number", ctx=ctx, param=param)
     command = ctx.info_name or ""
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
     quiet, verbose = options.pop("quiet"), options.pop("verbose")

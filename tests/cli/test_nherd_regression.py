@@ -119,3 +119,13 @@ def test_a_data_set_is_for_herd_regress(herd, digits):
     ended = herd("nherd-train", "--task", "regression", "digits.h5")
     assert ended.code == 65
     assert ended.err.startswith("herd nherd-train: digits.h5: is a data set; --task regression learns text as it arrives")
+
+
+def test_a_table_of_numbers_is_for_herd_regress(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,19.5\n2,3.25\n")
+    ended = herd("nherd-train", "--task", "regression", "t.csv")
+    says = "t.csv: /y has 19.5 in row 0; labels are whole numbers or text\n"
+    assert (ended.code, ended.err.splitlines(keepends=True)[-2:]) == (
+        65,
+        [f"herd nherd-train: {says}", "hint: --task regression learns text as it arrives; herd regress learns data sets\n"],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -65,9 +66,12 @@ def run(session: Session, request: Request) -> None:
     outputs.check(session, "predictor" if numbers else "classifier")
     settings = settings_of(session, request, model)
     form, label = request.input_format, request.label
-    with examples.opened(
-        session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=lazily(request, settings)
-    ) as given:
+    with (
+        _of_text(numbers),
+        examples.opened(
+            session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=lazily(request, settings)
+        ) as given,
+    ):
         try:
             made = _learn(session, given, settings, request, model)
         except DataError as error:
@@ -78,6 +82,17 @@ def run(session: Session, request: Request) -> None:
         session.console.warn(f"the budget of {settings.budget} support vectors refused {made.running.refused} updates")
     summary = f"{made.running.examples} examples, {made.running.updates} updates{_judged(made)}{skipped}"
     outputs.artifact(session, made, summary, history=given.data)
+
+
+@contextlib.contextmanager
+def _of_text(numbers: bool) -> Iterator[None]:
+    """Data sets whose labels are numbers are refused as they are read: where numbers were asked for, with where they are learned."""
+    try:
+        yield
+    except DataError as error:
+        if numbers and error.hint is None and "labels are" in error.message:
+            error.hint = "--task regression learns text as it arrives; herd regress learns data sets"
+        raise
 
 
 def _judged(made: Classifier) -> str:

@@ -110,7 +110,7 @@ def test_no_escape_codes_in_a_log(herd, small, quick):
 USAGE = {
     "no hidden units": (["fit-rbm", "small.h5", "--hidden", "0"], "--hidden"),
     "negative rate": (["fit-rbm", "small.h5", "--learning-rate", "-1"], "--learning-rate"),
-    "nan rate": (["fit-rbm", "small.h5", "--learning-rate", "nan"], "learning_rate"),
+    "nan rate": (["fit-rbm", "small.h5", "--learning-rate", "nan"], "--learning-rate"),
     "negative seed": (["fit-rbm", "small.h5", "--seed", "-1"], "--seed"),
     "seed of 65 bits": (["fit-rbm", "small.h5", "--seed", str(2**64)], "--seed"),
     "batch of none": (["fit-rbm", "small.h5", "--batch-size", "0"], "--batch-size"),

@@ -88,9 +88,13 @@ class Statistics:
     h: Array | None = None
     chains: int = 0  # m, of all blocks
     there: bool = False  # whether those of pairs are there all the same: blocks are the last of several groups
+    shown: tuple[tuple[Array, Array], ...] = ()  # what the chains of several groups show, where it is asked for
 
     def second(self) -> tuple[Array, Array]:
         """What chains show: v~ (m, D), and E[h | v~] (m, K)."""
+        if self.shown:
+            v, h = map(np.concatenate, zip(*self.shown, strict=True))
+            return v, h
         v, h = (np.concatenate([getattr(block, name)[block.rows :] for block in self.blocks]) for name in ("v", "h"))
         h *= np.float32(-self.chains)  # blocks have them divided by −m
         return v, h
@@ -239,7 +243,7 @@ def _of_rows(
         return _elsewhere(problem, state, m, order, phases, groups, away)
     scratch = problem.scratch()
     b, c, hidden, error = np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m]), 0.0
-    W = scratch.pairs
+    W, shown = scratch.pairs, []
     for group in groups:
         blocks = tuple(each(map, partial(_block, problem, state, m, order, phases, scratch), group))
         for block in blocks:
@@ -250,9 +254,11 @@ def _of_rows(
         together = replace(phases.together(blocks, scratch, group[-1].both.stop), b=b, c=c, error=error, hidden=hidden)
         if len(groups) == 1:
             return together
+        if settings.optimizer == "natural":
+            shown.append(together.second())  # copies: the next group's blocks take the same room
         each(map, together.pairs, slices(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
-    return replace(together, W=W, there=True)
+    return replace(together, W=W, there=True, shown=tuple(shown))
 
 
 def _elsewhere(problem: Problem, state: State, m: int, order: Array, phases: Phases, groups: list[list[Part]], away: Away) -> Statistics:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_networks import brute_force, random_network
 
 from herdcli import iterate
 from herdcli.algorithm import solve
@@ -36,33 +37,6 @@ HEAVY = {"ObjectDetection_11.uai", "Grids_11.uai", "Grids_13.uai", "Alchemy_11.u
 def infer(given, algorithm, **settings):
     method = algorithms.method(given, Settings(algorithm=algorithm, **settings))
     return solve(method)
-
-
-def brute_force(given):
-    """Marginals and log Z by a loop over all states."""
-    marginals = [np.zeros(count) for count in given.cardinality]
-    total = 0.0
-    for x in itertools.product(*map(range, given.cardinality)):
-        p = math.prod(float(table[tuple(x[i] for i in scope)]) for scope, table in given.factors())
-        total += p
-        for i, value in enumerate(x):
-            marginals[i][value] += p
-    return [p / total for p in marginals], math.log(total)
-
-
-def random_network(seed: int, zeros: bool = False, variables: int = 7):
-    """Factors of one to four variables with two or three states, one variable in no factor."""
-    random = np.random.default_rng(seed)
-    cardinality = random.integers(1, 4, variables)
-    factors = []
-    for _ in range(variables):
-        scope = tuple(random.choice(variables - 1, random.integers(0, 5), replace=False).tolist())
-        table = np.asarray(np.exp(2 * random.standard_normal(cardinality[list(scope)])))
-        if zeros:
-            table = np.asarray(table * (random.random(table.shape) < 0.8))
-            table.flat[0] = 1.0
-        factors.append((scope, table))
-    return network.build(cardinality, factors)
 
 
 @pytest.mark.parametrize("algorithm", ["junction-tree", "enumerate"])

@@ -10,7 +10,7 @@ import pytest
 
 from herdcli.algorithm import solve
 from herdcli.errors import BadUsage
-from herdcli.rbm import descent, learning
+from herdcli.rbm import descent, learning, minibatch
 from herdcli.rbm.learning import Problem, Settings
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.settings import fitted
@@ -131,6 +131,17 @@ def test_threads_and_resumed_runs_change_nothing(options, batch):
     for name in ("W", "b", "c", "chain", "W_square", "betas", "rejected"):
         one, other = getattr(whole, name), getattr(shared, name)
         assert (one is None and other is None) or np.array_equal(one, other), name
+
+
+@pytest.mark.parametrize(("algorithm", "chains"), [("pcd", 20), ("pcd", 1500), ("cd", 0)])
+def test_the_fisher_matrix_is_of_all_chains_of_a_large_minibatch(algorithm, chains):
+    rows = np.tile(ROWS, (20, 1))
+    problem = Problem([rows], Settings(3, algorithm, chains=chains, batch_size=len(rows), optimizer="natural", initial_scale=1.0))
+    state = learning.Learning(problem).init()
+    found = minibatch.statistics(problem, state, 0, np.arange(len(rows)), 0, reconstruct=False)
+    v, h = found.second()
+    assert len(v) == len(h) == (chains or len(rows))
+    np.testing.assert_allclose(h, Harmonium(state.W[0], state.b[0], state.c[0], problem.visible, problem.hidden).hidden_means(v), atol=1e-5)
 
 
 def test_sweeps_go_from_the_first_to_the_last_evenly():

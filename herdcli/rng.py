@@ -59,6 +59,9 @@ class Stream(IntEnum):
     SUPPORT = 42  # where support points begin
     RESERVOIR = 43  # rows of a stream that are kept as candidates
     ROWS = 44  # new rows drawn from a mixture or from factors
+    BINARIZED = 45  # which entries are on of rows that become two-valued at random
+    TRAJECTORY = 46  # particles that carry log Z along the updates of a fit
+    MISSING = 47  # missing entries of training rows, drawn given the others
 
 
 def generator(seed: int, stream: Stream, *, unit: int = 0, step: int = 0, part: int = 0) -> np.random.Generator:

@@ -122,7 +122,7 @@ def test_options_without_effect_are_named(tmp_path, capsys):
     assert ended.value.code == 0
     err = capsys.readouterr().err
     assert "--count has no effect without --patches or --segments\n" in err
-    assert "--seed has no effect without --patches or --segments, --split or --hold-out\n" in err
+    assert "--seed has no effect without --patches, --segments, --split, --hold-out or --binarize\n" in err
 
 
 @pytest.mark.slow
@@ -145,3 +145,26 @@ def test_rows_of_a_large_file_are_written_in_pieces(herd, tmp_path):
     assert (tmp_path / "rows.h5.csv").read_bytes() == (tmp_path / "rows.npz.csv").read_bytes()
     ended = herd("convert", "gap.h5", "-o", "gap.csv")
     assert (ended.code, "NaN" in ended.err, (tmp_path / "gap.csv").exists()) == (65, True, False), ended.err
+
+
+def test_grey_rows_become_bits_by_chance(convert):
+    grey = np.tile(np.array([0, 51, 127.5, 204, 255]), (4000, 1))
+    rows = {"X": grey, "value_range": np.array([0, 255]), "split": np.arange(4000, dtype=np.uint8) % 3}
+    made = convert(rows, "--binarize", "stochastic")
+    assert (made.X.dtype, made.units, made.value_range.tolist()) == (np.uint8, "binary", [0, 1])
+    shares = made.X.mean(axis=0)
+    assert np.abs(shares - grey[0] / 255).max() < 4 * 0.5 / np.sqrt(4000)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert np.array_equal(made.split, rows["split"])
+    assert np.array_equal(made.X, convert(rows, "--binarize", "stochastic").X)
+    assert not np.array_equal(made.X, convert(rows, "--binarize", "stochastic", "--seed", 1).X)
+    few = {"X": grey[:1500], "value_range": rows["value_range"]}
+    assert np.array_equal(convert(few, "--binarize", "stochastic").X[:1024], made.X[:1024])
+
+
+def test_bits_need_a_range(convert):
+    assert convert({"X": np.arange(6.0).reshape(3, 2)}, "--binarize", "stochastic") == (
+        2,
+        "herd convert: in.npz: /X has no value_range, so its values are not proportions\n"
+        "hint: the attribute value_range of the data set declares it\n",
+    )

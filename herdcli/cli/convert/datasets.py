@@ -43,7 +43,16 @@ def convert(session: Session, request: Request) -> None:
 
 def plain(session: Session, request: Request) -> bool:
     """Whether rows go as they are into text, which is written in pieces."""
-    changes = (request.subsample, request.mask, request.equalize, request.transpose, request.patches, request.segments, request.log)
+    changes = (
+        request.subsample,
+        request.mask,
+        request.equalize,
+        request.transpose,
+        request.patches,
+        request.segments,
+        request.log,
+        request.binarize,
+    )
     others = (request.keep, request.hold_outs, request.split, session.missing, "categorical" in session.given)
     as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5") and request.source != "-"
     text = output_format(session.output, request.format, "dataset") == "csv" and not sniff.packing(session.output)

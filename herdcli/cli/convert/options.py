@@ -39,9 +39,15 @@ def image_options(command: Command) -> Command:
 
 
 def row_options(command: Command) -> Command:
-    """--transpose, --patches, --segments, --count and --log; --seed is the command's own."""
+    """--transpose, --patches, --segments, --count, --log and --binarize; --seed is the command's own."""
     for option in (
         click.option("--log", is_flag=True, help="Replace every intensity x by log(1 + x)."),
+        click.option(
+            "--binarize",
+            type=click.Choice(["stochastic"]),
+            default=None,
+            help="Draw each value as 1 with the probability that it is as a share of the value range, else 0; with the seed.",
+        ),
         click.option("-m", "--count", type=click.IntRange(1), default=None, help="How many patches or segments.  [default: 10000]"),
         click.option(
             "--segments",

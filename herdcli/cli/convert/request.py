@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdcli.cli.frame.request import as_recorded, unrecorded
+from herdcli.cli.frame.request import as_recorded, unrecorded, where_given
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Request:
     segments: int | None
     count: int | None
     log: bool
+    binarize: str | None = where_given()
     keep: tuple[str, ...]
     hold_outs: tuple[HoldOut, ...]
     split: str | None

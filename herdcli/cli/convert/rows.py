@@ -1,4 +1,4 @@
-"""`herd convert` with other rows: patches of pictures, segments of signals, the transpose, logarithms of intensities."""
+"""`herd convert` with other rows: patches of pictures, segments of signals, the transpose, logarithms of intensities, drawn bits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.artifacts import Dataset
-from herdcli.errors import BadUsage, DataError
+from herdcli.artifacts.preparation import require_range
+from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.ica.whitening import log_intensities
+from herdcli.rows.binary import drawn
 from herdcli.rows.patches import patches, segments
 from herdcli.schema import Array
 
@@ -27,8 +29,8 @@ def changed(session: Session, data: Dataset, where: str, request: Request) -> Da
         raise BadUsage("--patches and --segments cut in different ways", hint="ask for one at a time")
     if not (size or length):
         session.ignored("count", "without --patches or --segments")
-        if not (request.split or request.hold_outs):
-            session.ignored("seed", "without --patches or --segments, --split or --hold-out")
+        if not (request.split or request.hold_outs or request.binarize):
+            session.ignored("seed", "without --patches, --segments, --split, --hold-out or --binarize")
     if (size or length or request.log) and data.is_sparse:
         raise DataError("/X is sparse; pictures and signals must be dense", where=where)
     if request.transpose:
@@ -41,7 +43,23 @@ def changed(session: Session, data: Dataset, where: str, request: Request) -> Da
         limits = None if data.value_range is None or min(data.value_range) < 0 else log_intensities(np.array([data.value_range]))[0]
         kind = np.float64 if data.X.dtype.itemsize > 4 else np.float32
         data = replace(data, X=log_intensities(data.X).astype(kind), units="real", value_range=limits)
-    return data
+    return _binarized(session, data, where, request.seed) if request.binarize else data
+
+
+def _binarized(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
+    """Rows of zeros and ones, drawn with the values' shares of the value range as probabilities."""
+    if data.is_sparse:
+        raise DataError(
+            "/X is sparse; --binarize draws every entry of dense rows", where=where, hint="fit-rbm --threshold cuts sparse rows"
+        )
+    session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} drawn values")
+    try:
+        limits = require_range(data, data.value_range)
+    except HerdError as error:
+        error.where = error.where or where
+        error.hint = "the attribute value_range of the data set declares it" if isinstance(error, BadUsage) else error.hint
+        raise
+    return replace(data, X=drawn(data.X, limits, seed), units="binary", value_range=np.array([0, 1]))
 
 
 def _transposed(session: Session, data: Dataset) -> Dataset:

@@ -191,6 +191,11 @@ $(foreach folder,$(RESULTS) $(QUICK),$(folder)/ $(folder)/faces/ $(addprefix $(f
 results: $(addprefix $(RESULTS)/,$(foreach stage,$(STAGES),$($(stage).makes)))  ## every figure and table of the papers; hours, and what was begun goes on
 quick: $(addprefix $(QUICK)/,$(foreach stage,$(STAGES),$(call quick-makes,$(stage))))  ## the same in minutes, with smaller settings, into results/quick
 
+.PHONY: stages
+stages:  # a line each for scripts/make_again.py
+	@:$(foreach stage,$(STAGES),$(info results: $(stage) $(addprefix $(RESULTS)/,$($(stage).makes))))
+	@:$(foreach stage,$(STAGES),$(info quick: $(stage) $(addprefix $(QUICK)/,$(call quick-makes,$(stage)))))
+
 check-results:  ## compare results/ with scripts/expected.toml; exit 1 on a miss
 	@$(PYTHON) scripts/check_results.py $(RESULTS)
 

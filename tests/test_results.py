@@ -305,3 +305,44 @@ def test_intervals_of_claims_are_two_standard_errors(script):
     row = told("c", "s", "q", [1.0, 2.0, 3.0])
     assert (row["runs"], row["mean"], row["low"], row["high"]) == (3, 2.0, 2.0 - 2 / 3**0.5, 2.0 + 2 / 3**0.5)
     assert [told("c", "s", "q", 4.0)[name] for name in ("runs", "se", "low", "high")] == [1, 0.0, 4.0, 4.0]
+
+
+MAKEFILE = """
+stages:
+	@echo 'results: one $(RESULTS)/one.csv'; echo 'results: two $(RESULTS)/two.csv'; echo 'quick: one $(RESULTS)/quick/one.csv'
+$(RESULTS)/one.csv:
+	printf 'a,b\\n1,2\\n3,4\\n' > $@
+$(RESULTS)/two.csv:
+	sleep 20
+"""
+
+
+def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_path):
+    module = script("make_again")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "one.csv").write_text("a,b\n1,2\n3,5\n")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(tmp_path))
+    for words in (("init", "-q"), ("add", "Makefile"), ("commit", "-q", "-m", "one")):
+        subprocess.run([*git, *words], check=True)
+    folder = Path("again")
+    assert module.again(folder, False, None, 0.3) == 0  # two is stopped, one is done
+    rows = module.read_csv(tmp_path / folder / "record.csv")
+    assert [(row["stage"], row["end"]) for row in rows] == [("one", "ended"), ("two", "stopped")]
+    assert float(rows[1]["seconds"]) < 10
+    page = module.page(folder, tmp_path / "results")
+    assert "1 of 2 stages of `make results` have ended; missing: two (begun)." in page
+    assert "| one.csv | `b9485148546419a0` | differs in 1 of 4 fields |" in page
+    assert module.again(folder, False, ["one"], None) == 0  # nothing to do
+    assert len(module.read_csv(tmp_path / folder / "record.csv")) == 2
+    (tmp_path / "Makefile").write_text(MAKEFILE.replace("sleep 20", "exit 3"))
+    with pytest.raises(SystemExit, match=r"files differ from the commit; commit or restore them first:\nM Makefile"):
+        module.again(folder, False, None, None)
+    subprocess.run([*git, "commit", "-q", "-am", "two"], check=True)
+    with pytest.raises(SystemExit, match=r"again was begun with commit [0-9a-f]{40}, and this is [0-9a-f]{40}: name another folder"):
+        module.again(folder, False, None, None)
+    assert module.again(Path("other"), False, ["two"], None) == 1
+    assert module.read_csv(tmp_path / "other" / "record.csv")[0]["end"] == "failed with exit code 2"
+    with pytest.raises(SystemExit, match=r"there is no stage 'three' \(known: one, two\)"):
+        module.again(Path("other"), False, ["three"], None)

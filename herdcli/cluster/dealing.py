@@ -98,16 +98,11 @@ class Dealing:
 
     def _taken(self, future: Any, number: int) -> Array | None:
         """The bytes of a shard; None where it has to be made again.  Raises what cannot be mended by that."""
-        if future.status == "cancelled":  # with the scheduler, or with a file that was sent and had one holder
-            self.farm.look()
-            return None
-        if future.status != "finished":
+        if future.status == "error":
             self._again(number, "the workers that had it ended")
             return None
-        try:
-            reply = future.result()
-        except OSError:  # the scheduler went with it
-            self.farm.look()
+        reply = self.farm.answer(future)
+        if reply is None:  # or a file that was sent went with its one holder
             return None
         if "made" in reply:
             self.warned.extend(reply["warned"])

@@ -7,6 +7,7 @@ import queue
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ Say = Callable[[str], None]
 LOOK = 0.25  # seconds between looks at what goes on
 GONE = 5.0  # seconds without a scheduler after which it is given up
 FALSE_STARTS = 2  # of each worker, before it is given up
+LOST = (OSError, CancelledError)  # what Dask raises where a worker, or the scheduler, goes while it is spoken with
 EXACT = ("herd", "NumPy", "SciPy")  # what must be equal where the order of every sum is fixed
 
 
@@ -63,6 +65,22 @@ class Farm:
             self.look()
             return None
 
+    def answer(self, future: Any) -> Any:
+        """What a task found; None where that went on its way here, with its worker or the scheduler."""
+        with contextlib.suppress(*LOST):
+            if future.status == "finished":
+                return future.result()
+        self.look()
+        return None
+
+    def kept(self, value: bytes, address: str) -> Any:
+        """A value that a worker keeps; None where the worker went meanwhile."""
+        with contextlib.suppress(*LOST):
+            return self.client.scatter(value, workers=[address], hash=False, direct=True)
+        time.sleep(LOOK)  # the scheduler does not know it yet
+        self.look()
+        return None
+
     def look(self) -> None:
         """Begin workers anew that ended, say which were lost, and see that the scheduler is there."""
         self.made.keep()
@@ -90,16 +108,26 @@ class Farm:
         """What each worker answers; those that go meanwhile answer None."""
         try:
             found: dict[str, Any] = self.client.run(function, *values, on_error="return")
-        except OSError as error:
+        except LOST as error:
             raise self._gone() from error
-        return {name: None if isinstance(answer, OSError) else answer for name, answer in found.items()}
+        return {name: None if isinstance(answer, LOST) else answer for name, answer in found.items()}
 
     def workers(self) -> list[str]:
         """Addresses of those that are there; while the scheduler does not answer, of those that were."""
         try:
             return list(self.client.scheduler_info(n_workers=-1).get("workers", ()))
-        except OSError:
+        except LOST:
             return list(self.known)
+
+    def some(self) -> list[str]:
+        """Addresses of workers, once there are any.  Raises Unavailable where none has come for too long."""
+        end = time.monotonic() + patience(self.asked)
+        while not (here := self.workers()):
+            if time.monotonic() > end:
+                raise Unavailable(f"--cluster {self.asked.where} has no workers left")
+            time.sleep(LOOK)
+            self.look()
+        return here
 
     def await_workers(self) -> None:
         """Until all are there that were asked for, or some and nothing more comes.  Raises Unavailable where none comes."""

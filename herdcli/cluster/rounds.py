@@ -82,15 +82,15 @@ class Rounds:
         held = self.kept.get(chunk)
         if held is not None and held.status == "finished":
             return held
-        here = self.farm.workers()
-        if not here:
-            raise Unavailable(f"--cluster {self.farm.asked.where} has no workers left")
-        load = Counter(self.owner[other] for other in self.kept if other != chunk)
-        self.owner[chunk] = min(here, key=lambda address: (load[address], address))
         first = chunk * self.size
-        rows = list(self.source.take(first, min(first + self.size, self.count)))
-        self.kept[chunk] = self.farm.client.scatter(wire.packed(rows), workers=[self.owner[chunk]], hash=False, direct=True)
-        return self.kept[chunk]
+        rows = wire.packed(list(self.source.take(first, min(first + self.size, self.count))))
+        held = None
+        while held is None:
+            load = Counter(self.owner[other] for other in self.kept if other != chunk)
+            self.owner[chunk] = min(self.farm.some(), key=lambda address: (load[address], address))
+            held = self.farm.kept(rows, self.owner[chunk])
+        self.kept[chunk] = held
+        return held
 
     def _take_in(self, future: Any, first: int) -> None:
         """What a task found; its chunk is asked for again where a worker was lost."""
@@ -100,23 +100,16 @@ class Rounds:
         chunk, asked = known
         if asked != self.round:
             return
-        reply = self._reply(future)
+        reply = self.farm.answer(future)
         if reply is not None and "sums" in reply:
             self.found[chunk] = [(size, sums) for size, sums in wire.unpacked(reply["sums"])]
             return
+        if reply is None:
+            self.kept.pop(chunk, None)  # it may have gone with the answer
+            reply = {"failed": "the workers that had it ended"} if future.status == "error" else None
         if reply is not None:
             self._complain(chunk, reply)
         self._submit(chunk, max(0, first - chunk * self.size))
-
-    def _reply(self, future: Any) -> Any:
-        """What a worker answered; None where it was lost before it did."""
-        try:
-            if future.status == "finished":
-                return future.result()
-        except OSError:  # the worker, or the scheduler, went with it
-            pass
-        self.farm.look()
-        return None
 
     def _complain(self, chunk: int, reply: dict[str, Any]) -> None:
         """Raise what went wrong, unless it may be tried again."""
@@ -137,9 +130,7 @@ class Passing(Rounds):
 
     def _with_a_worker(self, chunk: int) -> Any:
         """The rows of a block, as bytes, for one worker after another."""
-        here = sorted(self.farm.workers())
-        if not here:
-            raise Unavailable(f"--cluster {self.farm.asked.where} has no workers left")
+        here = sorted(self.farm.some())
         self.owner[chunk] = here[chunk % len(here)]
         return wire.packed(list(self.source.take(chunk, chunk + 1)))
 

@@ -277,8 +277,10 @@ def test_a_worker_killed_in_a_round_takes_nothing_with_it(rows, tmp_path):
     state, draw = tmp_path / "run.state", random.Random(time.time_ns())
 
     def strike(pid: int) -> None:
-        time.sleep(draw.uniform(0.0, 0.5))
-        kill(draw.choice(children(pid)))
+        for _ in range(2):
+            time.sleep(draw.uniform(0.0, 0.5))
+            if found := children(pid):
+                kill(draw.choice(found))
 
     words = [*ROUNDS, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1"]
     done = disturbed(rows, state.exists, strike, *words)
@@ -327,7 +329,8 @@ def test_steps_of_a_regression_on_workers_make_the_bytes_of_one_process(rows, tm
 
 
 @pytest.mark.slow
-def test_thirty_kills(here, tmp_path):
+@pytest.mark.parametrize(("run", "answer", "workers"), [(LONG, "long.h5", 2), (ROUNDS, "mixture.h5", 2), (ROUNDS, "mixture.h5", 1)])
+def test_thirty_kills(rows, tmp_path, run, answer, workers):
     """At any of thirty moments: the same bytes, no unit lost, none counted twice."""
     draw, state, killed = random.Random(time.time_ns()), tmp_path / "run.state", list[int]()
 
@@ -339,9 +342,9 @@ def test_thirty_kills(here, tmp_path):
                 killed.append(draw.choice(found))
                 kill(killed[-1])
 
-    words = [*LONG, "-o", tmp_path / "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1", "--retries", "20"]
+    words = [*run, "-o", tmp_path / "a.h5", "--cluster", f"local:{workers}", "--checkpoint", state, "--every", "1", "--retries", "20"]
     while len(killed) < 30:
-        done = disturbed(here, state.exists, often, *words)
+        done = disturbed(rows, state.exists, often, *words)
         assert done.code == 0, done.err
-        assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
+        assert (tmp_path / "a.h5").read_bytes() == (rows / answer).read_bytes()
         (tmp_path / "a.h5").unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ class Future:
         self.value, self.status = value, status
 
     def result(self) -> object:
+        if isinstance(self.value, Exception):
+            raise self.value
         return self.value
 
     def add_done_callback(self, done) -> None:
@@ -34,13 +37,15 @@ class Client:
 
     status = "running"
 
-    def __init__(self, *addresses: str, answers=()) -> None:
-        self.addresses, self.answers, self.given = list(addresses), list(answers), 0
+    def __init__(self, *addresses: str, answers=(), scattered=()) -> None:
+        self.addresses, self.answers, self.scattered, self.given = list(addresses), list(answers), list(scattered), 0
 
     def scheduler_info(self, n_workers: int) -> dict[str, object]:
         return {"workers": dict.fromkeys(self.addresses)}
 
     def scatter(self, value: object, **how: object) -> Future:
+        if self.scattered:
+            raise self.scattered.pop(0)
         return Future(value)
 
     def submit(self, function, *values: object, **how: object) -> Future:
@@ -132,10 +137,30 @@ SOURCE, STATISTICS = Blocks(Table(X)), About(np.zeros(2))
 
 def test_rounds_go_on_where_workers_were_lost():
     """Of some tasks nothing came: they are asked for again, and the sums are those of one process."""
-    client = Client("tcp://a:1", "tcp://b:1", answers=[None, {"failed": "OSError: disk full"}, None])
+    answers = [None, {"failed": "OSError: disk full"}, CancelledError("already forgotten"), OSError("connection reset")]
+    client = Client("tcp://a:1", "tcp://b:1", answers=answers, scattered=[OSError("closed"), CancelledError()])
     made, _ = farm(client)
     assert wire.packed(total(spread(SOURCE, made, 3), STATISTICS)) == wire.packed(total(SOURCE, STATISTICS))
-    assert client.given == SOURCE.count + 3
+    assert client.given == SOURCE.count + 4
+
+
+def test_rounds_wait_for_workers_that_are_begun_anew():
+    client = Client()
+    made, _ = farm(client, wait="60")
+
+    def keep() -> int:
+        client.addresses = ["tcp://c:1"]
+        return 1
+
+    made.made = Begun(None, keep=keep)
+    assert wire.packed(total(spread(SOURCE, made, 0), STATISTICS)) == wire.packed(total(SOURCE, STATISTICS))
+
+
+def test_a_block_of_which_workers_die_again_and_again_ends_the_run():
+    with pytest.raises(Unavailable) as error:
+        total(spread(SOURCE, farm(Client("tcp://a:1", answers=[None] * 60))[0], 2), STATISTICS)
+    assert ended(error.value)[0::2] == (75, "--retries N tries more often")
+    assert error.value.message.endswith("failed too often: the workers that had it ended")
 
 
 def test_a_block_that_fails_again_and_again_ends_the_run():
@@ -148,7 +173,7 @@ def test_a_block_that_fails_again_and_again_ends_the_run():
 
 def test_rounds_without_workers_end():
     with pytest.raises(Unavailable) as error:
-        total(spread(SOURCE, farm(Client())[0], 2), STATISTICS)
+        total(spread(SOURCE, farm(Client(), wait="0.1")[0], 2), STATISTICS)
     assert ended(error.value)[:2] == (75, "--cluster slurm:4 has no workers left")
 
 

@@ -4,7 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__SSE2__)
+#include "simd.h"
+#if defined(HERD_X86)
+#include <immintrin.h>
+#elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
@@ -13,7 +16,7 @@ enum { FINE, BAD_LABEL, BAD_PAIR, ZERO_INDEX, FALLING_INDEX, BAD_VALUE, NOT_FINI
 static const double ONLINE_TEN[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-static int online_is_end(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+static inline int online_is_end(char c) { return (c == ' ') | (c == '\n') | (c == '\t') | (c == '\r'); }
 
 /* Whether a token is `name`, which is in lower case, in any case. */
 static int online_spells(const char *at, const char *end, const char *name)
@@ -113,6 +116,7 @@ typedef struct {
     uint32_t mask;     /* table size − 1 where features are hashed, else 0 */
     int first;         /* the lowest index the text may have: 0 or 1 */
     int loose;         /* 1 where indices come in any order, and NaN and infinity are numbers */
+    const char *text;  /* its first byte */
     int32_t *slots;    /* of rows with hashed features: slot → entry, to add up entries of one index */
     int64_t slot_mask, cleared;
 } online_output;
@@ -142,23 +146,36 @@ static void online_clear_slots(online_output *out, int64_t bytes)
         out->slots[out->cleared] = -1;
 }
 
-/* Put an entry of a hashed row, or add it to the row's entry of the same index. */
-static void online_put_hashed(online_output *out, int64_t begin, int64_t *count, int32_t index, double value)
+/* Put entries of a hashed row, or add them to the row's entries of the same index. */
+HERD_INLINE void online_put_all(online_output *out, int64_t begin, int64_t *entries, const uint32_t *hash, const double *value, int count)
 {
-    uint64_t slot = ((uint32_t)index * 2654435769u) & (uint64_t)out->slot_mask;
-    for (;; slot = (slot + 1) & (uint64_t)out->slot_mask) {
-        const int32_t at = out->slots[slot];
-        if (at < begin || at >= *count) {
-            out->slots[slot] = (int32_t)*count;
-            out->index[*count] = index;
-            out->value[(*count)++] = value;
-            return;
-        }
-        if (out->index[at] == index) {
-            out->value[at] += value;
-            return;
+    int32_t *restrict const slots = out->slots, *restrict const index = out->index;
+    double *restrict const values = out->value;
+    const uint64_t last = (uint64_t)out->slot_mask;
+    int64_t n = *entries;
+    for (int k = 0; k < count; k++) {
+        const int32_t at = (int32_t)(hash[k] & out->mask) + 1;
+        uint64_t slot = ((uint32_t)at * 2654435769u) & last;
+        for (;; slot = (slot + 1) & last) {
+            const int64_t place = slots[slot];
+            if ((uint64_t)(place - begin) >= (uint64_t)(n - begin)) { /* of an earlier row, or of none */
+                slots[slot] = (int32_t)n;
+                index[n] = at;
+                values[n++] = value[k];
+                break;
+            }
+            if (index[place] == at) {
+                values[place] += value[k];
+                break;
+            }
         }
     }
+    *entries = n;
+}
+
+static void online_put_hashed(online_output *out, int64_t begin, int64_t *entries, uint32_t hash, double value)
+{
+    online_put_all(out, begin, entries, &hash, &value, 1);
 }
 
 #if defined(__SSE2__) && defined(__GNUC__)
@@ -360,7 +377,7 @@ static const char *online_plain_features(const char *c, const char *end, const c
         }
         if (!online_is_end(*stop) && *stop != '|')
             break;
-        online_put_hashed(out, begin, entries, (int32_t)(online_murmur_short(token, (size_t)(name - token), seed) & out->mask) + 1, value * scale);
+        online_put_hashed(out, begin, entries, online_murmur_short(token, (size_t)(name - token), seed), value * scale);
         c = stop;
     }
 done:
@@ -380,6 +397,322 @@ static const char *online_plain(const char *c, const char *limit, online_output 
     return c;
 }
 #endif
+
+#if defined(HERD_X86)
+/* Features side by side: where names and numbers end is found for 32 features at once, then their bytes are copied into words, one row of words
+ * for each kind, and these are masked, hashed, spelled out and divided four or eight at a time, without branches. */
+#define ONLINE_WIDE __attribute__((target("avx2,popcnt,bmi")))
+static int online_wide(void) { return herd_set_used() >= HERD_AVX2_SET && __builtin_cpu_supports("bmi"); }
+enum { ONLINE_BATCH = 32, ONLINE_MARKS = 2 * ONLINE_BATCH };
+
+typedef struct {
+    uint64_t name[2][ONLINE_BATCH];   /* hashed: the first 16 bytes from its beginning on; else the last 8 before its end */
+    uint64_t first[ONLINE_BATCH];     /* the first 8 bytes of the number */
+    uint64_t last[2][ONLINE_BATCH];   /* the last 8 bytes of it, and the 8 before those */
+    uint8_t mark[2][ONLINE_BATCH];    /* what the name and the number end with */
+    double value[ONLINE_BATCH];
+    uint32_t code[ONLINE_BATCH];      /* hash of the name, or the number that it spells */
+    uint32_t room[8], marks[ONLINE_MARKS + 72]; /* where names and numbers end, by turns; room[7] is where the blank before them is */
+} online_batch;
+
+/* Where blanks and other control characters, bars and colons are from `base` on, up to the line's end or ONLINE_MARKS of them; how many. */
+ONLINE_WIDE static inline int online_find_marks(const char *base, const char *limit, uint32_t from, volatile uint32_t *marks)
+{
+    const __m256i blank = _mm256_set1_epi8(' '), bar = _mm256_set1_epi8('|'), colon = _mm256_set1_epi8(':'), line = _mm256_set1_epi8('\n');
+    int found = 0;
+    for (; found < ONLINE_MARKS && limit - base >= 88; base += 64, from += 64) {
+        uint64_t bits = 0, lines = 0;
+        int count;
+        for (int half = 0; half < 2; half++) {
+            const __m256i v = _mm256_loadu_si256((const __m256i *)(base + 32 * half)), low = _mm256_cmpeq_epi8(_mm256_max_epu8(v, blank), blank);
+            const __m256i mark = _mm256_or_si256(low, _mm256_or_si256(_mm256_cmpeq_epi8(v, bar), _mm256_cmpeq_epi8(v, colon)));
+            bits |= (uint64_t)(uint32_t)_mm256_movemask_epi8(mark) << 32 * half;
+            lines |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, line)) << 32 * half;
+        }
+        bits &= lines ^ (lines - 1); /* nothing behind the first end of a line; all of them where none ends */
+        count = __builtin_popcountll(bits);
+        for (int done = 0; done < count; done += 8)
+            for (int k = 0; k < 8; k++, bits = _blsr_u64(bits)) /* volatile: put together in vectors first they take twice as long */
+                marks[found + done + k] = from + (uint32_t)_tzcnt_u64(bits);
+        found += count;
+        if (lines)
+            break;
+    }
+    return found;
+}
+
+/* Copy the bytes of features into words: those with numbers have two marks each, those without one. */
+HERD_INLINE void online_lay_out(online_batch *w, const char *c, int count, int numbers, int hashed)
+{
+    for (int k = 0; k < count; k++) {
+        const char *const name = c + w->marks[numbers ? 2 * k : k], *const stop = numbers ? c + w->marks[2 * k + 1] : name;
+        if (hashed) {
+            const char *const begin = c + w->marks[(numbers ? 2 * k : k) - 1] + 1;
+            memcpy(w->name[0] + k, begin, 8);
+            memcpy(w->name[1] + k, begin + 8, 8);
+        } else
+            memcpy(w->name[0] + k, name - 8, 8);
+        w->mark[1][k] = (uint8_t)*stop;
+        if (!numbers)
+            continue;
+        w->mark[0][k] = (uint8_t)*name;
+        memcpy(w->first + k, name + 1, 8);
+        memcpy(w->last[0] + k, stop - 8, 8);
+        memcpy(w->last[1] + k, stop - 16, 8);
+    }
+}
+
+/* A bit for each feature whose name and number end with what they should. */
+ONLINE_WIDE static inline uint32_t online_well_marked(const online_batch *w, int numbers, int vw, uint32_t *bars)
+{
+    const __m256i stop = _mm256_load_si256((const __m256i *)w->mark[1]), name = _mm256_load_si256((const __m256i *)w->mark[0]);
+    const __m256i bar = _mm256_cmpeq_epi8(stop, _mm256_set1_epi8('|')), colon = _mm256_cmpeq_epi8(name, _mm256_set1_epi8(':'));
+    const __m256i one = _mm256_or_si256(_mm256_cmpeq_epi8(stop, _mm256_set1_epi8(' ')), _mm256_cmpeq_epi8(stop, _mm256_set1_epi8('\n')));
+    const __m256i two = _mm256_or_si256(_mm256_cmpeq_epi8(stop, _mm256_set1_epi8('\t')), _mm256_cmpeq_epi8(stop, _mm256_set1_epi8('\r')));
+    *bars = vw ? (uint32_t)_mm256_movemask_epi8(bar) : 0;
+    return ((uint32_t)_mm256_movemask_epi8(_mm256_or_si256(one, two)) | *bars) & (numbers ? (uint32_t)_mm256_movemask_epi8(colon) : ~(uint32_t)0);
+}
+
+/* What words of 8 digits spell. */
+ONLINE_WIDE static inline __m256i online_spelled(__m256i digits)
+{
+    const __m256i pairs = _mm256_maddubs_epi16(digits, _mm256_set1_epi16(10 | 1 << 8));
+    const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi32(100 | 1 << 16));
+    return _mm256_add_epi64(_mm256_mul_epu32(fours, _mm256_set1_epi64x(10000)), _mm256_srli_epi64(fours, 32));
+}
+
+ONLINE_WIDE static inline __m256d online_as_double(__m256i whole)
+{
+    const __m256i magic = _mm256_set1_epi64x(0x4330000000000000); /* 2^52, whose last bits are then those of the number */
+    return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(whole, magic)), _mm256_castsi256_pd(magic));
+}
+
+/* The last n ≤ 8 of 8 characters as digits, zeros before them: a shift of 64 or more leaves nothing. */
+ONLINE_WIDE static inline __m256i online_last(__m256i bytes, __m256i n)
+{
+    const __m256i left = _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(n, 3));
+    return _mm256_and_si256(_mm256_xor_si256(bytes, _mm256_set1_epi8('0')), _mm256_sllv_epi64(_mm256_set1_epi64x(-1), left));
+}
+
+/* Where |x| < 2^31 in words of 64 bits: is x > y? */
+#define ONLINE_ABOVE(x, y) _mm256_cmpgt_epi64(x, y)
+
+/* The numbers of four features of the lengths given, times `scale`: perhaps a minus, 1 to 8 digits, perhaps a point and digits, 15 digits in
+ * all at most.  Returns words that are not 0 where it is another. */
+ONLINE_WIDE static inline __m256i online_four_numbers(online_batch *w, int k, __m256i length, double scale)
+{
+    const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi64x(1), eight = _mm256_set1_epi64x(8);
+    __m256i first = _mm256_load_si256((const __m256i *)(w->first + k)), strange, point, before, after, pointed, large, whole, low, high = zero;
+    const __m256i minus = _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(first, _mm256_set1_epi64x(255)), _mm256_set1_epi64x('-')), one);
+    __m256d fraction, power, value;
+    first = _mm256_srlv_epi64(first, _mm256_slli_epi64(minus, 3));
+    length = _mm256_sub_epi64(length, minus);
+    /* The bytes below the first point, a one for each, add up to how many digits there are before it: 8 if there is none. */
+    point = _mm256_cmpeq_epi8(first, _mm256_set1_epi8('.'));
+    point = _mm256_andnot_si256(point, _mm256_sub_epi64(point, one));
+    point = _mm256_sad_epu8(_mm256_and_si256(point, _mm256_set1_epi8(1)), zero);
+    pointed = _mm256_and_si256(ONLINE_ABOVE(length, point), one);
+    before = _mm256_blendv_epi8(length, point, ONLINE_ABOVE(length, point));
+    after = _mm256_sub_epi64(_mm256_sub_epi64(length, before), pointed);
+    large = ONLINE_ABOVE(after, eight);
+    whole = _mm256_sllv_epi64(_mm256_xor_si256(first, _mm256_set1_epi8('0')), _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(before, 3)));
+    low = online_last(_mm256_load_si256((const __m256i *)(w->last[0] + k)), _mm256_blendv_epi8(after, eight, large));
+    if (!_mm256_testz_si256(large, large))
+        high = online_last(_mm256_load_si256((const __m256i *)(w->last[1] + k)), _mm256_and_si256(large, _mm256_sub_epi64(after, eight)));
+    strange = _mm256_subs_epu8(_mm256_max_epu8(_mm256_max_epu8(whole, low), high), _mm256_set1_epi8(9));
+    /* No digit before the point, none behind it, more than 15 of them, or no point and no end within 8 bytes. */
+    strange = _mm256_or_si256(strange, _mm256_or_si256(_mm256_cmpeq_epi64(before, zero), ONLINE_ABOVE(pointed, after)));
+    strange = _mm256_or_si256(strange, _mm256_or_si256(ONLINE_ABOVE(length, _mm256_set1_epi64x(16)), ONLINE_ABOVE(_mm256_add_epi64(before, _mm256_or_si256(minus, pointed)), eight)));
+    after = _mm256_and_si256(after, _mm256_set1_epi64x(15));
+    power = _mm256_i64gather_pd(ONLINE_TEN, after, 8);
+    fraction = online_as_double(online_spelled(low));
+    if (!_mm256_testz_si256(large, large))
+        fraction = _mm256_add_pd(_mm256_mul_pd(online_as_double(online_spelled(high)), _mm256_set1_pd(1e8)), fraction);
+    /* Of 15 digits all of this is exact but the quotient. */
+    value = _mm256_div_pd(_mm256_add_pd(_mm256_mul_pd(online_as_double(online_spelled(whole)), power), fraction), power);
+    value = _mm256_xor_pd(value, _mm256_castsi256_pd(_mm256_slli_epi64(minus, 63)));
+    _mm256_store_pd(w->value + k, _mm256_mul_pd(value, _mm256_set1_pd(scale)));
+    return strange;
+}
+
+#define ONLINE_TURN(x, n) _mm256_or_si256(_mm256_slli_epi32(x, n), _mm256_srli_epi32(x, 32 - (n)))
+
+/* Hashes with four bytes more of names that have so many, or with what is left of them; a name that has ended goes on with zeros, which
+ * change nothing. */
+ONLINE_WIDE static inline __m256i online_round(__m256i h, __m256i k, __m256i length, int end)
+{
+    __m256i mixed = _mm256_mullo_epi32(k, _mm256_set1_epi32((int)0xcc9e2d51u)), turned, whole;
+    mixed = _mm256_xor_si256(h, _mm256_mullo_epi32(ONLINE_TURN(mixed, 15), _mm256_set1_epi32(0x1b873593)));
+    turned = ONLINE_TURN(mixed, 13);
+    whole = _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(turned, 2), turned), _mm256_set1_epi32((int)0xe6546b64u));
+    return _mm256_blendv_epi8(mixed, whole, _mm256_cmpgt_epi32(length, _mm256_set1_epi32(end - 1)));
+}
+
+/* The first n bytes of the second half of two words by turns, or of the first: what is shifted by 64 or more is gone. */
+ONLINE_WIDE static inline __m256i online_first(const uint64_t *bytes, __m256i n)
+{
+    const __m256i left = _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(n, 3)), zero = _mm256_setzero_si256();
+    const __m256i kept = _mm256_srlv_epi64(_mm256_set1_epi64x(-1), _mm256_blendv_epi8(left, zero, ONLINE_ABOVE(zero, left)));
+    return _mm256_and_si256(_mm256_load_si256((const __m256i *)bytes), kept);
+}
+
+/* Hash the names of eight features, of the lengths given: four, and four.  */
+ONLINE_WIDE static inline void online_eight_hashes(online_batch *w, int k, __m256i one, __m256i two, uint32_t seed, int large)
+{
+    const __m256i length = _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(one), _mm256_castsi256_ps(two), 0x88));
+    const __m256i eight = _mm256_set1_epi64x(8);
+    __m256i h = _mm256_set1_epi32((int)seed);
+    for (int half = 0; half <= large; half++) {
+        const __m256 a = _mm256_castsi256_ps(online_first(w->name[half] + k, one)), b = _mm256_castsi256_ps(online_first(w->name[half] + k + 4, two));
+        h = online_round(h, _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), length, 8 * half + 4);
+        h = online_round(h, _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), length, 8 * half + 8);
+        one = _mm256_sub_epi64(one, eight), two = _mm256_sub_epi64(two, eight);
+    }
+    h = _mm256_xor_si256(h, length);
+    h = _mm256_mullo_epi32(_mm256_xor_si256(h, _mm256_srli_epi32(h, 16)), _mm256_set1_epi32((int)0x85ebca6bu));
+    h = _mm256_mullo_epi32(_mm256_xor_si256(h, _mm256_srli_epi32(h, 13)), _mm256_set1_epi32((int)0xc2b2ae35u));
+    h = _mm256_xor_si256(h, _mm256_srli_epi32(h, 16));
+    _mm256_store_si256((__m256i *)(w->code + k), _mm256_permute4x64_epi64(h, 0xd8)); /* their order is 0 1 4 5 2 3 6 7 */
+}
+
+/* Lengths of the names and numbers of four features, from where they end. */
+ONLINE_WIDE static inline __m256i online_lengths(const online_batch *w, int k, int numbers, __m256i *number)
+{
+    const __m256i one = _mm256_set1_epi64x(1);
+    const uint32_t *const at = w->marks + (numbers ? 2 * k : k);
+    __m256i between;
+    if (!numbers) {
+        const __m128i own = _mm_loadu_si128((const __m128i *)at), other = _mm_loadu_si128((const __m128i *)(at - 1));
+        return _mm256_sub_epi64(_mm256_cvtepu32_epi64(_mm_sub_epi32(own, other)), one);
+    }
+    between = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)at), _mm256_loadu_si256((const __m256i *)(at - 1)));
+    *number = _mm256_sub_epi64(_mm256_srli_epi64(between, 32), one);
+    return _mm256_sub_epi64(_mm256_and_si256(between, _mm256_set1_epi64x(0xffffffff)), one);
+}
+
+/* Work out the features that are laid out; a bit for each that is not what it should be. */
+ONLINE_WIDE HERD_INLINE uint32_t online_work_out(online_batch *w, int count, int numbers, int hashed, uint32_t seed, double scale)
+{
+    const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi64x(1), most = _mm256_set1_epi64x(hashed ? 16 : 8);
+    uint32_t fine = 0;
+    for (int k = 0; k < count; k += 8) {
+        __m256i length[2], number = zero;
+        for (int half = 0; half < 2; half++) {
+            const int at = k + 4 * half;
+            __m256i strange;
+            length[half] = online_lengths(w, at, numbers, &number);
+            strange = _mm256_or_si256(ONLINE_ABOVE(one, length[half]), ONLINE_ABOVE(length[half], most));
+            if (numbers)
+                strange = _mm256_or_si256(strange, online_four_numbers(w, at, number, scale));
+            else
+                _mm256_store_pd(w->value + at, _mm256_set1_pd(scale));
+            if (!hashed) {
+                const __m256i digits = online_last(_mm256_load_si256((const __m256i *)(w->name[0] + at)), length[half]);
+                const __m256i index = _mm256_permutevar8x32_epi32(online_spelled(digits), _mm256_set_epi32(7, 5, 3, 1, 6, 4, 2, 0));
+                strange = _mm256_or_si256(strange, _mm256_subs_epu8(digits, _mm256_set1_epi8(9)));
+                _mm_store_si128((__m128i *)(w->code + at), _mm256_castsi256_si128(index));
+            }
+            fine |= (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(strange, zero))) << at;
+        }
+        if (hashed) {
+            const __m256i large = _mm256_or_si256(ONLINE_ABOVE(length[0], _mm256_set1_epi64x(8)), ONLINE_ABOVE(length[1], _mm256_set1_epi64x(8)));
+            online_eight_hashes(w, k, length[0], length[1], seed, !_mm256_testz_si256(large, large));
+        }
+    }
+    return ~fine;
+}
+
+/* Features from the blank `c` on that are plain: a name of up to 16 bytes (svmlight: of up to 8 digits), and perhaps (svmlight: always) a colon
+ * and a number.  Returns the blank before the first that is not, or the end of the namespace or line; the numbers are those of
+ * online_number.  `last` is the index before, of rows without hashing. */
+ONLINE_WIDE HERD_INLINE const char *online_side_by_side(const char *c, const char *limit, int vw, int hashed, online_output *out, int64_t begin,
+                                                      int64_t *entries, int64_t *last, uint32_t seed, double scale)
+{
+    _Alignas(32) online_batch w;
+    const int64_t shift = 1 - out->first, loose = -(int64_t)out->loose; /* `last` stays -1 where loose is */
+    if (c - out->text < 16)
+        return c;
+    w.room[7] = 0;
+    for (;;) {
+        while (c + 1 < limit && *c != '\n' && online_is_end(*c) && online_is_end(c[1]))
+            c++;
+        if (limit - c < 89 || *c == '\n' || !online_is_end(*c))
+            return c;
+        const int found = online_find_marks(c + 1, limit, 1, w.marks), numbers = found && c[w.marks[0]] == ':';
+        int count = numbers ? found / 2 : found, good;
+        uint32_t strange, bars;
+        count = count < ONLINE_BATCH ? count : ONLINE_BATCH;
+        if (!count || !(numbers || vw))
+            return c;
+        if (numbers) {
+            online_lay_out(&w, c, count, 1, hashed);
+            strange = online_work_out(&w, count, 1, hashed, seed, scale);
+        } else {
+            online_lay_out(&w, c, count, 0, 1);
+            strange = online_work_out(&w, count, 0, 1, seed, scale);
+        }
+        strange |= ~online_well_marked(&w, numbers, vw, &bars);
+        if (bars) /* the namespace ends there */
+            count = count < __builtin_ctz(bars) + 1 ? count : __builtin_ctz(bars) + 1;
+        good = strange && count > __builtin_ctz(strange) ? __builtin_ctz(strange) : count;
+        if (hashed)
+            online_put_all(out, begin, entries, w.code, w.value, good);
+        else {
+            int64_t n = *entries, previous = *last;
+            for (int k = 0; k < good; k++) {
+                const int64_t index = w.code[k];
+                if (index < out->first || index <= previous) {
+                    good = k;
+                    break;
+                }
+                previous = index | loose;
+                out->index[n] = (int32_t)(index + shift);
+                out->value[n++] = w.value[k];
+            }
+            *entries = n;
+            *last = previous;
+        }
+        if (!good)
+            return c;
+        c += w.marks[numbers ? 2 * good - 1 : good - 1];
+        if (good < count && good < ONLINE_BATCH / 4)
+            return c;
+    }
+}
+
+ONLINE_WIDE static const char *online_plain_pairs(const char *c, const char *limit, online_output *out, int64_t *entries, int64_t *last)
+{
+    return online_side_by_side(c, limit, 0, 0, out, 0, entries, last, 0, 1.0);
+}
+
+ONLINE_WIDE static const char *online_plain_names(const char *c, const char *limit, online_output *out, int64_t begin, int64_t *entries,
+                                                uint32_t seed, double scale)
+{
+    int64_t last = -1;
+    return online_side_by_side(c, limit, 1, 1, out, begin, entries, &last, seed, scale);
+}
+#endif
+
+/* The pairs of a row of svmlight text from the blank `c` on that are plain. */
+static inline const char *online_pairs(const char *c, const char *limit, online_output *out, int64_t *entries, int64_t *last)
+{
+#if defined(HERD_X86)
+    if (online_wide())
+        c = online_plain_pairs(c, limit, out, entries, last);
+#endif
+    return *c == '\n' ? c : online_plain(c, limit, out, entries, last);
+}
+
+/* The features of a namespace from the blank `c` on that are plain. */
+static inline const char *online_features(const char *c, const char *end, const char *limit, online_output *out, int64_t begin, int64_t *entries,
+                                          uint32_t seed, double scale)
+{
+#if defined(HERD_X86)
+    if (online_wide())
+        c = online_plain_names(c, limit, out, begin, entries, seed, scale);
+#endif
+    return c < end && *c != '|' ? online_plain_features(c, end, limit, out, begin, entries, seed, scale) : c;
+}
 
 static int online_svmlight_line(const char *line, const char *end, const char *limit, online_output *out, online_report *report)
 {
@@ -403,7 +736,7 @@ static int online_svmlight_line(const char *line, const char *end, const char *l
         const char *digits;
         double value;
         if (c < end && !out->mask)
-            c = online_plain(c, limit, out, &count, &last);
+            c = online_pairs(c, limit, out, &count, &last);
         while (c < end && online_is_end(*c))
             c++;
         if (c == end)
@@ -441,7 +774,7 @@ static int online_svmlight_line(const char *line, const char *end, const char *l
             }
         }
         if (out->mask) {
-            online_put_hashed(out, begin, &count, (int32_t)(online_murmur(token, (size_t)(digits - token), 0) & out->mask) + 1, value);
+            online_put_hashed(out, begin, &count, online_murmur(token, (size_t)(digits - token), 0), value);
             continue;
         }
         if (index < out->first)
@@ -469,7 +802,7 @@ static const char *online_plain_line(const char *line, const char *limit, online
         c++;
     if (out->mask || c == limit || online_number(line, c, &out->label[report->rows]))
         return NULL;
-    c = online_plain(c, limit, out, &count, &last);
+    c = online_pairs(c, limit, out, &count, &last);
     if (*c != '\n')
         return NULL;
     report->entries = count;
@@ -544,7 +877,7 @@ static int online_vw_line(const char *line, const char *end, const char *limit, 
         while (c < end && *c != '|') {
             double value = 1.0;
             if (online_is_end(*c)) {
-                c = online_plain_features(c, end, limit, out, begin, &count, seed, scale);
+                c = online_features(c, end, limit, out, begin, &count, seed, scale);
                 c += c < end && online_is_end(*c);
                 continue;
             }
@@ -555,7 +888,7 @@ static int online_vw_line(const char *line, const char *end, const char *limit, 
             if (colon && (code = online_number(colon + 1, c, &value)))
                 return online_fail(report, line, token, c, code);
             online_put_hashed(out, begin, &count,
-                              (int32_t)(online_murmur(token, (size_t)((colon ? colon : c) - token), seed) & out->mask) + 1, value * scale);
+                              online_murmur(token, (size_t)((colon ? colon : c) - token), seed), value * scale);
         }
     }
     report->entries = count;
@@ -567,6 +900,7 @@ static int online_vw_line(const char *line, const char *end, const char *limit, 
 static void online_parse(const char *text, int64_t size, int vw, online_output *out, online_report *report)
 {
     out->pointer[0] = 0;
+    out->text = text;
     while (report->used < size) {
         const char *line = text + report->used, *end = vw ? NULL : online_plain_line(line, text + size, out, report);
         int code = FINE;

@@ -169,10 +169,19 @@ def some_number(random: np.random.Generator) -> str:
     return str(random.choice(plain)) if random.random() < 0.97 else str(random.choice(odd))
 
 
-def test_lines_of_all_sorts_are_read_alike():
+@pytest.fixture(params=compiled.instruction_sets())
+def instructions(request):
+    """Each instruction set that this machine runs, in turn."""
+    used = compiled.instruction_set()
+    compiled.use_instruction_set(request.param)
+    yield request.param
+    compiled.use_instruction_set(used)
+
+
+def test_lines_of_all_sorts_are_read_alike(instructions):
     random = np.random.default_rng(9)
     codes = set()
-    for _ in range(150):
+    for _ in range(80):
         lines = []
         for _ in range(random.integers(1, 6)):
             places = np.cumsum(random.integers(1, 10 ** random.integers(1, 8), random.integers(0, 30)))
@@ -185,11 +194,11 @@ def test_lines_of_all_sorts_are_read_alike():
     assert len(codes) > 3
 
 
-def test_lines_of_vowpal_wabbit_of_all_sorts_are_read_alike():
+def test_lines_of_vowpal_wabbit_of_all_sorts_are_read_alike(instructions):
     """Names of all lengths, numbers plain and not, blanks where they may be and where they may not."""
     random = np.random.default_rng(10)
     codes = set()
-    for _ in range(150):
+    for _ in range(60):
         lines = []
         for _ in range(random.integers(1, 6)):
             features = []
@@ -206,7 +215,27 @@ def test_lines_of_vowpal_wabbit_of_all_sorts_are_read_alike():
     assert {0, 5} <= codes
 
 
-def test_numbers_are_read_as_python_reads_them():
+@pytest.mark.parametrize("vw", [False, True], ids=["svmlight", "vw"])
+@pytest.mark.parametrize("odd", ["", "123456789:1", "7:0.1234567890123456", "3:12345678.5", "4:-.5", "9:1|", "5:", "6:1\x0b"], ids=repr)
+def test_long_plain_rows_are_read_alike(instructions, vw, odd):
+    """Rows of more features than are worked out at once, with one that is not plain among them; names and numbers of every length."""
+    random = np.random.default_rng(11)
+    for count in (1, 7, 8, 31, 32, 33, 64, 150):
+        place = np.cumsum(random.integers(1, 10 ** random.integers(1, 6, count), count))
+        wide = random.integers(0, 15, count).tolist()
+        numbers = [f"{random.choice(['', '-'])}{random.integers(10)}{'.' * bool(w)}{'30514' * 3:.{w}}" for w in wide]
+        pairs = [f"{p}:{number}" for p, number in zip(place, numbers, strict=True)]
+        if vw:
+            pairs[::3] = [f"name{'x' * w}" for w in wide[::3]]
+        pairs.insert(count // 2, odd)
+        text = (("1 | " if vw else "1 ") + " ".join(pairs) + " \n" + "-1 | 1:2\n" * 60 * vw + "-1 1:2\n" * 60 * (not vw)).encode()
+        for mask in ((1 << 20) - 1,) if vw else (0, (1 << 20) - 1):
+            ours, theirs = (parsed(side, text, vw=vw, mask=mask) for side in (compiled, twin))
+            assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+            assert np.array_equal(np.signbit(ours[-1]), np.signbit(theirs[-1]))
+
+
+def test_numbers_are_read_as_python_reads_them(instructions):
     random = np.random.default_rng(5)
     numbers = [repr(x) for x in (np.exp(random.uniform(-300, 300, 300)) * random.choice([-1, 1], 300)).tolist()]
     numbers += [f"{x:.{k}f}" for x in random.standard_normal(100) for k in (0, 3, 17, 25)]

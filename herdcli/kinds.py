@@ -328,6 +328,13 @@ KINDS: dict[str, Kind] = {
             request="herdcli.cli.ups_infer.request.Request",
         ),
         Kind(
+            name="network-shard",
+            versions=("herdcli.markov.model.counts.CountsShard",),
+            plain=SHARD,
+            finish="herdcli.cli.fit_mrf.counted.finish",
+            request="herdcli.cli.fit_mrf.request.Request",
+        ),
+        Kind(
             name="dataset-shard",
             versions=("herdcli.markov.exact.batch.RowsShard",),
             plain=SHARD,

@@ -24,6 +24,7 @@ def assemble(
     where: str,
     note: Callable[[str], None],
     columns: Mapping[str, Array] | None = None,
+    stretch: bool = False,
 ) -> Dataset:
     """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns."""
     for name in ("y", "split", "weight"):
@@ -34,7 +35,7 @@ def assemble(
     y = None
     if "y" in parts:
         y, classes = labels(_column(parts["y"]), classes, where=where)
-    split = split_of(_column(parts["split"]), where, note) if "split" in parts else None
+    split = split_of(_column(parts["split"]), where, note, stretch=stretch) if "split" in parts else None
     weight = _weights(_column(parts["weight"]), where) if "weight" in parts else None
     return Dataset(
         X=X,
@@ -80,8 +81,11 @@ def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Arra
     return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
 
 
-def split_of(split: Array, where: str, note: Callable[[str], None]) -> Array:
-    """(n,) 0 train, 1 valid, 2 test of a column of numbers or names; a split of 0 and 1 alone means train and test, as people write it."""
+def split_of(split: Array, where: str, note: Callable[[str], None], *, stretch: bool = False) -> Array:
+    """(n,) 0 train, 1 valid, 2 test of a column of numbers or names; a split of 0 and 1 alone means train and test, as people write it.
+
+    stretch  there are more rows, so that what numbers mean is not said yet: they stay as they are, int64; names are parts, uint8.
+    """
     if split.dtype.kind in "UTO":
         unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
         if unknown:
@@ -91,6 +95,8 @@ def split_of(split: Array, where: str, note: Callable[[str], None]) -> Array:
         row = int(np.argmax(split != np.round(split)))
         raise DataError(f"/split has {split[row]:g} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
     split, _ = labels(split, None, where=where)
+    if stretch:
+        return split.astype(np.int64)
     if split.size and split.min() == TRAIN and split.max() == VALID:
         note(f"{where}: split has only 0 and 1, read as train and test")
         return (split * TEST).astype(np.uint8)

@@ -71,7 +71,7 @@ def from_table(
     further = {name: _role(table, name, where, gaps=name in asked.gaps) for name in kept} | {
         name: _texts(table.column(name), name, where) for name in worded
     }
-    data = assemble(X, parts, attributes, where=where, note=note, columns=further)
+    data = assemble(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch)
     if data.y is None or not unlabelled.any():
         return data
     return replace(data, y=np.where(unlabelled, -1, data.y.astype(np.int64)))

@@ -88,6 +88,9 @@ class _PutBy:
         """Rows [start, stop)."""
         return Dataset(self.rows.read(start, stop)[0], feature_names=self.names)
 
+    def split(self) -> None:
+        """It is kept elsewhere."""
+
 
 def table(ranges: Ranges) -> Dataset | None:
     """The data set of a file of any format that is read in stretches; None where it may declare more than its rows say.
@@ -99,8 +102,10 @@ def table(ranges: Ranges) -> Dataset | None:
     reader = ranges.parts[0][1]
     if len(ranges.parts) > 1 or isinstance(reader, Hdf5) or getattr(reader, "pictured", False):
         return None
-    further: dict[str, list[Array]] = {"y": [], "split": [], "weight": []}
-    text = not hasattr(reader, "pictured")
+    if ranges.read(0, 1).class_names:  # labels of text, which each stretch would number anew
+        return None
+    further: dict[str, list[Array]] = {"y": [], "weight": []}
+    text, split = not hasattr(reader, "pictured"), ranges.split()
     rows = RowsFile(ranges.artifact.value.X.shape[1], False)
     for start in range(0, ranges.count, STRETCH):
         part = ranges.read(start, start + STRETCH)
@@ -110,7 +115,7 @@ def table(ranges: Ranges) -> Dataset | None:
             rows.append(part.X, None)
     kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)]) if text else ranges
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
-    return Dataset(Lazy(kept), feature_names=ranges.names, class_names=part.class_names, **whole)
+    return Dataset(Lazy(kept), feature_names=ranges.names, split=split, **whole)
 
 
 def dataset(ranges: Ranges) -> Dataset | None:
@@ -119,7 +124,7 @@ def dataset(ranges: Ranges) -> Dataset | None:
     if len(ranges.parts) > 1 or not isinstance(reader, Hdf5) or reader.others:
         return None
     further = reader.further
-    whole = {name: item[:] if name == "y" else item for name, item in further.items()}
+    whole = {name: item[:] if name == "y" else item for name, item in further.items()} | {"split": ranges.split()}
     found = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, ranges.artifact.value.X.shape[1])), **whole)
     validate(replace(found, feature_names=None), where=where)
     return replace(found, X=Lazy(ranges))

@@ -106,7 +106,7 @@ def binarise(
     levels = _two_levels(data)
     declared = value_range if value_range is not None else data.value_range
     if threshold is None and levels:
-        return _at_least(data.X, _two_level_cut(levels, declared), in_place, sparse), None
+        return _at_least(data.X, two_level_cut(levels, declared), in_place, sparse), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
     if declared is None and threshold is None and are_counts(data):
@@ -152,7 +152,7 @@ def proportions(X: Array, limits: tuple[float, float]) -> Array:
     return np.clip(X, 0.0, 1.0, out=X)
 
 
-def _two_level_cut(levels: tuple[float, float], declared: Any) -> float:
+def two_level_cut(levels: tuple[float, float], declared: Any) -> float:
     """Where `on` begins in data of one or two values."""
     low, high = levels
     if low < high:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, people, sniff, tables
+from herdcli.artifacts.arrow import vector
 from herdcli.artifacts.asked import Asked, silent
 from herdcli.artifacts.assemble import split_of
 from herdcli.artifacts.blocks import plainly
@@ -26,8 +27,10 @@ from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.recoding import Recoding
 from herdcli.errors import DataError
 from herdcli.records import dataclass
+from herdcli.schema import Array
 
 BATCH_BYTES = 8 << 20
+STRETCH = 1 << 14  # lines that are read at one time
 Note = Callable[[str], None]
 
 
@@ -43,6 +46,10 @@ class Reader(Protocol):
         """Rows [start, stop)."""
         ...
 
+    def split(self) -> Array | None:
+        """(n,) the column of parts as `split_of` has it of some rows, None where there is none."""
+        ...
+
 
 @dataclass
 class Ranges:
@@ -50,6 +57,7 @@ class Ranges:
 
     artifact   what the record says of them; its `value` has no rows, but their names.
     as_stored  rows are not reckoned with: values of any size, and booleans.      gaps  NaN is a value that is missing.
+    splits     rows come with what they are split into, which all of them together say.
     """
 
     artifact: Artifact
@@ -58,10 +66,19 @@ class Ranges:
     names: list[str] | None = None
     as_stored: bool = False
     gaps: bool = False
+    splits: bool = False
+    note: Note = silent
+    _split: list[Array | None] = field(default_factory=list)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What the first file says of all its rows: units, value_range, image_shape."""
+        found: dict[str, Any] = getattr(self.parts[0][1], "declared", {})
+        return found
 
     def read(self, start: int, stop: int) -> Dataset:
         """Rows [start, stop), of one file or of several.  Raises DataError for values that cannot be reckoned with, and other columns."""
-        stop, found = min(stop, self.count), []
+        stop, found, begin = min(stop, self.count), [], start
         place = bisect.bisect_right([first for first, _, _ in self.parts], start) - 1
         while start < stop:
             first, reader, name = self.parts[place]
@@ -69,7 +86,18 @@ class Ranges:
             if end > start:
                 found.append(self._checked(reader.read(start - first, end - first, silent), name, start - first))
             start, place = max(start, end), place + 1
-        return found[0] if len(found) == 1 else _joined(found)
+        whole, split = found[0] if len(found) == 1 else _joined(found), self.split() if self.splits else None
+        return replace(whole, split=None if split is None else split[begin:stop])
+
+    def split(self) -> Array | None:
+        """(n,) what all rows are split into, by a pass over the column of that name; None where there is none."""
+        if not self._split:
+            parts = [reader.split() for _, reader, _ in self.parts]
+            there = [part for part in parts if part is not None]
+            whole = np.concatenate(there) if len(there) == len(parts) else None
+            numbers = whole is not None and whole.dtype != np.uint8
+            self._split.append(split_of(whole, self.artifact.name, self.note).astype(np.uint8) if numbers and whole is not None else whole)
+        return self._split[0]
 
     def _checked(self, data: Dataset, where: str, row: int) -> Dataset:
         if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
@@ -97,7 +125,7 @@ def opened(path: str, *, input_format: str | None, note: Note, verified: bool, l
     verified  a sealed file is held against its seal; else its own word is taken for what is not read.
     """
     with ExitStack() as held:
-        yield _opened(_files(path), path, Asked(note=note, label=label, texts=True), input_format, verified, held)
+        yield _opened(_files(path), path, Asked(note=note, label=label, texts=True, stretch=True), input_format, verified, held)
 
 
 def _files(path: str) -> list[str]:
@@ -127,7 +155,7 @@ def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None,
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _together([artifact for artifact, _ in found], path)
-    return Ranges(whole, starts, parts, names)
+    return Ranges(whole, starts, parts, names, note=asked.note)
 
 
 def _together(found: list[Artifact], path: str) -> Artifact:
@@ -171,10 +199,15 @@ class _Parquet:
     asked: Asked
     starts: list[int] = field(default_factory=list)
     count: int = 0
-    pictured: bool = False  # is it declared that rows are pictures?
+    declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
     _batches: Iterator[Any] | None = None
     _at: int = -1  # the row the batches are at
     _left: Any = None
+
+    @property
+    def pictured(self) -> bool:
+        """Is it declared that rows are pictures?"""
+        return "image_shape" in self.declared
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
         """Rows [start, stop)."""
@@ -183,6 +216,15 @@ class _Parquet:
         with plainly("Parquet file", self.where):
             table = pa.Table.from_batches(list(self._pieces(start, stop)))
         return columns.from_table(table, {}, where=self.where, asked=replace(self.asked, note=note))
+
+    def split(self) -> Array | None:
+        """The column of parts alone."""
+        own = columns.roles_of(self.file.schema_arrow.names, self.asked.label, self.where).get("split")
+        if own is None:
+            return None
+        with plainly("Parquet file", self.where):
+            column = vector(self.file.read(columns=[own], use_threads=False).column(0))
+        return split_of(column, self.where, silent, stretch=True)
 
     def _pieces(self, start: int, stop: int) -> Iterator[Any]:
         """Batches of these rows; what follows them is kept, for whoever goes on there."""
@@ -218,7 +260,8 @@ def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: E
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)
-    reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1], pictured)
+    declared = ({"image_shape": None} if pictured else {}) | tables.declared(file)
+    reader = _Parquet(file, source.name, asked, starts[:-1], starts[-1], declared)
     history, recoding = tables.past(file, source.name)
     return reader, digest or lines.digest(source, path, fresh=verified), history, digest is not None, recoding
 
@@ -232,11 +275,16 @@ class Hdf5:
     further: dict[str, Any]
     count: int
     others: bool = False
+    declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
         """Rows [start, stop)."""
         parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
         return Dataset(np.ascontiguousarray(self.X[start:stop]), **parts)
+
+    def split(self) -> Array | None:
+        """The array of that name."""
+        return self.further.get("split")
 
 
 def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made | None:
@@ -261,13 +309,14 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
             raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where)
     further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
     further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
-    further |= {"split": split_of(own["split"], where, silent)} if "split" in own else {}
-    if (shape := people.attributes(file).get("image_shape")) is not None:
+    further |= {"split": split_of(own["split"], where, silent, stretch=True)} if "split" in own else {}
+    declared = people.attributes(file)
+    if (shape := declared.get("image_shape")) is not None:
         further["image_shape"] = np.asarray(shape)
     known = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
     recoding = Recoding.from_json(str(known["recoding"]), where=where) if "recoding" in known else Recoding()
     digest = lines.digest(source, path, fresh=verified) if sealed is None else sealed.sha256
-    return Hdf5(X, where, further, len(X), "columns" in file), digest, known.get("history", []), sealed is not None, recoding
+    return Hdf5(X, where, further, len(X), "columns" in file, declared), digest, known.get("history", []), sealed is not None, recoding
 
 
 @dataclass
@@ -287,6 +336,13 @@ class _Text:
     def read(self, start: int, stop: int, note: Note) -> Dataset:
         """Rows [start, stop)."""
         return lines.read(self.path, self.index, start, stop, where=self.where, asked=replace(self.asked, note=note))
+
+    def split(self) -> Array | None:
+        """The column of parts, of a pass over the lines."""
+        if self.read(0, 1, silent).split is None:
+            return None
+        parts = [self.read(start, min(start + STRETCH, self.count), silent).split for start in range(0, self.count, STRETCH)]
+        return np.concatenate([part for part in parts if part is not None])
 
 
 def _of_text(source: Source, path: str, asked: Asked, verified: bool, held: ExitStack) -> Made | None:

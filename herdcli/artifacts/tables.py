@@ -225,6 +225,19 @@ def _declared(metadata: dict[bytes, bytes]) -> dict[str, Any]:
     return found
 
 
+def declared(file: Any) -> dict[str, Any]:
+    """What an open Parquet file says of all its rows: value_range, image_shape, units, and in `named` whether its columns have names."""
+    metadata = dict(file.metadata.metadata or {})
+    if KEY not in metadata:
+        return _declared(metadata)
+    try:
+        fields = dict(json.loads(metadata[KEY])["fields"])
+    except (LookupError, RecursionError, TypeError, ValueError):
+        return {}  # whoever reads the file says so
+    arrays = {name: fields[name]["values"] for name in ("value_range", "image_shape") if isinstance(fields.get(name), dict)}
+    return {"units": fields.get("units", "real"), "named": "feature_names" in fields} | arrays
+
+
 def past(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
     """History and recoding of columns of an open Parquet file with a data set; nothing of a foreign one."""
     text = dict(file.metadata.metadata or {}).get(KEY)

@@ -57,6 +57,8 @@ MADE: dict[str, str] = {
     "sketch2.h5": "kernel-herd real.h5 -m 3 --block-rows 8 --embedding nystrom:4 --shard 2/2",
     "parts1.h5": "nherd-train real.h5 --parts 2 --shuffle --shard 1/2",
     "parts2.h5": "nherd-train real.h5 --parts 2 --shuffle --shard 2/2",
+    "counts1.h5": "fit-mrf rows.csv --smoothing 1 --label label --shard 1/2",
+    "counts2.h5": "fit-mrf rows.csv --smoothing 1 --label label --shard 2/2",
     "beliefs1.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 1/2",
     "beliefs2.h5": "ups-infer network.h5 --ignore-observed --algorithm bp --restarts 1 --iterations 20 --shard 2/2",
     "evidence1.h5": "ups-infer network.h5 --ignore-observed --evidence-rows evidence.csv --shard 1/2",
@@ -93,6 +95,7 @@ OF_KIND: dict[str, str] = {
     "blocks-shard": "blocks1.h5",
     "sketch-shard": "sketch1.h5",
     "classifier-shard": "parts1.h5",
+    "network-shard": "counts1.h5",
     "beliefs-shard": "beliefs1.h5",
     "dataset-shard": "evidence1.h5",
 }
@@ -141,6 +144,7 @@ READ: dict[str, tuple[str, ...]] = {
     "blocks1.h5": ("merge EVIL blocks2.h5 -o out.h5",),
     "sketch1.h5": ("merge EVIL sketch2.h5 -o out.h5",),
     "parts1.h5": ("merge EVIL parts2.h5 -o out.h5",),
+    "counts1.h5": ("merge EVIL counts2.h5 -o out.h5",),
     "beliefs1.h5": ("merge EVIL beliefs2.h5 -o out.h5",),
     "evidence1.h5": ("merge EVIL evidence2.h5 -o out.h5",),
     "rbm.h5": (

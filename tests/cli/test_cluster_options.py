@@ -69,9 +69,9 @@ NOTHING_TO_DEAL = {
         "--cluster has workers for the rows of --algorithm ml, not infomax",
         "--algorithm ml, or leave out --cluster",
     ),
-    "fit-mrf --algorithm gradient": (
-        "--cluster has workers for the rows of --algorithm pseudo-likelihood, not gradient",
-        "the others count the rows once and learn from the counts: leave out --cluster",
+    "fit-mrf --algorithm bayes": (
+        "--cluster deals out units of work, and this run has only one",
+        "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not learn from",
     ),
 }
 
@@ -88,10 +88,6 @@ WITHOUT_SHARDS = {
     "em": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
     "regress": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
     "ica": ("every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"),
-    "fit-mrf": (
-        "rows are counted in one pass, and all of them are needed again for their likelihood",
-        "--moments FILE takes marginals counted elsewhere",
-    ),
     "convert": (
         "ranges and columns of text are told from all rows",
         "convert each file by itself: commands read 'rows-*.parquet' in quotes as one input",

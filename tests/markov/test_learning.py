@@ -228,7 +228,7 @@ def test_the_likeliest_tree_and_its_closed_form():
         p = rows.marginal((i,), (cardinality[i],)) ** (1 - sum(i in edge for edge in tree))
         expected = expected * p.reshape([-1 if k == i else 1 for k in range(5)])
     assert np.abs(cases.joint(given, learned.factors) - expected).max() < 1e-14
-    likelihood = fitted.log_likelihood(given.network(learned.factors), rows.x, rows.weight, 1e9)
+    likelihood = fitted.log_likelihood(given.network(learned.factors), rows, 1e9)
     entropies = [float(-(q[q > 0] * np.log(q[q > 0])).sum()) for q in (rows.marginal((i,), (cardinality[i],)) for i in range(5))]
     assert abs(likelihood - (best - sum(entropies))) < 1e-12
 

@@ -253,11 +253,11 @@ def test_likelihoods_of_rows_and_marginals_of_any_scopes():
         table[x] = math.prod(float(t[tuple(x[i] for i in scope)]) for scope, t in given.factors())
     x, w = np.array([[0, 1, 1, 0], [1, 1, 0, 1], [0, 0, 0, 0]]), np.array([0.5, 0.5, 0.0])
     expected = w @ np.log(table[tuple(x.T)] / table.sum())
-    assert fitted.log_likelihood(given, x, w, 1e9) == pytest.approx(expected)
+    assert fitted.log_likelihood(given, Rows(x, w), 1e9) == pytest.approx(expected)
     tree = junction_tree.plan(given, cliques.search(given, 0, 4).order)
     needed = tree.bytes_needed(given)
-    assert fitted.log_likelihood(given, x, w, needed) == pytest.approx(expected)
-    assert math.isnan(fitted.log_likelihood(given, x, w, needed - 1))
+    assert fitted.log_likelihood(given, Rows(x, w), needed) == pytest.approx(expected)
+    assert math.isnan(fitted.log_likelihood(given, Rows(x, w), needed - 1))
     scopes = [(0, 3), (2,), (3, 1)]
     found = fitted.calibrated(given, 1e9, scopes)
     for scope, p in zip(scopes, fitted.marginals(given, found, scopes), strict=True):

@@ -42,6 +42,7 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
     with ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True) as found:
         if found is None or lazy.dataset(found) is None:
             return False
+        found.splits = True
         found.gaps, session.inputs["data"] = fitted.kind in GAPS, found.artifact
         stretches = _stretches(session, fitted, request, applied, found)
         first, said = next(stretches)

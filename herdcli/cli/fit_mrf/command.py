@@ -12,24 +12,17 @@ from herdcli.cli.frame.helping import Command
 from herdcli.cli.frame.options import (
     NETWORK_FORMATS,
     checkpoint_options,
-    cluster_options,
     data_options,
     format_option,
-    no_shards,
     output_options,
     seed_option,
     stage,
 )
+from herdcli.cli.frame.shards import shard_option
 from herdcli.cli.ups_infer.options import iteration_options
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
-
-
-COUNTED = no_shards(
-    "rows are counted in one pass, and all of them are needed again for their likelihood",
-    "--moments FILE takes marginals counted elsewhere",
-)
 
 
 @click.command("fit-mrf", cls=Command)
@@ -42,8 +35,7 @@ COUNTED = no_shards(
     iteration_options,
     data_options,
     seed_option,
-    cluster_options,
-    COUNTED,
+    shard_option,
     checkpoint_options,
     output_options,
 )
@@ -63,14 +55,18 @@ def command(session: Session, request: Request) -> None:
     --moments FILE learns from marginals and expectations (JSON) instead of rows, and --base NETWORK finds the
     distribution nearest to a network instead of the one of maximum entropy.  --algorithm bayes learns the tables of a
     Bayesian network, whose parents --network or --structure gives; missing values and hidden variables are its affair.
-    herd eval gives test log-likelihoods.
+    herd eval gives test log-likelihoods.  Blocks of rows are units of --shard and --cluster, which count them.
     """
-    from herdcli.cli.fit_mrf import directed, inputs, learn
+    from herdcli.cli.fit_mrf import counted, directed, inputs, learn
     from herdcli.cli.frame.networks import check, output_format
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check(session, "network", form)
     request.warn_of_ignored(session)
+    if counted.wanted(request):
+        counted.run(session, request)
+        return
+    counted.refuse(session, request)
     if request.algorithm == "bayes":
         directed.learn(session, request, form)
     else:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
     from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.session import Session
     from herdcli.markov.model.constraints import Cluster, Pairs, Problem, Rows
     from herdcli.markov.model.network import Network
@@ -27,14 +28,16 @@ STRUCTURES = ("structure", "edges", "clusters")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The problem, all pair marginals, the rows kept for evaluation with their split, whose history goes on, and the names of states."""
+    """The problem, all pair marginals, the rows kept for evaluation with their split, whose history goes on, the names of states, and the
+    cliques of loopy-is and cvm where a file names them."""
 
     problem: Problem
     pairs: Pairs | None
     holdout: Array | None
     holdout_split: Array | None
-    history: Artifact | None
+    history: History
     states: list[str] | None = None
+    regions: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,32 +53,41 @@ class States:
 
 
 def read(session: Session, request: Request) -> Inputs:
-    """The problem that the options state."""
+    """The problem that the options state, of rows that learning needs one by one, or of moments."""
     from herdcli.markov.model import constraints
 
-    given = [name for name in STRUCTURES if name in session.given]
-    if len(given) > 1:
-        raise BadUsage(f"--{given[0]} and --{given[1]} exclude each other")
+    require_one_structure(session)
     if request.moments:
-        return _moments(session, request, request.moments, given)
-    try:
-        data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
-    except DataError as error:
-        if "missing" in error.message or "NaN" in error.message:
-            error.hint = f"{error.hint}; --algorithm bayes learns from rows with gaps, by EM"
-        raise
+        return _moments(session, request, request.moments)
+    data = load(session, request)
     states = read_states(session, data, request)
     rows, held = _parts(states, data.name)
     pairs = constraints.pairs(rows, states.cardinality, request.smoothing)
     clusters = _clusters(session, states, rows, pairs, request)
-    base = _base(session, request, states.names, len(states.cardinality))
     named = state_names(data, states.names, states.cardinality)
-    if base is not None and named is not None and base.states != named:
-        raise DataError("columns of text have other states than the network of --base names", where=data.name, hint="BIF names states")
+    base = base_of(session, request, states.names, len(states.cardinality), named)
     problem = constraints.Problem(states.cardinality, clusters, base, states.names, states.shape, rows)
     kept = held.any()
     split = states.split[held].astype(np.uint8) if kept else None
-    return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named)
+    asked = regions(session, states.names, len(states.cardinality), request)
+    return Inputs(constraints.check(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked)
+
+
+def require_one_structure(session: Session) -> None:
+    """Raise BadUsage where the structure is given twice."""
+    given = [name for name in STRUCTURES if name in session.given]
+    if len(given) > 1:
+        raise BadUsage(f"--{given[0]} and --{given[1]} exclude each other")
+
+
+def load(session: Session, request: Request) -> Artifact:
+    """The data set, all of it."""
+    try:
+        return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    except DataError as error:
+        if "missing" in error.message or "NaN" in error.message:
+            error.hint = f"{error.hint}; --algorithm bayes learns from rows with gaps, by EM"
+        raise
 
 
 def state_names(data: Artifact, names: list[str] | None, cardinality: Array) -> list[str] | None:
@@ -86,7 +98,7 @@ def state_names(data: Artifact, names: list[str] | None, cardinality: Array) -> 
     return [state for name, count in zip(names, cardinality, strict=True) for state in levels.get(name, map(str, range(int(count))))]
 
 
-def regions(session: Session, problem: Problem, request: Request) -> tuple[tuple[int, ...], ...]:
+def regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
     """The cliques of loopy-is and cvm, where a file names them."""
     from herdcli.markov.model import structure
 
@@ -94,32 +106,35 @@ def regions(session: Session, problem: Problem, request: Request) -> tuple[tuple
         return ()
     if request.max_clique:
         raise BadUsage("--regions and --max-clique exclude each other")
-    nodes = len(problem.cardinality)
-    return tuple(load_text(session, request.regions, "regions", lambda text: structure.read_scopes(text, problem.names, nodes)))
+    return tuple(load_text(session, request.regions, "regions", lambda text: structure.read_scopes(text, names, nodes)))
 
 
-def _moments(session: Session, request: Request, path: str, given: list[str]) -> Inputs:
+def _moments(session: Session, request: Request, path: str) -> Inputs:
     from herdcli.markov.learning import moments
     from herdcli.markov.model import constraints
 
     if request.source != "-":
         raise BadUsage("--moments replaces DATA", hint=f"leave out {request.source}")
-    for name in given:
+    for name in (name for name in STRUCTURES if name in session.given):
         raise BadUsage(f"--moments already defines the clusters: --{name} cannot")
     if request.features or request.induce:
         raise BadUsage(f"--{'features' if request.features else 'induce'} needs rows, --moments has none")
     for name in ("smoothing", "split", "threshold", "value_range", "values", "label"):
         session.ignored(name, "with --moments")
     problem = load_text(session, path, "moments", moments.read)
-    base = _base(session, request, problem.names, len(problem.cardinality))
-    return Inputs(constraints.check(replace(problem, base=base)), None, None, None, None)
+    nodes = len(problem.cardinality)
+    base, asked = base_of(session, request, problem.names, nodes), regions(session, problem.names, nodes, request)
+    return Inputs(constraints.check(replace(problem, base=base)), None, None, None, None, None, asked)
 
 
-def _base(session: Session, request: Request, names: list[str] | None, count: int) -> Network | None:
-    """The network that the model is to be near."""
+def base_of(session: Session, request: Request, names: list[str] | None, nodes: int, states: list[str] | None = None) -> Network | None:
+    """The network that the model is to be near.  states  names of states, where columns are text."""
     if not request.base:
         return None
-    found = load_like(session, request.base, names, count)
+    found = load_like(session, request.base, names, nodes)
+    if states is not None and found.states != states:
+        data = session.inputs["data"].name
+        raise DataError("columns of text have other states than the network of --base names", where=data, hint="BIF names states")
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 
@@ -136,7 +151,7 @@ def read_states(session: Session, data: Artifact, request: Request) -> States:
         for name in ("threshold", "value_range"):
             session.ignored(name, "with --values states")
         dense = value.X.toarray() if value.is_sparse else value.X
-        _check_states(dense, data.name)
+        check_states(dense, data.name)
         x, cardinality = dense.astype(np.uint8), np.maximum(dense.max(axis=0).astype(np.int64) + 1, 2)
         try:
             split = preparation.split_rows(value, request.split, request.seed)
@@ -164,12 +179,15 @@ def _two_valued(value: Dataset, request: Request, *, text: bool) -> bool:
     return bool(low < 0 or high <= 1 or high >= MOST_STATES or (entries != np.floor(entries)).any())
 
 
-def _check_states(X: Array, name: str) -> None:
+def check_states(X: Array, name: str, first: int = 0) -> None:
+    """Raise DataError for values that are no states.  first  the number of the first row."""
     wrong = (X < 0) | (X % 1 != 0) | (X >= MOST_STATES)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         hint = "--values two, with --range LO,HI and --threshold F, reads grey columns as on or off"
-        raise DataError(f"column {column} has {X[row, column]:g} in row {row}; states are 0 to {MOST_STATES - 1}", where=name, hint=hint)
+        raise DataError(
+            f"column {column} has {X[row, column]:g} in row {first + row}; states are 0 to {MOST_STATES - 1}", where=name, hint=hint
+        )
 
 
 def _parts(states: States, name: str) -> tuple[Rows, Array]:
@@ -188,32 +206,48 @@ def _parts(states: States, name: str) -> tuple[Rows, Array]:
 def _clusters(session: Session, states: States, rows: Rows, pairs: Pairs, request: Request) -> list[Cluster]:
     """The clusters of the structure, with the marginals of the rows; and those with features."""
     from herdcli.markov.learning import moments
-    from herdcli.markov.model import constraints, structure
+    from herdcli.markov.model import constraints
 
     nodes, names, featured = len(states.cardinality), states.names, []
     if request.features:
         featured = load_text(
             session, request.features, "features", lambda text: moments.read_features(text, states.cardinality, names, rows)
         )
-    if request.edges or request.clusters:
-        size = 2 if request.edges else None
-        path = request.edges or request.clusters or ""
-        scopes = load_text(session, path, "structure", lambda text: structure.read_scopes(text, names, nodes, size))
-    else:
-        kind, probability, reach = _structure(request, bool(featured))
+    scopes = named_scopes(session, names, nodes, request)
+    if scopes is None:
+        if featured and request.structure is None:
+            return list(featured)
+        kind, probability, reach = structure_of(request, bool(featured))
         if kind in ("l1", "stability"):
             from herdcli.cli.fit_mrf import sparse
 
-            found = sparse.scopes(session, (kind, probability, reach), (states.cardinality, names), rows, request)
-            return [*constraints.from_scopes(rows, states.cardinality, found, request.smoothing, pairs), *featured]
-        information = pairs.information() if kind.startswith("chow-liu") else None
-        scopes = [*structure.edges(kind, probability, reach, nodes, information, states.shape, request.seed)]
-    if featured and request.structure is None and not (request.edges or request.clusters):
-        return list(featured)
+            scopes = list(sparse.scopes(session, (kind, probability, reach), (states.cardinality, names), rows, request))
+        else:
+            scopes = found_scopes((kind, probability, reach), nodes, pairs, states.shape, request)
     return [*constraints.from_scopes(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
 
 
-def _structure(request: Request, featured: bool) -> tuple[str, float, int]:
+def named_scopes(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
+    """The clusters that a file names."""
+    from herdcli.markov.model import structure
+
+    if not (request.edges or request.clusters):
+        return None
+    size, path = 2 if request.edges else None, request.edges or request.clusters or ""
+    found: list[tuple[int, ...]] = load_text(session, path, "structure", lambda text: structure.read_scopes(text, names, nodes, size))
+    return found
+
+
+def found_scopes(asked: tuple[str, float, int], nodes: int, pairs: Pairs, shape: Array | None, request: Request) -> list[tuple[int, ...]]:
+    """The pairs of a structure that is told from pair marginals, or from nothing."""
+    from herdcli.markov.model import structure
+
+    kind, probability, reach = asked
+    information = pairs.information() if kind.startswith("chow-liu") else None
+    return [*structure.edges(kind, probability, reach, nodes, information, shape, request.seed)]
+
+
+def structure_of(request: Request, featured: bool) -> tuple[str, float, int]:
     """As asked, else all pairs for linear-response, no pairs beside features, and the tree for the others."""
     if request.algorithm == "linear-response":
         if request.structure not in (None, ("full", 0.0, 0)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_mrf.inputs import regions
 from herdcli.cli.frame import spreading
 from herdcli.cli.frame.networks import write_network
 from herdcli.cli.frame.request import settings
@@ -22,13 +21,14 @@ def learn(session: Session, inputs: Inputs, request: Request, form: str) -> None
     """Learn the factors of the problem, and save the network."""
     from herdcli.markov.learning import learners
 
-    asked = settings(learners.Settings, request, regions=regions(session, inputs.problem, request))
+    asked = settings(learners.Settings, request, regions=inputs.regions)
     if request.induce:
         inputs = _induced(session, inputs, asked, request)
     _say_zeros(session, inputs)
     learner = _spread(session, learners.learner(inputs.problem, asked))
     _require_memory(session, learner)
-    _save(session, inputs, asked, session.run(learner, label=asked.algorithm), request, form)
+    run = session.run if session.dealt is None else session.aside  # a checkpoint of units is none of a learner
+    _save(session, inputs, asked, run(learner, label=asked.algorithm), request, form)
 
 
 def _spread(session: Session, learner: Learner) -> Learner:
@@ -88,7 +88,7 @@ def _save(session: Session, inputs: Inputs, asked: Settings, learned: Learned, r
     problem = inputs.problem
     made = replace(problem.network(learned.factors), states=inputs.states)
     likelihood = float("nan") if problem.rows is None else fitted.log_likelihood(
-        made, problem.rows.x, problem.rows.weight, session.max_memory or memory.default_limit()
+        made, problem.rows, session.max_memory or memory.default_limit()
     )  # fmt: skip
     fit = fitted.record(
         problem, learned, asked.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,

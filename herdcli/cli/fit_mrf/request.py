@@ -70,9 +70,6 @@ class Request:
         self._refuse_strange()
         if self.algorithm != "bayes" or self.structure is None or self.structure[0] != "hill-climb":
             session.ignored("max_parents", "without --structure hill-climb")
-        if session.cluster is not None and self.algorithm != "pseudo-likelihood":
-            message = f"--cluster has workers for the rows of --algorithm pseudo-likelihood, not {self.algorithm}"
-            raise BadUsage(message, hint="the others count the rows once and learn from the counts: leave out --cluster")
         for option, users in USERS.items():
             if self.algorithm not in users:
                 session.ignored(option, f"with --algorithm {self.algorithm}")

@@ -11,7 +11,8 @@ from herdcli.errors import DataError
 from herdcli.markov.exact import junction_tree
 from herdcli.markov.exact.cliques import search
 from herdcli.markov.learning.learners import Learned
-from herdcli.markov.model.constraints import Problem
+from herdcli.markov.model.constraints import Problem, Rows
+from herdcli.markov.model.counts import Counts
 from herdcli.markov.model.fit import Fit
 from herdcli.markov.model.network import Network, build
 from herdcli.schema import Array
@@ -33,7 +34,7 @@ def record(problem: Problem, learned: Learned, algorithm: str, **more: object) -
         residual=float(learned.residual[-1]) if len(learned.residual) else 0.0,
         scaling_updates=learned.counts[0],
         propagation_updates=learned.counts[1],
-        rows=0 if problem.rows is None else len(problem.rows.x),
+        rows=0 if problem.rows is None else problem.rows.count,
     )
     return replace(fit, **more)  # type: ignore[arg-type]
 
@@ -73,10 +74,12 @@ def marginals(network: Network, found: junction_tree.Calibrated, scopes: Sequenc
     return [p for _, p in junction_tree.factor_marginals(made, replace(found, tree=tree))]
 
 
-def log_likelihood(network: Network, x: Array, weight: Array, limit: float) -> float:
+def log_likelihood(network: Network, rows: Rows | Counts, limit: float) -> float:
     """The weighted mean of log P(x) over rows, in nats; NaN where log Z would take more than `limit` bytes."""
     found = calibrated(network, limit)
     if found is None:
         return float("nan")
-    logs = log_potential(network, x)
+    if isinstance(rows, Counts):
+        return rows.log_potential(network) - found.log_z
+    logs, weight = log_potential(network, rows.x), rows.weight
     return float(weight[weight > 0] @ logs[weight > 0]) - found.log_z

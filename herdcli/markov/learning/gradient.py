@@ -11,7 +11,7 @@ from herdcli.markov.learning.features import Exact, Parameters
 from herdcli.markov.learning.learners import Learned, Settings, Sized, no_residual
 from herdcli.markov.method import Stepwise
 from herdcli.markov.model.conditionals import Conditionals, conditionals
-from herdcli.markov.model.constraints import Problem
+from herdcli.markov.model.constraints import Problem, Rows
 from herdcli.numerics import lbfgs
 from herdcli.numerics.blocks import BLOCK, PASS_BLOCKS, Block, Blocks, Source, Statistics, Sums, Table, total
 from herdcli.records import dataclass
@@ -137,7 +137,7 @@ class PseudoLikelihood(_Smooth):
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         super().__init__(problem, settings)
-        assert problem.rows is not None
+        assert isinstance(problem.rows, Rows)
         self.source: Source = Blocks(Table(problem.rows.x, None, problem.rows.weight))
         self.given, self.fixed = _with_base(problem)
 
@@ -187,7 +187,7 @@ class SampledGradient(Sized, Stepwise[Sampled]):
     def _begin(self, step: int) -> Array:
         random = generator(self.settings.seed, Stream.LEARNING, unit=1, step=step)
         rows = self.problem.rows
-        if rows is None:
+        if not isinstance(rows, Rows):
             shape = (self.settings.chains, len(self.problem.cardinality))
             return (random.random(shape) * self.problem.cardinality).astype(np.int64)
         return rows.x[random.choice(len(rows.x), self.settings.chains, p=rows.weight)].astype(np.int64)

@@ -16,9 +16,12 @@ from itertools import pairwise
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
+from herdcli.markov.model.counts import Counts
 from herdcli.markov.model.network import Factor, Network, build
 from herdcli.records import dataclass
 from herdcli.schema import Array
+
+ONE_HOT = 1 << 24  # entries made at once
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Problem:
     base: Network | None = None
     names: list[str] | None = None
     shape: Array | None = None
-    rows: Rows | None = None
+    rows: Rows | Counts | None = None
 
     @property
     def base_factors(self) -> list[Factor]:
@@ -74,6 +77,23 @@ class Rows:
 
     x: Array
     weight: Array
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.x)
+
+    def pair_table(self, cardinality: Array) -> Array:
+        """(Σ card, Σ card) the probabilities of all pairs of states."""
+        offset = np.concatenate(([0], np.cumsum(cardinality)))
+        size = int(offset[-1])
+        table, step = np.zeros((size, size)), max(1, ONE_HOT // size)
+        for start in range(0, len(self.x), step):
+            x = self.x[start : start + step]
+            hot = np.zeros((len(x), size))
+            hot[np.arange(len(x))[:, None], x + offset[:-1]] = 1.0
+            table += (hot * self.weight[start : start + step, None]).T @ hot
+        return table
 
     def marginal(self, scope: tuple[int, ...], shape: Sequence[int], smoothing: float = 0.0) -> Array:
         """The empirical marginal, with `smoothing` rows' worth of uniform distribution mixed in."""
@@ -119,20 +139,10 @@ class Pairs:
         return found
 
 
-ONE_HOT = 1 << 24  # entries made at once
-
-
-def pairs(rows: Rows, cardinality: Array, smoothing: float = 0.0) -> Pairs:
+def pairs(rows: Rows | Counts, cardinality: Array, smoothing: float = 0.0) -> Pairs:
     """All pair marginals of rows."""
-    offset = np.concatenate(([0], np.cumsum(cardinality)))
-    size = int(offset[-1])
-    table, step = np.zeros((size, size)), max(1, ONE_HOT // size)
-    for start in range(0, len(rows.x), step):
-        x = rows.x[start : start + step]
-        hot = np.zeros((len(x), size))
-        hot[np.arange(len(x))[:, None], x + offset[:-1]] = 1.0
-        table += (hot * rows.weight[start : start + step, None]).T @ hot
-    share = smoothing / (len(rows.x) + smoothing)
+    offset, table = np.concatenate(([0], np.cumsum(cardinality))), rows.pair_table(cardinality)
+    share = smoothing / (rows.count + smoothing)
     # A uniform distribution has 1/(k_i k_j) in the blocks of pairs; block (i, i) is P(x_i = x, x_i = y), on the diagonal only.
     flat = np.outer(1 / np.repeat(cardinality, cardinality), 1 / np.repeat(cardinality, cardinality))
     for i, (first, last) in enumerate(pairwise(offset.tolist())):
@@ -141,7 +151,7 @@ def pairs(rows: Rows, cardinality: Array, smoothing: float = 0.0) -> Pairs:
 
 
 def from_scopes(
-    rows: Rows, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: Pairs | None = None
+    rows: Rows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: Pairs | None = None
 ) -> list[Cluster]:
     """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none.
 

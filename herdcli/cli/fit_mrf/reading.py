@@ -1,0 +1,217 @@
+"""Where `herd fit-mrf` has the rows from that it counts: from memory, or a stretch at a time from files that are read by parts."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import lazy, preparation, ranges
+from herdcli.artifacts.dataset import UNITS, Dataset
+from herdcli.cli.fit_mrf import inputs
+from herdcli.errors import DataError, HerdError
+from herdcli.markov.model.counts import Block, Layout
+from herdcli.numerics.blocks import BLOCK
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.ranges import Ranges
+    from herdcli.cli.fit_mrf.request import Request
+    from herdcli.cli.frame.session import Session
+    from herdcli.schema import Array
+
+STATES = "--values states, or --values two with --range LO,HI, says it of all rows"
+
+
+class Unclear(DataError):
+    """What values mean can only be told from all rows."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """All rows as states, which a block takes its own of."""
+
+    states: inputs.States
+
+    def take(self, first: int, last: int) -> Iterator[Block]:
+        """Blocks first … last − 1."""
+        for start in range(first * BLOCK, min(last * BLOCK, len(self.states.x)), BLOCK):
+            part = slice(start, start + BLOCK)
+            weight = None if self.states.weight is None else self.states.weight[part]
+            yield Block(self.states.x[part], self.states.split[part], weight)
+
+
+@dataclass(frozen=True)
+class Values:
+    """How values become states, as it can be said before all of them were seen.
+
+    cut  values from here on are on, others off; None: values are states, with `two` 0 and 1 alone.
+    limits  what values are between.      kinds  the only two values there may be.      asked  whether it was typed that they are states.
+    """
+
+    cut: float | None = None
+    limits: tuple[float, float] | None = None
+    kinds: tuple[float, float] | None = None
+    two: bool = False
+    asked: bool = False
+
+    def states(self, given: Array, first: int, where: str) -> tuple[Array, Array]:
+        """Values given (m, N) as states, and up to three of the values.  first  the number of the first row."""
+        if self.cut is None:
+            self._require_states(given, first, where)
+            return given.astype(np.uint8), np.empty(0)
+        low, high = float(given.min()), float(given.max())
+        if self.kinds is not None and not np.isin(given, self.kinds).all():
+            raise DataError(f"has values other than {self.kinds[0]:g} and {self.kinds[1]:g} from row {first} on", where=where)
+        if self.limits is not None and not self.limits[0] <= low <= high <= self.limits[1]:
+            message = f"/X has values from {low:g} to {high:g}, outside the value range {self.limits[0]:g} to {self.limits[1]:g}"
+            raise DataError(message, where=where, hint=f"declare another one: --range {low:g},{high:g}")
+        between = given[(given > low) & (given < high)]
+        return (given >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between[:1]])
+
+    def _require_states(self, given: Array, first: int, where: str) -> None:
+        """Raise DataError, or Unclear, for values that are no states."""
+        most = 2 if self.two else inputs.MOST_STATES
+        if given.dtype.kind in "ub" and given.max() < most:
+            return
+        wrong = (given < 0) | (given % 1 != 0) | (given >= most)
+        if not wrong.any():
+            return
+        if self.asked:
+            inputs.check_states(given, where, first)
+        row, column = np.argwhere(wrong)[0]
+        message = f"column {column} has {given[row, column]:g} in row {first + row}, which a part of the rows does not tell how to read"
+        raise Unclear(message, where=where, hint=STATES)
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Rows of files, which are read when their blocks are.  split  (n,)."""
+
+    found: Ranges
+    values: Values
+    split: Array
+
+    def take(self, first: int, last: int) -> Iterator[Block]:
+        """Blocks first … last − 1, read together."""
+        begin = first * BLOCK
+        data = self.found.read(begin, min(last * BLOCK, self.found.count))
+        split, weight = self.split[begin : begin + len(data.X)], data.weight
+        where = self.found.artifact.name
+        if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
+            raise DataError("weights must be finite, not negative, and not all 0", where=where)
+        for start in range(0, len(data.X), BLOCK):
+            part = slice(start, start + BLOCK)
+            x, seen = self.values.states(np.asarray(data.X[part]), begin + start, where)
+            yield Block(x, split[part], None if weight is None else weight[part], seen)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Rows that are to be counted, and what is known of them before."""
+
+    source: InMemory | Stretches
+    layout: Layout
+    history: Artifact
+    names: list[str] | None = None
+    shape: Array | None = None
+    states: list[str] | None = None  # names of states, where columns are text
+    values: Values = field(default_factory=Values)
+
+
+def opened(session: Session, request: Request) -> AbstractContextManager[Ranges | None]:
+    """Files whose rows are read by parts; None for what is small, and what can only be read whole."""
+    plain = session.missing is None and "categorical" not in session.given and session.layer is None and request.source != "-"
+    if not (plain and (session.shard is not None or session.cluster is not None or _large(request.source))):
+        return nullcontext()
+    return ranges.opened(
+        request.source, input_format=request.input_format, note=session.console.note, verified=session.shard is None, label=request.label
+    )
+
+
+def _large(path: str) -> bool:
+    """Whether rows are better left where they are: in a large file, or in several."""
+    if os.path.isfile(path):
+        return os.path.getsize(path) >= lazy.LEAST
+    return not os.path.exists(path) and bool(glob.glob(path))
+
+
+def in_memory(session: Session, request: Request) -> Counted:
+    """All rows as states."""
+    data = inputs.load(session, request)
+    states = inputs.read_states(session, data, request)
+    named = inputs.state_names(data, states.names, states.cardinality)
+    layout = Layout(*states.x.shape)
+    return Counted(InMemory(states), layout, replace(data, value=None), states.names, states.shape, named)
+
+
+def in_stretches(session: Session, request: Request, found: Ranges) -> Counted | None:
+    """Rows that stay in their files; None where all of them must be seen to read one."""
+    head = found.read(0, 1)
+    if head.class_names and not hasattr(found.parts[0][1], "further"):  # labels of text, numbered anew in each stretch
+        return None
+    values = _values(request, head, found.declared)
+    if values is None:
+        return None
+    session.inputs["data"] = artifact = found.artifact
+    if artifact.kind != "dataset" or artifact.recoding:
+        session.recoding = artifact.recoding
+    session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
+    shape = found.declared.get("image_shape")
+    names = found.names if found.declared.get("named", True) else None
+    source = Stretches(found, values, _split(found, head, request))
+    layout = Layout(found.count, head.X.shape[1])
+    return Counted(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values)
+
+
+def _values(request: Request, head: Dataset, declared: Mapping[str, object]) -> Values | None:
+    """How values are read, from what was typed and what the file says; None where that is said of all rows together."""
+    limits = request.value_range if request.value_range is not None else declared.get("value_range")
+    units = str(declared.get("units", "real"))
+    if request.values == "states":
+        return Values(asked=True)
+    if request.values == "auto" and limits is None and request.threshold is None and units == "real":
+        return Values()
+    if limits is None and request.threshold is None:
+        return Values(two=True) if units == "real" else Values(cut=1.0, kinds=UNITS[units]) if units in UNITS else None
+    if limits is None:
+        return None
+    low, high = (float(end) for end in np.asarray(limits).ravel())
+    share = inputs.DEFAULT_THRESHOLD if request.threshold is None else request.threshold
+    if not low < high or not 0 <= share <= 1:
+        return None
+    return Values(cut=low + share * (high - low), limits=(low, high))
+
+
+def _split(found: Ranges, head: Dataset, request: Request) -> Array:
+    """What rows are split into: drawn as of the data set read whole, whose labels are passed over where there are any."""
+    own = found.split() if request.split is None else None
+    if own is not None:
+        return own
+    y = None
+    if head.y is not None:
+        stretches = range(0, found.count, lazy.STRETCH)
+        further = getattr(found.parts[0][1], "further", None) if len(found.parts) == 1 else None
+        y = further["y"][:] if further else np.concatenate([found.read(start, start + lazy.STRETCH).y for start in stretches])
+    rows = Dataset(np.broadcast_to(np.uint8(0), (found.count, head.X.shape[1])), y=y, class_names=head.class_names)
+    try:
+        return preparation.split_rows(rows, request.split, request.seed)
+    except HerdError as error:
+        error.where = error.where or found.artifact.name
+        raise
+
+
+def require_read_alike(values: Values, seen: Array, request: Request) -> None:
+    """Raise DataError where all rows together are read otherwise than by parts: two values alone, of which the larger one is on."""
+    if values.cut is None or request.threshold is not None or values.kinds is not None or len(seen) > 2:
+        return
+    cut = preparation.two_level_cut((float(seen[0]), float(seen[-1])), values.limits)
+    if any((value >= cut) != (value >= values.cut) for value in seen.tolist()):
+        told = " and ".join(f"{value:g}" for value in seen.tolist())
+        raise Unclear(f"has no other values than {told}, which a part of the rows does not tell how to read", hint="--threshold F")

@@ -1,0 +1,324 @@
+"""Rows as counts: what learning needs of them, block by block, so that whoever has some of the rows can count those.
+
+A block is 4,096 rows counted from row 0, of which the training rows are counted; the counts of blocks are added in the fixed tree of
+`numerics.blocks`.  A block knows only the states that it has seen: counts grow where another has seen more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from herdcli.algorithm import Counted, Progress
+from herdcli.errors import DataError
+from herdcli.markov.model.network import Network
+from herdcli.numerics.blocks import BLOCK
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+from herdcli.shards import Shard
+
+WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose tables of pairs are large
+Scope = tuple[int, ...]
+Map = Callable[..., Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts of some rows, of training rows by their weight.
+
+    rows, mass  training rows, and their weight.      cells  counts of the clusters of more than two variables, one after the other.
+    """
+
+    rows: int
+    mass: float
+    states: Array = array("N", "states of each variable that have been seen: those below it", kind="i", low=1, high=256)
+    table: Array = array("S S", "counts of all pairs of states", kind="f", finite=True)
+    cells: Array = array("T", "counts of the states of larger clusters", kind="f", finite=True)
+    values: Array = array("v", "up to three of the values that rows had before they were states", kind="f", finite=True)
+    holdout: Array = array("h N", "states of rows that are not learned from", kind="u")
+    holdout_split: Array = array("h", "1 valid, 2 test", kind="u")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsShard(Shard):
+    """Counts of some of the units, and what all shards of a run must have alike.
+
+    cut     values from here on are the second of two states; NaN: values are states, or were read with all others.
+    given   whether the two values are those that the file's units have.   scopes, regions  as JSON.
+    """
+
+    parts: list[Tally]
+    scopes: str
+    regions: str = "[]"
+    cut: float = float("nan")
+    given: bool = False
+    names: list[str] | None = None
+    states: list[str] | None = None
+    limits: Array | None = array("2", "lowest and highest value, as declared", kind="f", optional=True)
+    shape: Array | None = array("2", "rows and columns of a lattice", kind="iu", optional=True)
+    base: Network | None = None
+
+    def validate(self) -> None:
+        """Raise DataError for what no shard can be, and for tables of other sizes than their variables have."""
+        super().validate()
+        for part in self.parts:
+            if len(part.table) != int(part.states.sum()):
+                raise DataError(f"has a table of {len(part.table)} states, its variables have {int(part.states.sum())}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of a block as states x (m, N), what they are split into, their weights, and up to three of the values they had."""
+
+    x: Array
+    split: Array
+    weight: Array | None = None
+    values: Array = field(default_factory=lambda: np.empty(0))
+
+
+def tally(block: Block, scopes: Sequence[Scope]) -> Tally:
+    """The counts of a block."""
+    train = block.split == 0
+    x, weight = block.x[train], None if block.weight is None else np.asarray(block.weight, dtype=np.float64)[train]
+    states = block.x.max(axis=0).astype(np.int64) + 1
+    offset = np.concatenate(([0], np.cumsum(states)))
+    # Counts up to 4,096 are exact in float32; weights are not.
+    hot = np.zeros((len(x), int(offset[-1])), dtype=np.float32 if weight is None else np.float64)
+    hot[np.arange(len(x))[:, None], x + offset[:-1]] = 1.0
+    table = ((hot if weight is None else hot * weight[:, None]).T @ hot).astype(np.float64)
+    cells = [_cells(x, weight, scope, states) for scope in scopes]
+    held = (block.split == 1) | (block.split == 2)
+    return Tally(
+        rows=len(x),
+        mass=float(len(x)) if weight is None else float(weight.sum()),
+        states=states,
+        table=table,
+        cells=np.concatenate([*cells, np.zeros(0)]),
+        values=np.asarray(block.values, dtype=np.float64),
+        holdout=block.x[held].astype(np.uint8),
+        holdout_split=block.split[held].astype(np.uint8),
+    )
+
+
+def _cells(x: Array, weight: Array | None, scope: Scope, states: Array) -> Array:
+    shape = [int(states[i]) for i in scope]
+    index = np.ravel_multi_index([x[:, i] for i in scope], shape)
+    return np.bincount(index, weight, int(np.prod(shape))).astype(np.float64)
+
+
+def grown(part: Tally, states: Array, scopes: Sequence[Scope]) -> Tally:
+    """The same counts where variables have more states."""
+    if np.array_equal(part.states, states):
+        return part
+    offset = np.cumsum(states) - states
+    places = np.concatenate([start + np.arange(count) for start, count in zip(offset.tolist(), part.states.tolist(), strict=True)])
+    table = np.zeros((int(states.sum()),) * 2)
+    table[np.ix_(places, places)] = part.table
+    cells = []
+    for scope, counts in zip(scopes, clusters(part, scopes), strict=True):
+        wide = np.zeros([int(states[i]) for i in scope])
+        wide[tuple(slice(count) for count in counts.shape)] = counts
+        cells.append(wide.ravel())
+    return replace(part, states=states, table=table, cells=np.concatenate([*cells, np.zeros(0)]))
+
+
+def clusters(part: Tally, scopes: Sequence[Scope]) -> list[Array]:
+    """The counts of each scope, one axis a variable."""
+    shapes = [[int(part.states[i]) for i in scope] for scope in scopes]
+    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
+    if ends[-1] != len(part.cells):
+        raise DataError(f"has counts of {len(part.cells)} states of clusters, not of {ends[-1]}")
+    return [part.cells[first:last].reshape(shape) for (first, last), shape in zip(pairwise(ends), shapes, strict=True)]
+
+
+def plus(left: Tally, right: Tally, scopes: Sequence[Scope]) -> Tally:
+    """The counts of both, the rows of `left` before those of `right`."""
+    states = np.maximum(left.states, right.states)
+    a, b = grown(left, states, scopes), grown(right, states, scopes)
+    values = np.unique(np.concatenate([a.values, b.values]))
+    return Tally(
+        a.rows + b.rows,
+        a.mass + b.mass,
+        states,
+        a.table + b.table,
+        a.cells + b.cells,
+        values if len(values) <= 3 else values[[0, 1, -1]],
+        np.concatenate([a.holdout, b.holdout]),
+        np.concatenate([a.holdout_split, b.holdout_split]),
+    )
+
+
+def added(parts: Iterable[Tally], scopes: Sequence[Scope]) -> Tally:
+    """All parts, in the fixed tree: neighbours of equal size first, and at the end from the small ones to the large."""
+    sizes, held = list[int](), list[Tally]()
+    for part in parts:
+        size = 1
+        while sizes and sizes[-1] == size:
+            part, size = plus(held.pop(), part, scopes), 2 * sizes.pop()
+        sizes.append(size)
+        held.append(part)
+    found = held.pop()
+    while held:
+        found = plus(held.pop(), found, scopes)
+    return found
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How blocks make units: 2^k neighbours, so that there are few."""
+
+    rows: int
+    columns: int
+
+    @property
+    def blocks(self) -> int:
+        """Of all rows."""
+        return -(-self.rows // BLOCK)
+
+    @property
+    def size(self) -> int:
+        """Blocks of a unit."""
+        size, most = 1, UNITS if self.columns <= WIDE else UNITS_OF_WIDE
+        while -(-self.blocks // size) > most:
+            size *= 2
+        return size
+
+    @property
+    def units(self) -> int:
+        """How many there are."""
+        return -(-self.blocks // self.size)
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    def take(self, first: int, last: int) -> Iterable[Block]:
+        """Blocks first … last − 1, one after the other."""
+
+
+@dataclass
+class State:
+    """The units so far."""
+
+    step: int
+    parts: list[Tally] = field(default_factory=list)
+    grows: ClassVar[tuple[str, ...]] = ("parts",)
+
+
+@dataclass(frozen=True)
+class Counting(Counted[State]):
+    """The units of these numbers, as an algorithm: a unit a step."""
+
+    layout: Layout
+    source: Source
+    units: Sequence[int]
+    scopes: tuple[Scope, ...]
+    map: Map = map
+
+    @property
+    def state(self) -> type[State]:
+        """The type of its states."""
+        return State
+
+    @property
+    def steps(self) -> int:
+        """Units."""
+        return len(self.units)
+
+    def init(self) -> State:
+        """Nothing counted."""
+        return State(0)
+
+    def step(self, state: State) -> State:
+        """One unit."""
+        first = self.units[state.step] * self.layout.size
+        last = min(first + self.layout.size, self.layout.blocks)
+        state.parts = [*state.parts, added(self._tallies(first, last), self.scopes)]
+        state.step += 1
+        return state
+
+    def _tallies(self, first: int, last: int) -> Iterable[Tally]:
+        """Of blocks, a few at a time, so that no more are in memory."""
+        for start in range(first, last, AT_ONCE):
+            blocks = list(self.source.take(start, min(start + AT_ONCE, last)))
+            yield from self.map(tally, blocks, [self.scopes] * len(blocks))
+
+    def memory(self) -> int:
+        """Of the rows at work; the states are not known before."""
+        return 16 * AT_ONCE * BLOCK * self.layout.columns
+
+    def progress(self, state: State) -> Progress:
+        """How many rows were counted."""
+        return Progress(state.step, self.steps, f"{sum(part.rows for part in state.parts)} rows")
+
+    def result(self, state: State) -> list[Tally]:
+        """The units."""
+        return state.parts
+
+
+AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Counts:
+    """All training rows as counts, in the place of `constraints.Rows`.  known  larger clusters by their variables."""
+
+    count: int
+    mass: float
+    cardinality: Array
+    table: Array
+    known: dict[frozenset[int], tuple[Scope, Array]]
+
+    def marginal(self, scope: Scope, shape: Sequence[int], smoothing: float = 0.0) -> Array:
+        """The empirical marginal, with `smoothing` rows' worth of uniform distribution mixed in."""
+        p = self._of(scope) / self.mass
+        share = smoothing / (self.count + smoothing)
+        mixed: Array = ((1 - share) * p + share / p.size).reshape(shape)
+        return mixed
+
+    def pair_table(self, cardinality: Array) -> Array:
+        """(Σ card, Σ card) the probabilities of all pairs of states."""
+        if not np.array_equal(cardinality, self.cardinality):
+            raise ValueError("counts are of other variables")
+        return self.table / self.mass
+
+    def _of(self, scope: Scope) -> Array:
+        ends = np.cumsum(self.cardinality)
+        parts = [slice(int(ends[i] - self.cardinality[i]), int(ends[i])) for i in scope]
+        if len(scope) == 1:
+            return np.diag(self.table[parts[0], parts[0]])
+        if len(scope) == 2:
+            return self.table[parts[0], parts[1]]
+        own, found = self.known[frozenset(scope)]
+        return found.transpose([own.index(i) for i in scope])
+
+    def log_potential(self, network: Network) -> float:
+        """The weighted mean of Σ log f_a(x_a) over rows; −∞ where one of them has a factor 0."""
+        total = 0.0
+        for scope, table in network.factors():
+            # The mean over rows of log f_a(x_a) is Σ over the states of a of their share among the rows times log f_a; states
+            # that no row is in count for nothing, whatever f_a is there.
+            share = self._of(scope) / self.mass if scope else np.ones(())
+            with np.errstate(divide="ignore"):
+                logs = np.log(table)
+            total += float(share[share > 0] @ logs[share > 0])
+        return total
+
+
+def counts(parts: Sequence[Tally], scopes: Sequence[Scope], *, least: int = 2) -> tuple[Counts, Tally]:
+    """The counts of all units, and their sum with the rows kept for evaluation.  Raises DataError where nothing was counted.
+
+    least  states that a variable has in any case.
+    """
+    whole = added(parts, scopes)
+    if not whole.rows:
+        raise DataError("the training part has no rows", hint="--split .8,.1,.1 draws a new split")
+    if not whole.mass > 0:
+        raise DataError("the training rows have a total weight of zero")
+    whole = grown(whole, np.maximum(whole.states, least), scopes)
+    known = {frozenset(scope): (scope, found) for scope, found in zip(scopes, clusters(whole, scopes), strict=True)}
+    return Counts(whole.rows, whole.mass, whole.states, whole.table, known), whole

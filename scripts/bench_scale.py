@@ -4,6 +4,7 @@
     python scripts/bench_scale.py --parts data         # nherd-train --parts beside one pass; the folder holds data sets
     python scripts/bench_scale.py --memory 1e6,1e7     # peaks of commands that read rows by blocks
     python scripts/bench_scale.py --memory 250000,2500000 --columns 500 --only "kernel-herd,nherd-train,apply,em"   # 1 and 10 GB
+    python scripts/bench_scale.py --memory 250000,2500000 --columns 500 --only "fit-rbm,rbm"
     python scripts/bench_scale.py --empty
     python scripts/bench_scale.py --units 10 --rounds 1e7   # --cluster local:2 beside one process of one thread: some six minutes
     python scripts/bench_scale.py --kills 30
@@ -121,6 +122,7 @@ def parts(asked: argparse.Namespace, folder: Path) -> bool:
     return True
 
 
+OF_RBM = ("--batch-size", 1000, "--learning-rate", 0.001, "-j", 1, "-o", "rbm-ROWS")
 STREAMED = {  # commands whose peaks do not grow with the rows; that of eval does, by the scores of each, and misses the bar
     "kernel-herd --block-rows": ("kernel-herd", "ROWS", "-m", 100, "--block-rows", 50_000, "-j", 1, "-o", "out.h5"),
     "nherd-train": ("nherd-train", "ROWS", "--C", 1, "-o", "out.h5"),
@@ -128,6 +130,8 @@ STREAMED = {  # commands whose peaks do not grow with the rows; that of eval doe
     "apply to CSV": ("apply", "model.h5", "ROWS", "-j", 1, "-o", "out.csv"),
     "classifier: apply to CSV": ("apply", "learned.h5", "ROWS", "-j", 1, "-o", "out.csv"),
     "classifier: eval --data": ("eval", "learned.h5", "--data", "ROWS", "-o", "out.json"),
+    "fit-rbm --on-disk": (*("fit-rbm", "ROWS", "--on-disk", "--visible-units", "gaussian", "--hidden", 8, "--epochs", 1), *OF_RBM),
+    "rbm: eval --data": ("eval", "rbm-ROWS", "--data", "ROWS", "-j", 1, "-o", "out.json"),
     "em --on-disk": ("em", "ROWS", "--on-disk", "--model", "kmeans", "--components", 4, "--iterations", 2, "-j", 1, "-o", "out.h5"),
 }
 
@@ -142,7 +146,7 @@ def memory(asked: argparse.Namespace, folder: Path) -> bool:
     for name, words in STREAMED.items():
         if not name.startswith(tuple(asked.only.split(","))):
             continue
-        peaks = [run(folder, *(f"{rows}.h5" if word == "ROWS" else word for word in words), "-q")[1] for rows in sizes]
+        peaks = [run(folder, *(str(word).replace("ROWS", f"{rows}.h5") for word in words), "-q")[1] for rows in sizes]
         told = ", ".join(f"{rows * asked.columns * 8 / 1e9:g} GB {peak:.0f} MB" for rows, peak in zip(sizes, peaks, strict=True))
         print(f"{name}: {told}", flush=True)
         good &= max(peaks) - min(peaks) <= 20 + 30 * (max(sizes) - min(sizes)) / 1e6

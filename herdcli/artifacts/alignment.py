@@ -80,6 +80,8 @@ def taken(X: Any, found: Order | None) -> Any:
     """The columns (n, wanted) of a matrix (n, count), dense or CSR; the matrix itself without an order."""
     if found is None:
         return X
+    if hasattr(X, "with_columns"):  # rows that stay in a file
+        return X.with_columns(found.columns)
     chosen = X[:, found.columns]
     if hasattr(chosen, "indptr"):
         chosen.sort_indices()

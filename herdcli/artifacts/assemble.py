@@ -45,8 +45,8 @@ def assemble(
         feature_names=names.get("feature_names"),
         class_names=classes,
         units=str(attributes.get("units", "real")),
-        value_range=_pair(attributes, "value_range", "fiu", where),
-        image_shape=_pair(attributes, "image_shape", "iu", where),
+        value_range=pair(attributes, "value_range", "fiu", where),
+        image_shape=pair(attributes, "image_shape", "iu", where),
         source=_maybe_text(attributes.get("source")),
         licence=_maybe_text(attributes.get("licence")),
         columns={name: _text_or_numbers(_column(values)) for name, values in (columns or {}).items()} or None,
@@ -127,17 +127,18 @@ def _weights(weight: Array, where: str) -> Array:
     return weight.astype(np.float64)
 
 
-def _pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
+def pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
+    """A declaration of two numbers of these kinds.  Raises DataError for what is not."""
     if attributes.get(name) is None:
         return None
     try:
-        pair = np.asarray(attributes[name]).ravel()
+        found = np.asarray(attributes[name]).ravel()
     except ValueError:  # lists of different lengths
-        pair = np.empty(0)
-    whole = pair.dtype.kind in "iu" or (pair.dtype.kind == "f" and (pair == np.round(pair)).all() and (np.abs(pair) < 2**53).all())
-    if pair.shape != (2,) or pair.dtype.kind not in "fiu" or (kinds == "iu" and not whole):
+        found = np.empty(0)
+    whole = found.dtype.kind in "iu" or (found.dtype.kind == "f" and (found == np.round(found)).all() and (np.abs(found) < 2**53).all())
+    if found.shape != (2,) or found.dtype.kind not in "fiu" or (kinds == "iu" and not whole):
         raise DataError(f"attribute {name} is {attributes[name]}, expected two numbers", where=where)
-    return pair.astype(np.int64) if kinds == "iu" else pair
+    return found.astype(np.int64) if kinds == "iu" else found
 
 
 def _maybe_text(value: Any) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,8 @@ import numpy as np
 from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source
 from herdcli.artifacts.parts import RowsFile
-from herdcli.artifacts.ranges import Hdf5, Note, Ranges
+from herdcli.artifacts.ranges import Hdf5, Note, Ranges, known
+from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,20 +22,27 @@ if TYPE_CHECKING:
 
 LEAST = 1 << 26  # bytes of a file whose rows are left in it
 STRETCH = 1 << 14  # rows that are read at one time
+PIECE = 1 << 20  # bytes that are moved at one time
 
 
 @dataclass(frozen=True)
 class Lazy:
-    """Rows of a file as what is asked of a matrix: its shape, and some of its rows.  chosen  (n,) their numbers, rising; None: all."""
+    """Rows of a file as what is asked of a matrix: its shape, and some of its rows.
+
+    chosen  (n,) their numbers, rising; None: all.  columns  those that are taken, in this order; None: all.
+    known   what a pass over all rows has found, for whoever asks again.
+    """
 
     ranges: Ranges
     chosen: Array | None = None
+    known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    columns: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         rows = self.ranges.count if self.chosen is None else len(self.chosen)
-        return rows, int(self.ranges.artifact.value.X.shape[1])
+        return rows, int(self.ranges.artifact.value.X.shape[1]) if self.columns is None else len(self.columns)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -40,22 +50,31 @@ class Lazy:
     def taken(self, rows: Array) -> Lazy:
         """Some of the rows, (n,) bool or their places in rising order, which stay in the file."""
         places = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows
-        return Lazy(self.ranges, places if self.chosen is None else self.chosen[places])
+        return Lazy(self.ranges, places if self.chosen is None else self.chosen[places], columns=self.columns)
+
+    def with_columns(self, columns: Array | list[int]) -> Lazy:
+        """The rows with some of their columns (d,), in this order."""
+        chosen = np.asarray(columns)
+        return Lazy(self.ranges, self.chosen, columns=chosen if self.columns is None else self.columns[chosen])
 
     def __getitem__(self, rows: Array | slice) -> Array:
         """Rows read: a slice, or (n,) places in rising order."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if self.chosen is None and step == 1 and stop > start:
-                return np.asarray(self.ranges.read(start, stop).X)
+                return self._read(start, stop)
             rows = np.arange(start, stop, step)
         numbers = rows if self.chosen is None else self.chosen[rows]
         parts = [self._stretch(part) for part in _stretches(numbers)]
         return np.concatenate(parts) if parts else np.zeros((0, self.shape[1]))
 
     def _stretch(self, numbers: Array) -> Array:
-        X = np.asarray(self.ranges.read(int(numbers[0]), int(numbers[-1]) + 1).X)
+        X = self._read(int(numbers[0]), int(numbers[-1]) + 1)
         return X if len(X) == len(numbers) else X[numbers - numbers[0]]
+
+    def _read(self, start: int, stop: int) -> Array:
+        X = np.asarray(self.ranges.read(start, stop).X)
+        return X if self.columns is None else X[:, self.columns]
 
 
 def _stretches(numbers: Array) -> Iterator[Array]:
@@ -65,6 +84,69 @@ def _stretches(numbers: Array) -> Iterator[Array]:
         end = int(np.searchsorted(numbers, numbers[start] + STRETCH))
         yield numbers[start:end]
         start = end
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Rows of a file with the values that `convert` makes of them, of type `dtype`, each time they are read."""
+
+    rows: Lazy
+    convert: Callable[[Array], Array]
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows.shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Array | slice) -> Array:
+        return self.convert(self.rows[rows]).astype(self.dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class PutBy:
+    """Rows of any type in an unnamed file in $TMPDIR, which vanishes with the process; read by place and never mapped."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    file: Any
+
+    @classmethod
+    def of(cls, rows: Converted) -> PutBy:
+        """All rows, read once."""
+        file, (count, columns) = tempfile.TemporaryFile(buffering=0), rows.shape  # noqa: SIM115
+        step = max(1, PIECE // max(1, columns * rows.dtype.itemsize))
+        for start in range(0, count, step):
+            left = np.ascontiguousarray(rows[start : min(start + step, count)]).data.cast("B")
+            while left:
+                left = left[file.write(left) :]
+        return cls(rows.shape, rows.dtype, file)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(len(self))
+        found = np.empty((max(0, stop - start), self.shape[1]), dtype=self.dtype)
+        left, place = found.data.cast("B") if found.size else memoryview(b""), start * self.shape[1] * self.dtype.itemsize
+        while left:
+            got = os.preadv(self.file.fileno(), [left], place)
+            if not got:
+                raise DataError("the file of rows in $TMPDIR was cut off")
+            left, place = left[got:], place + got
+        return found
+
+
+def quick(rows: Lazy) -> bool:
+    """Whether some rows in the middle of a file are read at about the cost of their size: plain HDF5, in small chunks."""
+    reader = rows.ranges.parts[0][1]
+    if len(rows.ranges.parts) > 1 or not isinstance(reader, Hdf5) or reader.X.compression is not None:
+        return False
+    chunks = reader.X.chunks
+    return chunks is None or (chunks[1] == reader.X.shape[1] and chunks[0] * chunks[1] * reader.X.dtype.itemsize <= PIECE)
 
 
 def stays(source: Source) -> bool:
@@ -92,30 +174,44 @@ class _PutBy:
         """It is kept elsewhere."""
 
 
-def table(ranges: Ranges) -> Dataset | None:
+def table(ranges: Ranges, *, declared: bool = False) -> Dataset | None:
     """The data set of a file of any format that is read in stretches; None where it may declare more than its rows say.
+
+    declared  with what it declares of them: range, units, pictures.
 
     Rows of HDF5 and Parquet stay in their file.  Those of text, which is slow to read again, go into one of our own in $TMPDIR.
     """
-    if (found := dataset(ranges)) is not None:
-        return found
     reader = ranges.parts[0][1]
-    if len(ranges.parts) > 1 or isinstance(reader, Hdf5) or getattr(reader, "pictured", False):
+    said = known(getattr(reader, "declared", {}), ranges.artifact.name) if declared else {}
+    if (found := dataset(ranges)) is not None:
+        return replace(found, **said)
+    if len(ranges.parts) > 1 or isinstance(reader, Hdf5) or (getattr(reader, "pictured", False) and not declared):
         return None
-    if ranges.read(0, 1).class_names:  # labels of text, which each stretch would number anew
+    if ranges.read(0, 1).class_names and not declared:  # labels of text, which each stretch numbers anew
         return None
+    names: dict[str, int] = {}
     further: dict[str, list[Array]] = {"y": [], "weight": []}
     text, split = not hasattr(reader, "pictured"), ranges.split()
     rows = RowsFile(ranges.artifact.value.X.shape[1], False)
     for start in range(0, ranges.count, STRETCH):
-        part = ranges.read(start, start + STRETCH)
+        part = _numbered(ranges.read(start, start + STRETCH), names)
         for name, parts in further.items():
             parts += [] if getattr(part, name) is None else [getattr(part, name)]
         if text:
             rows.append(part.X, None)
     kept = replace(ranges, parts=[(0, _PutBy(rows, ranges.names), ranges.artifact.name)]) if text else ranges
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
-    return Dataset(Lazy(kept), feature_names=ranges.names, split=split, **whole)
+    if names:
+        whole |= {"y": np.argsort(np.argsort(list(names)))[whole["y"]], "class_names": sorted(names)}
+    return Dataset(Lazy(kept), feature_names=ranges.names, split=split, **whole | said)
+
+
+def _numbered(part: Dataset, names: dict[str, int]) -> Dataset:
+    """A stretch whose labels of text are numbered as those before it were; names that come up are added to `names`."""
+    if part.y is None or not part.class_names:
+        return part
+    numbers = np.array([names.setdefault(name, len(names)) for name in part.class_names])
+    return replace(part, y=numbers[part.y], class_names=None)
 
 
 def dataset(ranges: Ranges) -> Dataset | None:

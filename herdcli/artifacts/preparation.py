@@ -91,9 +91,18 @@ def binarise(
     in_place: bool = False,
     sparse: bool = False,
 ) -> tuple[Any, float | None]:
-    """Which entries are on, (n, d) bool, and the threshold used (None where the data decide by themselves).
+    """Which entries are on, (n, d) bool, and the threshold used, as of `cut`.
 
     in_place  write them over X where X has one byte an entry.  sparse  give a CSR matrix for one whose zeros are off.
+    """
+    least, used = cut(data, threshold, default, value_range)
+    return at_least(data.X, least, in_place, sparse), used
+
+
+def cut(
+    data: Dataset, threshold: float | None, default: float, value_range: tuple[float, float] | None = None
+) -> tuple[float, float | None]:
+    """The least value at which an entry is on, and the threshold used (None where the data decide by themselves).
 
     threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
     values need none: the larger one is on (a lone value is on iff it is the upper end of the range, or, no end of
@@ -106,14 +115,14 @@ def binarise(
     levels = _two_levels(data)
     declared = value_range if value_range is not None else data.value_range
     if threshold is None and levels:
-        return _at_least(data.X, two_level_cut(levels, declared), in_place, sparse), None
+        return two_level_cut(levels, declared), None
     if declared is None and levels and levels[0] < levels[1]:
         declared = levels
     if declared is None and threshold is None and are_counts(data):
-        return _at_least(data.X, 1.0, in_place, sparse), None
+        return 1.0, None
     low, high = require_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     used = default if threshold is None else threshold
-    return _at_least(data.X, low + used * (high - low), in_place, sparse), used
+    return low + used * (high - low), used
 
 
 def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are not proportions") -> tuple[float, float]:
@@ -189,9 +198,12 @@ def _extremes(data: Dataset) -> tuple[float, float]:
     if data.is_sparse:
         ends = _stored_values(data.X)
         return float(ends.min()), float(ends.max())
-    low = min(block.min() for _, block in _row_blocks(data.X))
-    high = max(block.max() for _, block in _row_blocks(data.X))
-    return float(low), float(high)
+    known: dict[str, Any] = getattr(data.X, "known", {})  # of rows that are read anew each time
+    if "extremes" not in known:
+        seen = [(block.min(), block.max()) for _, block in _row_blocks(data.X)]
+        known["extremes"] = float(min(low for low, _ in seen)), float(max(high for _, high in seen))
+    found: tuple[float, float] = known["extremes"]
+    return found
 
 
 def _two_levels(data: Dataset) -> tuple[float, float] | None:
@@ -211,7 +223,7 @@ def _stored_values(X: Any) -> Array:
     return np.concatenate([X.data, left_out])
 
 
-def _at_least(X: Any, cut: float, in_place: bool, sparse: bool) -> Any:
+def at_least(X: Any, cut: float, in_place: bool = False, sparse: bool = False) -> Any:
     """X ≥ cut as bool, compared in double precision."""
     if sparse and cut > 0 and hasattr(X, "indptr"):
         on = X.astype(bool)

@@ -9,7 +9,7 @@ import bisect
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ import numpy as np
 from herdcli.artifacts import anndata, codec, columns, guard, hdf5, header, lines, memory, people, sniff, tables
 from herdcli.artifacts.arrow import vector
 from herdcli.artifacts.asked import Asked, silent
-from herdcli.artifacts.assemble import split_of
+from herdcli.artifacts.assemble import pair, split_of
 from herdcli.artifacts.blocks import plainly
 from herdcli.artifacts.dataset import Dataset, check_finite, reckonable
 from herdcli.artifacts.files import Artifact
@@ -268,7 +268,10 @@ def _of_parquet(source: Source, path: str, asked: Asked, verified: bool, held: E
 
 @dataclass
 class Hdf5:
-    """Rows of a dense matrix.  further  arrays over all rows, and names; others  whether the file has further columns."""
+    """Rows of a dense matrix.
+
+    further  arrays over all rows, and names.  others  whether the file has further columns.  declared  what is said of all rows.
+    """
 
     X: Any
     where: str
@@ -313,10 +316,17 @@ def _of_hdf5(source: Source, path: str, asked: Asked, verified: bool, held: Exit
     declared = people.attributes(file)
     if (shape := declared.get("image_shape")) is not None:
         further["image_shape"] = np.asarray(shape)
-    known = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
-    recoding = Recoding.from_json(str(known["recoding"]), where=where) if "recoding" in known else Recoding()
+    past = hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
+    recoding = Recoding.from_json(str(past["recoding"]), where=where) if "recoding" in past else Recoding()
     digest = lines.digest(source, path, fresh=verified) if sealed is None else sealed.sha256
-    return Hdf5(X, where, further, len(X), "columns" in file, declared), digest, known.get("history", []), sealed is not None, recoding
+    reader = Hdf5(X, where, further, len(X), "columns" in file, declared)
+    return reader, digest, past.get("history", []), sealed is not None, recoding
+
+
+def known(declared: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a file declares of all its rows, as the fields of a data set."""
+    found = {name: pair(declared, name, kinds, where) for name, kinds in (("value_range", "fiu"), ("image_shape", "iu"))}
+    return found | {"units": str(declared.get("units", "real"))}
 
 
 @dataclass

@@ -20,6 +20,7 @@ from herdcli.evaluation.settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.numerics import real
 from herdcli.numerics.rows import blocks, dense, stored
+from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import words
 from herdcli.rbm.annealing import Estimate, conservative
 from herdcli.rbm.labels import log_posterior
@@ -129,6 +130,8 @@ def by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> 
     if count > 1 and rows.y is None:
         raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
     groups = {m: np.flatnonzero(chosen if count == 1 else chosen & (rows.y == m))[:most] for m in range(count)}
+    if isinstance(rows.X, Streamed) and most is None:
+        return {m: rows.X.among(np.isin(np.arange(len(chosen)), index)) for m, index in groups.items() if len(index)}
     return {m: rows.X[index] for m, index in groups.items() if len(index)}
 
 

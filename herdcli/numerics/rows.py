@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.numerics.streamed import Streamed
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -54,8 +55,8 @@ class Selected:
 
 
 def stored(rows: Any, chosen: Array | slice) -> Any:
-    """Some rows of a matrix (n, D), dense or CSR, or of rows selected from one, as they are stored."""
-    return rows.stored(chosen) if isinstance(rows, Selected) else rows[chosen]
+    """Some rows of a matrix (n, D), dense or CSR, of rows selected from one, or of rows that are read, as they are stored."""
+    return rows.stored(chosen) if isinstance(rows, (Selected, Streamed)) else rows[chosen]
 
 
 def blocks(rows: Any, width: int = 0) -> Iterator[slice]:

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from herdcli.errors import DataError
 from herdcli.numerics import real
 from herdcli.numerics.neighbours import nearest_euclidean, nearest_in_parts
 from herdcli.numerics.rows import Selected, is_sparse
 from herdcli.numerics.scores import Scores, align
-from herdcli.rbm import transform
+from herdcli.numerics.streamed import Streamed
+from herdcli.rbm import heldout, transform
 from herdcli.rbm.groups import Groups
 from herdcli.rbm.learning import Settings, State
-from herdcli.rbm.model import RBM, Harmonium, Kept, Rows, Trace
+from herdcli.rbm.model import RBM, Elsewhere, Harmonium, Kept, Rows, Trace
 from herdcli.rbm.problem import Begun
 from herdcli.rbm.units import family
 from herdcli.rbm.validation import FIGURES
@@ -27,6 +29,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 
 Map = Callable[..., Any]
 MOVED = 1 << 20  # entries that are moved at one time
+ROWS = 1 << 13  # that are read at one time, where they are not in memory
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Frame:
     """What an `rbm` holds besides its models.  folds and the scores' labels say in which order the models' energies stand."""
 
     settings: Settings
-    holdout: Rows
+    holdout: Rows | None = None
     folds: int = 0
     scores: Scores | None = None  # with no column of energies
     classes: list[str] | None = None
@@ -63,6 +66,7 @@ class Frame:
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     feature_names: list[str] | None = None
     label_names: list[str] | None = None  # of rows with their labels as the last visible unit
+    elsewhere: Elsewhere | None = None  # where held-out rows are too many to be kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +96,9 @@ def learned(
         def energy(chosen: Array | Selected) -> Array:
             return transform.energies([model], chosen, map)[:, 0]
 
-        own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
         found = near = None
         if scored:
+            own = groups.held if fold < 0 else np.flatnonzero(groups.fold == fold)
             found = energy(Selected(groups.X, own)) if state.energy is None else state.energy[:, m] / settings.average_scores
             near = _nearest(groups, np.array_split(own, count)[unit % count], fold, map)
         return Learned(
@@ -104,7 +108,7 @@ def learned(
             trace=state.trace[:, m],
             energy=found,
             reference=energy(Selected(groups.X, groups.valid)) if scored and groups.folds else None,
-            training_energy=float(energy(rows[unit]).mean()) if fold < 0 else None,
+            training_energy=_mean_energy(model, rows[unit], map) if fold < 0 else None,
             base_rates=layers[0].base_rate(rows[unit]) if fold < 0 else None,
             nearest=near,
             validation=None if state.best is None else state.best.figures[:, m],
@@ -115,6 +119,14 @@ def learned(
     return [finished(m, unit) for m, unit in enumerate(units)]
 
 
+def _mean_energy(model: Harmonium, rows: Selected | Streamed, map: Map) -> float:
+    """The mean free energy of rows (n, D); of those that are not in memory added up part by part, so that no list of all is made."""
+    if not isinstance(rows, Streamed):
+        return float(transform.energies([model], rows, map).mean())
+    parts = (rows.stored(slice(start, start + ROWS)) for start in range(0, len(rows), ROWS))
+    return sum(float(transform.energies([model], part, map).sum()) for part in parts) / len(rows)
+
+
 def _kept(state: State, m: int) -> Kept:
     """What the learning of model m would go on from."""
     parts = {each.name: getattr(state, each.name) for each in fields(Kept)}
@@ -122,14 +134,19 @@ def _kept(state: State, m: int) -> Kept:
     return Kept(**own)
 
 
-def frame(groups: Groups, settings: Settings, *, scored: bool, **seen: Any) -> Frame:
-    """What belongs to no model of a fit.  seen  how rows became unit values.
+def frame(groups: Groups, settings: Settings, *, scored: bool, parts: str | None = None, label: str | None = None, **seen: Any) -> Frame:
+    """What belongs to no model of a fit.  seen  how rows became unit values.  parts, label  of Elsewhere.
 
     The held-out rows take the place of all rows in memory: `groups` is of no use after it.
     """
-    held = groups.held
     labels, names = (_labels(groups), groups.names) if scored else (None, None)
-    rows = Rows(_first_rows(groups.X, held), groups.split[held], groups.y[held] if scored else None)
+    if heldout.size(groups.X, groups.split) > heldout.LARGE:
+        found = heldout.digest(groups.X, groups.split, groups.y if scored else None)
+        away = Elsewhere(found, *heldout.counts(groups.split), settings.seed, parts, label, groups.streamed)
+        return Frame(settings, None, groups.folds, labels, names, **seen, elsewhere=away)
+    held = groups.held
+    chosen = heldout.read(groups.X, groups.split) if groups.streamed else _first_rows(groups.X, held)
+    rows = Rows(chosen, groups.split[held], groups.y[held] if scored else None)
     return Frame(settings, rows, groups.folds, labels, names, **seen)
 
 
@@ -161,7 +178,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
     final = models[:count]
     known = [model.base_rates for model in final if model.base_rates is not None]
     settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
-    seen = ("holdout", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
+    seen = ("holdout", "elsewhere", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
     return RBM(
         W=np.stack([model.W for model in final]),
         b=np.stack([model.b for model in final]),
@@ -249,8 +266,11 @@ def _nearest(groups: Groups, rows: Array, fold: int, map: Map) -> Array:
 def judged_on(model: RBM, X: Any, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
     """The model with other rows X (n, D) to be judged by; y (n,) their classes if there are several models.
 
-    Figures that need the rows it was learned from go: scores, and without training rows the energy of those.
+    Figures that need the rows it was learned from go: scores, and without training rows the energy of those.  A model that knows the
+    digest of its held-out rows is judged by these alone.  Raises DataError for others.
     """
+    if model.elsewhere is not None:
+        return _supplied(model, model.elsewhere, X, split, y)
     held, training = np.isin(split, (VALID, TEST)), split == TRAIN
     energy = None
     if training.any():
@@ -261,3 +281,13 @@ def judged_on(model: RBM, X: Any, split: Array, y: Array | None, map: Callable[.
             energy = np.array([transform.energies([h], rows, map).mean() for h, rows in zip(models, own, strict=True)])
     rows = Rows(X[held], split[held], None if y is None else y[held])
     return replace(model, holdout=rows, scores=None, training_energy=energy)
+
+
+def _supplied(model: RBM, known: Elsewhere, X: Any, split: Array, y: Array | None) -> RBM:
+    """The model with the rows that were held out of it, of which it knows the digest."""
+    if heldout.counts(split) != (known.valid, known.test) or heldout.digest(X, split, y) != known.sha256:
+        rows = f"{known.valid} validation and {known.test} test rows"
+        raise DataError(f"its held-out rows are not the {rows} that the model knows the digest of", hint="give the data set of its fit-rbm")
+    held = np.isin(split, heldout.PARTS)
+    chosen = X[held] if is_sparse(X) or isinstance(X, np.ndarray) else Streamed(X, held, 1)
+    return replace(model, holdout=Rows(chosen, split[held], None if y is None else y[held]))

@@ -6,12 +6,14 @@ training row is then scored by models that did not see it, so that a calibration
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from herdcli.errors import DataError
-from herdcli.numerics.rows import Selected
+from herdcli.numerics.rows import Selected, is_sparse
+from herdcli.numerics.streamed import Streamed
 from herdcli.rbm.folds import folds as assign_folds
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -28,9 +30,23 @@ class Groups:
     fold: Array
     names: list[str]
     folds: int
+    _parts: dict[int, Streamed] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def training_rows(self) -> list[Selected]:
+    def part(self, number: int) -> Streamed:
+        """The rows of one part of the split, where they are not in memory; what was read of them is there for all who ask."""
+        if number not in self._parts:
+            self._parts[number] = Streamed(self.X, self.split, number)
+        return self._parts[number]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows are not in memory; they are of one model then."""
+        return not isinstance(self.X, np.ndarray) and not is_sparse(self.X)
+
+    def training_rows(self) -> list[Selected | Streamed]:
         """The rows of each model: C class models, then for each fold the C models that leave it out."""
+        if self.streamed:
+            return [self.part(TRAIN)]
         training = self.split == TRAIN
         inside = [training, *(training & (self.fold != fold) for fold in range(self.folds))]
         chosen = [np.flatnonzero(part & (self.y == label)) for part in inside for label in range(len(self.names))]
@@ -41,9 +57,12 @@ class Groups:
         """(n_held,) indices of the validation and test rows, in the order (n,) of the rows."""
         return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
 
-    def validation_rows(self) -> list[Selected]:
+    def validation_rows(self) -> list[Selected | Streamed]:
         """The validation rows of each model, in the order of `training_rows`.  Raises DataError for a class that has none."""
-        own = [Selected(self.X, np.flatnonzero((self.split == VALID) & (self.y == label))) for label in range(len(self.names))]
+        if self.streamed and (self.split == VALID).any():
+            return [self.part(VALID)]
+        chosen = (np.flatnonzero((self.split == VALID) & (self.y == label)) for label in range(len(self.names)))
+        own: list[Selected | Streamed] = [Selected(self.X, rows) for rows in chosen]
         for name, rows in zip(self.names, own, strict=True):
             if not len(rows):
                 owner = f"class '{name}'" if len(self.names) > 1 else "the split"
@@ -58,6 +77,8 @@ class Groups:
 
 def largest(y: Array, split: Array) -> int:
     """Training rows of the largest class, at least 1, among rows of classes y (n,)."""
+    if y.strides == (0,):  # one class
+        return max(1, int(np.count_nonzero(split == TRAIN)))
     return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
 
 
@@ -66,6 +87,8 @@ def group(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed:
 
     Raises DataError for a class with too few training rows.
     """
+    if y.strides == (0,) and not folds and (split == TRAIN).any():  # one class, perhaps of very many rows
+        return Groups(X, y, split, np.broadcast_to(np.int64(-1), len(y)), names, 0)
     training = np.flatnonzero(split == TRAIN)
     for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):
         if count < max(1, folds):

@@ -26,6 +26,7 @@ import numpy as np
 from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
+from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import validation
 from herdcli.rbm.descent import SQUARES
 from herdcli.rbm.gibbs import layer
@@ -79,7 +80,8 @@ class Learning(Counted[State]):
         D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
         more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")
         per_weight = 4 + 4 + 8 + 4 * sum(more)
-        return len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs)
+        read = sum(rows.memory for rows in problem.rows if isinstance(rows, Streamed))
+        return read + len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs)
 
     def like(self) -> State:
         """Models without weights."""
@@ -131,10 +133,10 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
     chain = np.empty((M, problem.chains * settings.temperatures if settings.persistent else 0, K), dtype=np.float32)
     b, c = np.empty((M, D), dtype=np.float32), np.zeros((M, K), dtype=np.float32)
     scale = settings.initial_scale / math.sqrt(problem.visible.scale * problem.hidden.scale)
-    for m, rows in enumerate(problem.rows if drawn else ()):
+    for m in range(M if drawn else 0):
         first = generator(settings.seed, Stream.INITIAL, unit=problem.unit(m))
         W[m] = real.normals(first, (D, K), np.float32) * np.float32(scale)
-        b[m] = problem.visible.base_rate(rows)
+        b[m] = problem.rates(m)
         chain[m] = hidden.fair_states(chain[m].shape, first)
         if problem.start is not None:
             W[m], b[m], c[m] = problem.start

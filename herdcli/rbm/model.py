@@ -60,6 +60,22 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """Rows held out that are too many to be kept: they stay in the data set that the model was learned from, known by their digest.
+
+    sha256  of what `heldout.digest` is fed with.  parts  the split as it was asked for; None: the data set's own, or the default.
+    """
+
+    sha256: str
+    valid: int
+    test: int
+    seed: int
+    parts: str | None = None
+    label: str | None = None  # the column that was named for labels
+    on_disk: bool = False  # whether rows were read in blocks
+
+
+@dataclass(frozen=True)
 class Trace:
     """What learning looked like, one entry per epoch and model."""
 
@@ -161,6 +177,7 @@ class RBM(RBM1):
     learn_variances: bool = False  # column_scale was learned
     labels: list[str] | None = None  # names of what the last visible unit's columns stand for
     kept: Kept | None = None
+    elsewhere: Elsewhere | None = None  # in the place of `holdout`
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics.rows import Selected, blocks, column_sums
+from herdcli.numerics.streamed import Shuffled, Streamed
 from herdcli.rbm.model import Kept
 from herdcli.rbm.phases import Scratch
 from herdcli.rbm.settings import Settings
@@ -69,15 +71,15 @@ class Problem:
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
-    rows: Sequence[Array | Selected]
+    rows: Sequence[Array | Selected | Streamed]
     settings: Settings
     scored: Array | None = None
     start: tuple[Array, Array, Array] | None = None
     units: Sequence[int] | None = None
     most: int = 0
-    valid: Sequence[Selected] | None = None
+    valid: Sequence[Selected | Streamed] | None = None
     begun: Begun | None = None
-    _orders: dict[int, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _orders: dict[int, tuple[int, Array | Shuffled]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _columns: dict[int, Columns] = field(default_factory=dict, init=False, repr=False, compare=False)
     _bases: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
     _scratch: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
@@ -145,8 +147,13 @@ class Problem:
 
     def base(self, model: int) -> Array:
         """Natural parameters of independent columns with the means of a model's rows, (D,) float32."""
+        found: Array = self.rates(model).astype(np.float32)
+        return found
+
+    def rates(self, model: int) -> Array:
+        """The same, (D,) float64."""
         if model not in self._bases:
-            self._bases[model] = self.visible.base_rate(self.rows[model]).astype(np.float32)
+            self._bases[model] = self.visible.base_rate(self.rows[model])
         return self._bases[model]
 
     def _seen(self, model: int) -> Columns:
@@ -178,11 +185,12 @@ class Problem:
         most = self.most or max(map(len, self.rows))
         return self.settings.chains or min(self.settings.batch_size or most, most)
 
-    def order(self, model: int, epoch: int) -> Array:
+    def order(self, model: int, epoch: int) -> Array | Shuffled:
         """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""
         held, order = self._orders.get(model, (-1, None))
         if held != epoch or order is None:
-            order = generator(self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch).permutation(len(self.rows[model]))
+            rows, draws = self.rows[model], partial(generator, self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch)
+            order = rows.shuffled(lambda part: draws(part=part)) if isinstance(rows, Streamed) else draws().permutation(len(rows))
             self._orders[model] = (epoch, order)
         return order
 

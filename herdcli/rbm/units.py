@@ -28,6 +28,7 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected, blocks, column_sums, dense, is_sparse
+from herdcli.numerics.streamed import Streamed
 from herdcli.schema import Array
 
 LARGEST_EXPONENT = 700.0  # e^700 is still a float64
@@ -561,6 +562,8 @@ def require_rows(units: Family, rows: Any) -> None:
 
 def discrete(units: Family, rows: Any) -> Any:
     """The nearest values that units can take; rows (n, D), of a CSR matrix as they are: learning takes no others."""
+    if isinstance(rows, Streamed):
+        return rows if isinstance(units, TwoState) else rows.mapped(units.discrete)
     return rows if is_sparse(rows) else units.discrete(rows)
 
 

@@ -8,6 +8,7 @@ from herdcli.errors import Diverged
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
+from herdcli.numerics.streamed import Streamed
 from herdcli.rbm import validation
 from herdcli.rbm.descent import Rates, descend
 from herdcli.rbm.likelihood import Map, row_blocks
@@ -79,7 +80,7 @@ def _look(problem: Problem, state: State, best: Best, m: int, epochs: int) -> No
         return
     W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
     h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.every) - 1
-    base = problem.visible.base_rate(problem.rows[m])
+    base = problem.rates(m)
     best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], base, settings.seed, problem.unit(m))
     looks = criterion(best.figures)[:, m]
     if not best.epoch[m] or looks[number] > np.nanmax(looks[:number], initial=-np.inf):
@@ -125,7 +126,7 @@ def _score(problem: Problem, state: State, m: int, rows: Array, total: Array) ->
     Source: Welling (2009), sec. 10, for models that learn as for models that herd.
     """
 
-    def free_energy(v: Array | Selected) -> Array:
+    def free_energy(v: Array | Selected | Streamed) -> Array:
         result = np.empty(len(v))
         for block in row_blocks(len(v), sum(state.W[m].shape)):
             part = v[block].astype(np.float32)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from herdcli.cli.frame.rows import classes_of, rows_of
+from herdcli.errors import DataError
 from herdcli.evaluation.rbm import ranked_apart, worse_than_independent
 from herdcli.rbm.classes import judged_on
 from herdcli.rbm.layers import layers_of, with_lowest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.session import Session
     from herdcli.evaluation.table import Row
+    from herdcli.rbm.model import RBM
 
 WORSE = "worse than independent"  # the verdict of evaluation.rbm
 
@@ -44,13 +46,34 @@ def warn_of_ranks(session: Session, rows: Sequence[Row]) -> None:
 
 def judged(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """An rbm or dbn with the rows of --data, all of them test rows if they have no split; without the option as it is."""
-    if request.data is None:
-        return artifact
     layers = layers_of(artifact.value)
     model = layers[0]
-    data = session.load(request.data, "data", kinds={"dataset"})
-    if data.value.split is None:
+    if request.data is None:
+        if model.elsewhere is not None:
+            session.console.warn(f"{artifact.name} has the digest of its held-out rows alone: --data supplies them")
+        return artifact
+    known = model.elsewhere
+    data = _rows(session, model, request.data)
+    if known is None and data.value.split is None:
         data = replace(data, value=replace(data.value, split=np.full(data.value.X.shape[0], TEST, dtype=np.uint8)))
-    rows = rows_of(session, model, data, {}, sparse=len(layers) == 1)
-    found = judged_on(model, rows.X, rows.split, classes_of(model, rows, request.data), map=session.map)
+    asked = {} if known is None else {"split": known.parts, "seed": known.seed}
+    rows = rows_of(session, model, data, asked, sparse=len(layers) == 1)
+    try:
+        found = judged_on(model, rows.X, rows.split, classes_of(model, rows, request.data), map=session.map)
+    except DataError as error:
+        error.where = error.where or data.name
+        raise
     return replace(artifact, value=with_lowest(artifact.value, found))
+
+
+def _rows(session: Session, model: RBM, path: str) -> Artifact:
+    """The rows of --data, read as those of the fit were where its held-out rows are to be found among them."""
+    from herdcli.cli.frame import streamed
+    from herdcli.rbm.units import TwoState, family
+
+    if model.elsewhere is None:
+        return session.load(path, "data", kinds={"dataset"})
+    label, unit_bytes = model.elsewhere.label, 1 if isinstance(family(model.visible_units), TwoState) else 4
+    asked = model.elsewhere.on_disk and path != "-"
+    found = streamed.opened(session, path, label=label, input_format=None, asked=asked, unit_bytes=unit_bytes)
+    return found or session.load(path, "data", kinds={"dataset"}, label=label)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm import in_rounds
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
-from herdcli.cli.fit_rbm.remarks import note_best, warn_of_edge, warn_of_rows
+from herdcli.cli.fit_rbm.remarks import note_best, note_left, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
 from herdcli.cli.frame.columns import warn_of_weights
 from herdcli.records import dataclass
@@ -76,7 +76,9 @@ def fit_models(session: Session, request: Request) -> None:
         place=session.place,
         units=count,
         parts=parts,
-        rest=classes.frame(groups, settings, scored=given.scored, **seen) if session.place.first else None,
+        rest=classes.frame(groups, settings, scored=given.scored, parts=request.split, label=request.label, **seen)
+        if session.place.first
+        else None,
     )
     shards.close(session, made, "models", finish, given.history, request)
 
@@ -88,7 +90,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
     from herdcli.rbm.units import family
 
     settings = request.settings()
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    data = _data(session, request, settings)
     warn_of_weights(session, data.value)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     rows = in_units(session, data, family(settings.visible_units), reading)
@@ -100,8 +102,35 @@ def _afresh(session: Session, request: Request) -> Inputs:
         session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
         return Inputs(rows, y, names, settings, False, data, labels=labels)
     settings = request.fitted(settings, largest(y, rows.split))
-    session.request = replace(request, learning_rate=settings.learning_rate, centering=settings.centering)
+    session.request = replace(_as_read(request, rows), learning_rate=settings.learning_rate, centering=settings.centering)
     return Inputs(rows, y, names, settings, request.per_class, data)
+
+
+def _data(session: Session, request: Request, settings: Settings) -> Artifact:
+    """The data set: its rows left where they are, if that is asked for or if they are too many for memory, or read."""
+    from herdcli.cli.frame import streamed
+    from herdcli.rbm.units import TwoState, family
+
+    if not request.unstreamed():
+        unit_bytes = 1 if isinstance(family(settings.visible_units), TwoState) else 4
+        found = streamed.opened(
+            session,
+            request.source,
+            label=request.label,
+            input_format=request.input_format,
+            asked=bool(request.on_disk),
+            unit_bytes=unit_bytes,
+        )
+        if found is not None:
+            return found
+    return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+
+
+def _as_read(request: Request, rows: Prepared) -> Request:
+    """The request, for the record: rows that are read in blocks are shuffled in blocks."""
+    import numpy as np
+
+    return request if isinstance(rows.X, np.ndarray) or hasattr(rows.X, "indptr") else replace(request, on_disk=True)
 
 
 def _continued(session: Session, request: Request) -> Inputs:
@@ -111,14 +140,14 @@ def _continued(session: Session, request: Request) -> Inputs:
     earlier: RBM = session.load(str(request.model), "model", kinds={"rbm"}).value
     settings = request.continued(session, earlier)
     request = replace(request, seed=settings.seed)
-    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
+    data = _data(session, request, settings)
     warn_of_weights(session, data.value)
     rows = rows_of(session, earlier, data, request, sparse=True, in_place=True)
     data = replace(data, value=None)
     y = classes_of(earlier, rows, data.name)
     if earlier.kept is None:
         session.console.note(f"{request.model} has no saved state: momentum, chains and rates start afresh (--keep-state keeps them)")
-    session.request = replace(request.learned_by(settings), epochs=request.epochs)
+    session.request = replace(_as_read(request, rows).learned_by(settings), epochs=request.epochs)
     names = earlier.classes or rows.unlabelled()[1]
     return Inputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier, earlier.labels)
 
@@ -143,6 +172,7 @@ def finish(session: Session, whole: RBMShard, history: History, request: Request
     assert whole.rest is not None
     model, settings = classes.assemble(whole.parts, whole.rest), whole.rest.settings
     note_best(session, model)
+    note_left(session, model)
     warn_of_edge(session, model)
     models = f"{model.count} models × " if model.count > 1 else ""
     outputs.artifact(

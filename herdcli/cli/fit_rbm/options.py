@@ -171,6 +171,12 @@ def variant_options(command: Command) -> Command:
 def watch_options(command: Command) -> Command:
     """What is looked at while a model learns, when it stops, and what it goes on from."""
     for option in (
+        click.option(
+            "--on-disk",
+            is_flag=True,
+            default=None,
+            help="Read rows in shuffled blocks.  [default: if they would take more than --max-memory]",
+        ),
         click.option("--keep-state", is_flag=True, default=None, help="Store in the artifact the state that --continue needs."),
         click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this rbm for --epochs more."),
         click.option(

@@ -50,6 +50,15 @@ def note_best(session: Session, model: RBM) -> None:
         session.console.note(f"{name} is that of epoch {best} of {ended}: {figure:.2f} nats a validation row")
 
 
+def note_left(session: Session, model: RBM) -> None:
+    """Say that held-out rows are not in the artifact, where that is so."""
+    from herdcli.artifacts.wording import grouped
+
+    if model.elsewhere is not None:
+        held = grouped(model.elsewhere.valid + model.elsewhere.test)
+        session.console.note(f"the artifact has the digest of its {held} held-out rows alone: herd eval --data supplies them")
+
+
 def warn_of_edge(session: Session, model: RBM) -> None:
     """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
     from herdcli.rbm.proper import held_at_edge

@@ -39,6 +39,7 @@ OF_ONE_MODEL = (
     "labels",
     "learn_variances",
 )
+IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # what reads all rows at once
 WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
 SHAPING = (
     "hidden",
@@ -107,6 +108,7 @@ class Request:
     average: int | None = where_given()
     keep_state: bool | None = where_given()
     model: str | None = unrecorded()
+    on_disk: bool | None = where_given()
     typed: tuple[str, ...] | None = where_given()  # with --continue: the options in place of the model's own settings
     split: str | None
     threshold: float | None
@@ -117,6 +119,8 @@ class Request:
 
     def resolved(self, given: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
+        if self.on_disk and (other := self.unstreamed()):
+            raise BadUsage(f"--on-disk and {_typed(other)} exclude each other", hint="--on-disk is of a single rbm")
         for name in ("recurrent", "pairs", "layers", "below"):
             if getattr(self, name) and "words" in (self.visible_units, self.units):
                 raise BadUsage(f"{_typed(name)} knows no words", hint="--visible-units words is of a single rbm, or of one for each class")
@@ -128,6 +132,10 @@ class Request:
         if self.layers or self.below:
             return Layered(**vars(self))
         return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
+
+    def unstreamed(self) -> str | None:
+        """The option that needs all rows in memory, if there is one."""
+        return next((name for name in IN_MEMORY if getattr(self, name)), None)
 
     def settings(self) -> Settings:
         """The settings of the learning, with Settings' own rate and centring where none were typed."""

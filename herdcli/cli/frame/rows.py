@@ -9,6 +9,8 @@ import numpy as np
 
 from herdcli.artifacts import Artifact, preparation
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.lazy import Lazy
+from herdcli.cli.frame import streamed
 from herdcli.cli.frame.session import Session
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
@@ -51,7 +53,7 @@ class Prepared:
 
     def unlabelled(self) -> tuple[Array, list[str]]:
         """All rows as one class."""
-        return np.zeros(len(self.split), dtype=np.int64), ["all rows"]
+        return np.broadcast_to(np.int64(0), len(self.split)), ["all rows"]
 
 
 @dataclass(frozen=True)
@@ -96,16 +98,26 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
         session.console.warn(f"--range has no effect with visible units {units.name}")
     rows, columns = data.X.shape
     stays = data.is_sparse and reading.sparse and units.name in ("poisson", "words")
-    session.require_memory(4 * (data.X.nnz if stays else rows * columns), f"{rows} × {columns} {units.name} units")
+    if not isinstance(data.X, Lazy):
+        session.require_memory(4 * (data.X.nnz if stays else rows * columns), f"{rows} × {columns} {units.name} units")
     try:
         split = preparation.split_rows(data, reading.split, reading.seed)
         declared = data.value_range if reading.value_range is None else reading.value_range
-        X = data.X.astype(np.float32) if stays else preparation.dense(data, np.float32)
         if is_rate:
             declared = preparation.require_range(data, (0, 1) if declared is None and data.units == "binary" else declared)
-            X = preparation.proportions(X, declared) * np.float32(units.scale)
-        mean, scale = _standardized(session, X, split == 0, units, reading)
-        require_rows(units, X)
+
+        def values(X: Array) -> Array:
+            return preparation.proportions(X, declared) * np.float32(units.scale) if is_rate else X
+
+        made: object
+        if isinstance(data.X, Lazy):
+            training = split == 0 if reading.standardize and units.name == "gaussian" else None
+            made, mean, scale = streamed.freed(data.X, values, units, (reading.column_mean, reading.column_scale), training)
+        else:
+            X = values(data.X.astype(np.float32) if stays else preparation.dense(data, np.float32))
+            mean, scale = _standardized(session, X, split == 0, units, reading)
+            require_rows(units, X)
+            made = X
     except HerdError as error:
         if isinstance(error, DataError) and error.where is None and not error.message.startswith("/X"):
             error.message = f"/X has {error.message}"
@@ -113,7 +125,7 @@ def in_units(session: Session, artifact: Artifact, units: Family, reading: Readi
         raise
     limits = None if declared is None else np.asarray(declared, dtype=np.float64)
     known = {"threshold": None, "value_range": limits, "image_shape": data.image_shape, "column_mean": mean, "column_scale": scale}
-    return Prepared(X=X, split=split, **_labels(data), **known, feature_names=data.feature_names)
+    return Prepared(X=made, split=split, **_labels(data), **known, feature_names=data.feature_names)
 
 
 def _standardized(session: Session, X: Array, training: Array, units: Family, reading: Reading) -> tuple[Array | None, Array | None]:
@@ -186,9 +198,11 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], rea
     coding = preparation.coding(data)  # before the rows are written over
     try:
         split = preparation.split_rows(data, reading.split, reading.seed)
-        on, threshold = preparation.binarise(
-            data, reading.threshold, reading.default, reading.value_range, in_place=reading.in_place, sparse=stays
-        )
+        least, threshold = preparation.cut(data, reading.threshold, reading.default, reading.value_range)
+        if isinstance(data.X, Lazy):
+            X: object = streamed.converted(data.X, lambda rows: _in_values(preparation.at_least(rows, least), values), np.int8)
+        else:
+            X = _in_values(preparation.at_least(data.X, least, reading.in_place, stays), values)
     except HerdError as error:
         error.where = error.where or artifact.name
         if "no value_range" in error.message and hasattr(session.request, "visible_units"):
@@ -202,7 +216,7 @@ def two_state(session: Session, artifact: Artifact, values: tuple[int, int], rea
     if threshold is None:
         declared = coding  # so that fewer rows are read alike
     return Prepared(
-        X=_in_values(on, values),
+        X=X,
         split=split,
         **_labels(data),
         threshold=threshold,

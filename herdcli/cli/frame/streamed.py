@@ -1,0 +1,110 @@
+"""Rows of a data set that are more than memory: read in units' values a stretch at a time, to learn from them or to judge by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts import lazy, memory, ranges
+from herdcli.artifacts.inputs import open_source
+from herdcli.errors import BadUsage
+from herdcli.numerics.rows import blocks, column_sums
+from herdcli.schema import Array
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.artifacts.lazy import Converted, Lazy, PutBy
+    from herdcli.cli.frame.session import Session
+    from herdcli.rbm.units import Family
+
+UNBOUNDED = 1 << 62
+NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
+HINT = "herd convert INPUT -o FILE.h5 makes one"
+
+
+def opened(session: Session, path: str, *, label: str | None, input_format: str | None, asked: bool, unit_bytes: int) -> Artifact | None:
+    """A data set whose rows stay where they are; None where they are to be read whole.
+
+    asked       by --on-disk; else rows stay if they would take more than --max-memory.
+    unit_bytes  of an entry as units see it.
+    Raises BadUsage for an input that --on-disk is asked for and that cannot be read by stretches.
+    """
+    plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
+    if not plain or not (asked or _large(path)):
+        if asked:
+            raise BadUsage(NEEDS, hint=HINT)
+        return None
+    found = session.hold(ranges.opened(path, input_format=input_format, note=session.console.note, verified=True, label=label))
+    if found is None or not (asked or _beyond(session, found, unit_bytes)):
+        if asked:
+            raise BadUsage(NEEDS, hint=HINT)
+        return None
+    value = lazy.table(found, declared=True)
+    if value is None:
+        if asked:
+            raise BadUsage(NEEDS, hint=HINT)
+        return None
+    session.inputs["data"], session.recoding = found.artifact, found.artifact.recoding
+    session.console.detail(f"{found.artifact.name}: {len(value.X)} rows are read in blocks")
+    return replace(found.artifact, value=value)
+
+
+def _large(path: str) -> bool:
+    """Whether a file is worth a look: smaller ones are read whole, or refused."""
+    with open_source(path, limit=UNBOUNDED) as source:
+        return source.regular and source.size >= lazy.LEAST
+
+
+def _beyond(session: Session, found: ranges.Ranges, unit_bytes: int) -> bool:
+    """Whether rows as they are stored, and as units see them, would take more than --max-memory."""
+    first = found.read(0, 1).X
+    over = first.dtype.itemsize == unit_bytes == 1  # units take the place of what was read
+    size = found.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
+    return bool(size > (session.max_memory or memory.default_limit()))
+
+
+def converted(X: Lazy, convert: Callable[[Array], Array], dtype: type[np.number]) -> Converted | PutBy:
+    """Rows in the values that `convert` makes of them; in a file of our own where theirs is slow to read a part of."""
+    found = lazy.Converted(X, convert, np.dtype(dtype))
+    return found if lazy.quick(X) else lazy.PutBy.of(found)
+
+
+def freed(
+    X: Lazy, values: Callable[[Array], Array], units: Family, moments: tuple[Array | None, Array | None], training: Array | None
+) -> tuple[Converted | PutBy, Array | None, Array | None]:
+    """Rows as float32 in unit values, and the means and deviations (D,) that gaussian columns are freed of, as in memory.
+
+    moments   a model's own, or none.      training  (n,) bool, the rows that they are to be told from where there are none; None: of none.
+    """
+    from herdcli.rbm.units import require_rows
+
+    def plain(rows: Array) -> Array:
+        return values(np.array(rows, dtype=np.float32))
+
+    mean, scale = moments
+    if training is not None and mean is None and training.any():
+        mean, scale = _moments(lazy.Converted(X.taken(training), plain, np.dtype(np.float32)))
+
+    def moved(rows: Array) -> Array:
+        found = plain(rows)
+        if mean is not None and scale is not None and found.shape[1] == len(mean):
+            found -= mean
+            found /= scale
+        return found
+
+    made = converted(X, moved, np.float32)
+    require_rows(units, made)
+    return made, mean, scale
+
+
+def _moments(rows: Converted) -> tuple[Array, Array]:
+    """The mean and the standard deviation of every column, float32; 1 in place of a deviation of 0."""
+    mean = column_sums(rows) / len(rows)
+    squares = np.zeros(len(mean))
+    for block in blocks(rows):
+        squares += np.square(rows[block].astype(np.float64) - mean).sum(axis=0)
+    deviation = np.sqrt(squares / len(rows))
+    return mean.astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)

@@ -116,3 +116,42 @@ def test_the_memory_of_a_million_factors_is_told_within_half(tmp_path):
     told = float(re.search(r"and ([\d.]+) MB of memory", said)[1])
     _, peak = run("ups-infer", "g.h5", "--algorithm", "bp", "-o", "b.h5")
     assert 1 / 1.5 < told / peak < 1.5
+
+
+def test_messages_go_where_there_is_room_and_the_answer_is_the_same(herd):
+    """In memory, made twice, in a file; told by a dry run; refused where even one clique does not fit."""
+    assert herd("network", "grid", "--rows", "14", "--columns", "14", "--sigma-w", "2", "-o", "g.h5").code == 0
+    answers = {}
+    for limit, told in (
+        ("1G", "2^20.6 table cells\n"),
+        ("3M", "2^20.6 table cells: its messages are made twice, to keep 2.39 MB of them at a time\n"),
+        ("2M", "2^20.6 table cells: its messages are kept in a file of 6.55 MB in $TMPDIR\n"),
+    ):
+        line = ["ups-infer", "g.h5", "--algorithm", "junction-tree", "--max-memory", limit, "--format", "mar"]
+        made = herd(*line)
+        assert f"ups-infer: the junction tree, treewidth 14 and {told}" in made.err
+        answers[limit] = made.out
+        planned = herd(*line, "--dry-run")
+        assert f"ups-infer: the junction tree, treewidth 14 and {told}" in planned.err
+        assert planned.out.startswith(b"junction-tree: 8 steps, about ") or planned.out.startswith(b"junction-tree: at most 8 steps")
+    assert answers["1G"].startswith(b"MAR\n196 2 ")
+    assert len(set(answers.values())) == 1
+    refused = herd("ups-infer", "g.h5", "--algorithm", "junction-tree", "--max-memory", "1M")
+    assert refused.code == 65
+    assert "g.h5: the junction tree, treewidth 14 and 2^20.6 table cells, would take 2.39 MB, more than the 1 MB allowed\n" in refused.err
+
+
+def test_a_run_that_is_killed_leaves_no_messages(herd, start_process, scratch):
+    assert herd("network", "grid", "--rows", "17", "--columns", "17", "-o", "g.h5").code == 0
+    running = start_process("ups-infer", "g.h5", "--algorithm", "junction-tree", "--max-memory", "12M", "-o", "o.h5")
+    told = running.stderr.readline()
+    assert b"its messages are kept in a file of " in told
+    running.kill()
+    running.wait()
+    assert list(scratch.iterdir()) == []
+
+
+def test_threads_change_no_byte_of_an_exact_answer(herd):
+    assert herd("network", "grid", "--rows", "15", "--columns", "15", "--sigma-w", "3", "-o", "g.h5").code == 0
+    known = herd("ups-infer", "g.h5", "--format", "mar", "-j", "1").out
+    assert herd("ups-infer", "g.h5", "--format", "mar", "-j", "2").out == known

@@ -27,14 +27,14 @@ TRIAL = 10  # steps
 
 def infer(session: Session, network: Network, asked: Settings, run: Run) -> tuple[Result, str]:
     """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
-    from herdcli.artifacts import memory
+    from herdcli.artifacts import arrays_file, memory
     from herdcli.markov import algorithms
     from herdcli.markov.algorithms.automatic import MILLION, Choice
 
     if session.checkpoint:
         raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
     limit = session.max_memory or memory.default_limit()
-    exact = algorithms.exactly(network, asked, limit, partial(session.aside, label="orders"))
+    exact = algorithms.exactly(network, asked, limit, partial(session.aside, label="orders"), room=arrays_file.room() // 2, map=session.map)
     if isinstance(exact, algorithms.Candidate):
         session.console.note(f"auto: {exact.name}, {exact.why}")
         return run(session, network, replace(asked, algorithm=exact.name), True, exact.method), exact.name

@@ -16,6 +16,7 @@ from herdcli.cli.frame.options import (
     output_options,
     seed_option,
     stage,
+    threads_option,
 )
 from herdcli.cli.ups_infer.options import (
     algorithm_options,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     result_options,
     network_format_option,
     seed_option,
+    threads_option,
     shards.shard_option,
     checkpoint_options,
     output_options,

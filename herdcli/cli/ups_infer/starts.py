@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from herdcli.cli.frame import outputs, shards
 from herdcli.cli.frame.request import settings
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.ups_infer.request import Request
     from herdcli.iterate import Steppable
     from herdcli.markov.bethe.starts import BeliefsShard
+    from herdcli.markov.exact.elimination import Search
     from herdcli.markov.method import Method, Result, Settings
     from herdcli.markov.model.beliefs import Beliefs
     from herdcli.markov.model.network import Network
@@ -113,7 +113,9 @@ def _inferred(session: Session, network: Network, asked: Settings) -> tuple[Resu
 
 def run(session: Session, network: Network, asked: Settings, first: bool = True, made: Method | None = None) -> Result:
     """One run of one algorithm; made: where the choice of it has made it already."""
+    from herdcli.cli.ups_infer import room
     from herdcli.markov import algorithms
+    from herdcli.markov.exact.methods import JunctionTree
 
     method = made or algorithms.method(network, asked, session.map)
     if method.note and first:
@@ -121,11 +123,22 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
 
     def ended(state: Steppable) -> None:
         size, what = method.bytes_needed(state)
+        told = what.rstrip(",")
+        if isinstance(method, JunctionTree):
+            size, told = room.fit(session, method, cast("Search", state))
         session.require_memory(size, what)
         if asked.algorithm == "junction-tree":
-            session.console.note(what.rstrip(","))
+            session.console.note(told)
 
-    found = session.run(method, label=asked.algorithm, memory=method.words, after=partial(algorithms.remaining, method), ended=ended)
+    def fitted(tree: JunctionTree, state: Search) -> int:
+        size, told = room.fit(session, tree, state)
+        session.console.note(told)
+        return size
+
+    def after(state: Steppable) -> tuple[float, int]:
+        return algorithms.remaining(method, state, fitted)
+
+    found = session.run(method, label=asked.algorithm, memory=method.words, after=after, ended=ended)
     if found.warning:
         session.console.warn(f"{found.warning}; --algorithm bp or ups")
     return found

@@ -14,7 +14,7 @@ from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.markov.exact.elimination import Search
-    from herdcli.markov.exact.methods import Orders
+    from herdcli.markov.exact.methods import JunctionTree, Orders
     from herdcli.markov.method import Map, Method, Settings
     from herdcli.markov.model.network import Network
 
@@ -47,12 +47,17 @@ WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontie
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}
 
 
-def remaining(method: Method, state: Any) -> tuple[float, int]:
-    """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached."""
+def remaining(method: Method, state: Any, fit: Callable[[JunctionTree, Search], int] | None = None) -> tuple[float, int]:
+    """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached.
+
+    fit  chooses how a junction tree keeps its messages, and says what that takes.
+    """
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
     if isinstance(method, JunctionTree):
-        return method.remaining(solve(Orders(method), state))
+        found = solve(Orders(method), state)
+        seconds, size = method.remaining(found)
+        return seconds, fit(method, found) if fit else size
     return 0.0, method.bytes_needed(state)[0]
 
 
@@ -83,7 +88,8 @@ def method(network: Network, settings: Settings, map: Map = map) -> Method:
     if settings.algorithm in ANY_NETWORK and not settings.linear_response and not is_boltzmann(network):
         path = ANY_NETWORK[settings.algorithm]
     module, _, name = path.rpartition(".")
-    made: Method = getattr(importlib.import_module(module), name)(network, settings)
+    kind = getattr(importlib.import_module(module), name)
+    made: Method = kind(network, settings, map) if settings.algorithm == "junction-tree" else kind(network, settings)
     return made
 
 
@@ -159,10 +165,12 @@ class TooLarge:
     why: str
 
 
-def exactly(network: Network, settings: Settings, limit: int, run: Callable[[Orders], Search] = solve) -> Candidate | TooLarge:
+def exactly(
+    network: Network, settings: Settings, limit: int, run: Callable[[Orders], Search] = solve, *, room: int = 0, map: Map = map
+) -> Candidate | TooLarge:
     """The exact algorithm that `auto` takes, where one fits `limit` bytes.
 
-    run  runs the search for an elimination order.
+    run  runs the search for an elimination order.  room  bytes of a file that messages may be kept in.  map  has the workers.
     """
     if network.observations():
         made = method(network, replace(settings, algorithm="junction-tree"))
@@ -171,11 +179,14 @@ def exactly(network: Network, settings: Settings, limit: int, run: Callable[[Ord
         return TooLarge(f"as {str(made.words).rstrip(',')} would take 2^{math.log2(made.memory()):.0f} bytes")
     from herdcli.markov.exact.methods import JunctionTree, Orders
 
-    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"))
+    exact = JunctionTree(network, replace(settings, algorithm="junction-tree"), map)
     state = run(Orders(exact))
     size, what = exact.bytes_needed(state)
+    if size <= min(limit, WIDE):
+        return Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))
+    size, fits = exact.least(state, limit, room)
     if (swept := _sweepable(network, settings, size, limit)) is not None:
         return Candidate(*swept)
-    if size <= limit:
+    if fits:
         return Candidate("junction-tree", "which fits the memory allowed", exact.searched(state))
     return TooLarge(f"as {what.rstrip(',')} would take 2^{math.log2(size):.0f} bytes")

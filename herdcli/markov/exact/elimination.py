@@ -1,4 +1,4 @@
-"""Elimination orders: the best of several randomised runs of min-fill, min-weight and two kinds of weighted min-fill.
+"""Elimination orders: the best of several randomised runs of min-fill, min-weight and two kinds of weighted min-fill, and along a line.
 
 Eliminating a variable joins its neighbours; the cells of the tables that this makes are what exact inference costs.
 Source: Kjærulff (1990); Teh (2003), sec. 2.2.2; Fishelson & Geiger (2004) for fill-ins that weigh as much as their tables.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
 
+from herdcli.markov.exact import arrangement
 from herdcli.markov.model.network import MOST_AXES, Network, states_before
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing better to compare with
+
+LONGEST = 1 << 15  # variables that are arranged along a line
 
 KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `_price`
 Graph = list[set[int]]
@@ -27,9 +30,10 @@ Graph = list[set[int]]
 @dataclass
 class Search:
     """The best order so far.  cells is the number of table cells over all cliques, 0 before the first run; largest of one.
+    messages  numbers in all messages: the cells of a clique, less its first variable.
 
     width  the number of variables of the largest clique less one.  complete  False if every run was given up.
-    whole  under evidence the least cost of an order of the network without it, 0 for none.
+    whole  under evidence the least cost of an order of the network without it, 0 for none; unheld  that order.
     """
 
     order: Array
@@ -39,16 +43,18 @@ class Search:
     step: int
     largest: float = 0.0
     whole: float = 0.0
+    messages: float = 0.0
+    unheld: Array | None = None
 
     @property
     def cost(self) -> float:
         """What orders are compared by."""
-        return cost(self.cells, self.largest)
+        return cost(self.cells, self.messages)
 
 
-def cost(cells: float, largest: float) -> float:
-    """Half the numbers that calibration keeps: two of every cell, and three more copies of the largest table."""
-    return cells + 1.5 * largest
+def cost(cells: float, messages: float) -> float:
+    """The numbers that propagation makes, which is its time, and those that it keeps: twice as many at least as it has at once."""
+    return cells + messages
 
 
 def begin(network: Network) -> Search:
@@ -71,7 +77,7 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
 
 
 def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
-    """One more run, of the KINDS in turn; given up once it costs more than the best.
+    """One more run, of the KINDS in turn, and one along a line; given up once they cost more than the best.
 
     Under evidence the same run on the network without it gives a second order.  What evidence takes out of a graph makes no
     clique of an order larger, so that conditioning never raises the cost.
@@ -80,16 +86,28 @@ def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     kinds = KINDS if several else KINDS[:2]  # the last two are min-fill again where all variables have as many states
     kind = kinds[state.step % len(kinds)]
     ties = generator(seed, Stream.ELIMINATION, step=state.step).random(network.count).tolist()
-    limit = state.cost if state.complete else HOPELESS
-    _keep(state, _run([set(near) for near in graph], network.cardinality.tolist(), kind, ties, limit))
+    for made in _both(graph, network.cardinality.tolist(), kind, ties, state.cost if state.complete else HOPELESS):
+        _keep(state, made)
     before = states_before(network)
     if not np.array_equal(before, network.cardinality):
-        whole = _run(moral_graph(network, before), before.tolist(), kind, ties, state.whole or HOPELESS)
-        if whole.order is not None and not 0 < state.whole <= whole.cost:
-            state.whole = whole.cost
-            _keep(state, _along([set(near) for near in graph], network.cardinality.tolist(), whole.order))
+        for whole in _both(moral_graph(network, before), before.tolist(), kind, ties, state.whole or HOPELESS):
+            if whole.order is not None and not 0 < state.whole <= whole.cost:
+                state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
+                _keep(state, _along([set(near) for near in graph], network.cardinality.tolist(), whole.order))
     state.step += 1
     return state
+
+
+def _both(graph: Graph, states: list[int], kind: str, ties: list[float], limit: float) -> Iterator[Run]:
+    """A greedy run, and an arrangement along a line where that may cost no more than the best that is known."""
+    greedy = _run([set(near) for near in graph], states, kind, ties, limit)
+    yield greedy
+    if greedy.width <= 1 or len(graph) > LONGEST:
+        return
+    least = min(limit, greedy.cost) if greedy.order is not None else limit
+    line = arrangement.order(graph, [math.log2(count) for count in states], ties, 16 * least)
+    if line is not None:
+        yield _along([set(near) for near in graph], states, line)
 
 
 def fill_order(network: Network, seed: int) -> list[int]:
@@ -108,11 +126,12 @@ class Run:
     cells: float
     largest: float
     width: int
+    messages: float
 
     @property
     def cost(self) -> float:
         """What orders are compared by."""
-        return cost(self.cells, self.largest)
+        return cost(self.cells, self.messages)
 
 
 def _keep(state: Search, made: Run) -> None:
@@ -122,17 +141,17 @@ def _keep(state: Search, made: Run) -> None:
             state.cells, state.width = max(state.cells, made.cells), max(state.width, made.width)
     elif not state.complete or made.cost < state.cost:
         state.order, state.complete = np.array(made.order, dtype=np.int64), True
-        state.cells, state.largest, state.width = made.cells, made.largest, made.width
+        state.cells, state.largest, state.width, state.messages = made.cells, made.largest, made.width, made.messages
 
 
 def _along(graph: Graph, states: list[int], order: list[int]) -> Run:
     """The elimination of a graph in a given order; the graph is used up."""
-    cells, largest, width = 0.0, 0.0, 0
+    cells, largest, width, messages = 0.0, 0.0, 0, 0.0
     for i in order:
         size = float(math.prod([states[i], *(states[j] for j in graph[i])]))
-        cells, largest, width = cells + size, max(largest, size), max(width, len(graph[i]))
+        cells, largest, width, messages = cells + size, max(largest, size), max(width, len(graph[i])), messages + size / states[i]
         _eliminate(graph, i, False)
-    return Run(order, cells, largest, width)
+    return Run(order, cells, largest, width, messages)
 
 
 def _price(graph: Graph, states: list[int], kind: str) -> Callable[[int], float]:
@@ -166,16 +185,16 @@ def _run(graph: Graph, states: list[int], kind: str, ties: list[float], limit: f
     heap = [(now[i], ties[i], i) for i in range(len(graph))]
     heapq.heapify(heap)
     gone = [False] * len(graph)
-    order, cells, largest, width = [], 0.0, 0.0, 0
+    order, cells, largest, width, messages = [], 0.0, 0.0, 0, 0.0
     while heap:
         value, _, i = heapq.heappop(heap)
         if gone[i] or value != now[i]:
             continue
         near = graph[i]
         size = 2.0 ** min(sum(weight[j] for j in near) + weight[i], 1000.0)
-        cells, largest, width = cells + size, max(largest, size), max(width, len(near))
-        if cost(cells, largest) > limit or width >= widest:
-            return Run(None, cells, largest, width)
+        cells, largest, width, messages = cells + size, max(largest, size), max(width, len(near)), messages + size / states[i]
+        if cost(cells, messages) > limit or width >= widest:
+            return Run(None, cells, largest, width, messages)
         order.append(i)
         gone[i] = True
         for j in _eliminate(graph, i, by_fill):
@@ -183,7 +202,7 @@ def _run(graph: Graph, states: list[int], kind: str, ties: list[float], limit: f
             if changed != now[j]:
                 now[j] = changed
                 heapq.heappush(heap, (changed, ties[j], j))
-    return Run(order, cells, largest, width)
+    return Run(order, cells, largest, width, messages)
 
 
 def _eliminate(graph: Graph, i: int, by_fill: bool) -> set[int]:

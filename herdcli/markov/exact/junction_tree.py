@@ -46,7 +46,7 @@ def plan(network: Network, order: Array, whole: bool = False) -> Tree:
     members: list[set[int]] = [{i} for i in order.tolist()]
     home = []
     free = np.ones(network.count, dtype=bool) if whole else network.cardinality > 1
-    for variables in _free_scopes(network, free):
+    for variables in free_scopes(network, free):
         home.append(min((at[i] for i in variables), default=0))
         members[home[-1]].update(variables)
     parent, scopes = [], []
@@ -59,7 +59,7 @@ def plan(network: Network, order: Array, whole: bool = False) -> Tree:
     return Tree(scopes, parent, home, at)
 
 
-def _free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
+def free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
     """The scope of each factor without the variables that are not free."""
     scope, kept = network.scope.tolist(), free[network.scope].tolist()
     for low, high in pairwise(network.scope_offset.tolist()):
@@ -147,7 +147,7 @@ def _initial(network: Network, tree: Tree) -> list[Array]:
     with np.errstate(divide="ignore"):
         logs = np.log(network.table)
     cells = network.table_offset.tolist()
-    for a, scope in enumerate(_free_scopes(network, network.cardinality > 1)):
+    for a, scope in enumerate(free_scopes(network, network.cardinality > 1)):
         k = tree.home[a]
         table = logs[cells[a] : cells[a + 1]].reshape([states[i] for i in scope])
         axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])

@@ -9,26 +9,46 @@ from copy import copy
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.markov.exact import elimination, enumeration, junction_tree
+from herdcli.markov.exact import elimination, enumeration, junction_tree, messages, propagation
 from herdcli.markov.exact.elimination import Search
 from herdcli.markov.exact.enumeration import State
-from herdcli.markov.method import Result, Settings, Stepwise, ToTolerance
+from herdcli.markov.exact.junction_tree import Tree
+from herdcli.markov.exact.messages import Messages, Schedule
+from herdcli.markov.method import Map, Result, Settings, Stepwise, ToTolerance
+from herdcli.markov.model import support
 from herdcli.markov.model.beliefs import Trace
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 
 TRIAL = 1 << 18  # cells
+SLABS = 16 * propagation.SLAB  # numbers of slabs, and of what is summed from them, at any time
+
+
+@dataclass(frozen=True)
+class Small:
+    """A schedule (None: the usual one), its bytes in memory, and those of messages in a file (0: they are not kept there)."""
+
+    plan: Schedule | None
+    memory: int
+    file: int
 
 
 class JunctionTree(Stepwise[Search]):
-    """The steps look for an elimination order; the result propagates over the cliques of the best one."""
+    """The steps look for an elimination order; the result propagates over the cliques of the best one.
+
+    States that the zeros make impossible are left out of all tables.
+    """
 
     state = Search
 
-    def __init__(self, network: Network, settings: Settings) -> None:
-        self.network, self.settings, self.steps = network, settings, settings.orders
-        self.graph = elimination.moral_graph(network)
+    def __init__(self, network: Network, settings: Settings, map: Map = map) -> None:
+        self.settings, self.steps, self.map = settings, settings.orders, map
+        self.trimmed = support.trimmed(network)
+        self.network = self.trimmed.network
+        self.graph = elimination.moral_graph(self.network)
         self.begun: Search | None = None
+        self.messages: Messages | None = None  # where they go, where not into memory
+        self.chosen: Schedule | None = None
 
     def init(self) -> Search:
         """No order yet, or those that were found before."""
@@ -53,28 +73,80 @@ class JunctionTree(Stepwise[Search]):
         return f"treewidth {state.width}" if state.complete else ""
 
     def bytes_needed(self, state: Search) -> tuple[int, str]:
-        """Of the tables; for the line that refuses and for the line that is told before the work."""
+        """Of the messages, or without Hugin's of the tables; for the line that refuses and for the line that is told before the work."""
         least = "" if state.complete else "at least "
         what = f"the junction tree, treewidth {least}{state.width} and 2^{math.log2(max(1, state.cells)):.1f} table cells,"
         if not state.complete:
             return int(min(state.cells, 2.0**60)) * 16, what
-        return junction_tree.plan(self.network, state.order).bytes_needed(self.network), what
+        tree = self.tree(state)
+        if self.settings.message_passing != "hugin":
+            return tree.bytes_needed(self.network), what
+        return 8 * self._numbers(messages.all_kept(tree, self.network).most, tree), what
+
+    def tree(self, state: Search) -> Tree:
+        """The cliques of the best order, or of the best without evidence where that takes less: evidence shall never cost memory."""
+        found = junction_tree.plan(self.network, state.order)
+        if state.unheld is None:
+            return found
+        other = junction_tree.plan(self.network, state.unheld)
+        return min(found, other, key=lambda tree: self._numbers(messages.all_kept(tree, self.network).most, tree))
+
+    def _numbers(self, kept: int, tree: Tree) -> int:
+        """Messages that are kept, and slabs of the largest clique, with what is summed from them."""
+        states = self.network.cardinality.tolist()
+        largest = max((math.prod(states[i] for i in scope) for scope in tree.scopes), default=0)
+        return kept + min(3 * largest, SLABS)
+
+    def smaller(self, state: Search) -> list[Small]:
+        """Ways to propagate in less memory than `bytes_needed` says, the fastest first."""
+        if not state.complete or self.settings.message_passing != "hugin":
+            return []
+        tree = self.tree(state)
+        every, fewest = messages.all_kept(tree, self.network), messages.fewest_kept(tree, self.network)
+        return [
+            Small(fewest, 8 * self._numbers(fewest.most, tree), 0),
+            Small(every, 8 * self._numbers(every.largest, tree), 8 * every.most),
+            Small(fewest, 8 * self._numbers(fewest.largest, tree), 8 * fewest.most),
+        ]
+
+    def fitting(self, state: Search, limit: int, room: int) -> Small | None:
+        """The fastest way that takes at most `limit` bytes of memory and `room` of a file, where there is one."""
+        if (size := self.bytes_needed(state)[0]) <= limit:
+            return Small(None, size, 0)
+        return next((way for way in self.smaller(state) if way.memory <= limit and way.file <= room), None)
+
+    def least(self, state: Search, limit: int, room: int) -> tuple[int, bool]:
+        """Bytes of the way that fits, else of the one that takes least memory without a file; and whether one fits."""
+        if (way := self.fitting(state, limit, room)) is not None:
+            return way.memory, True
+        ways = [way.memory for way in self.smaller(state) if not way.file]
+        return min(ways, default=self.bytes_needed(state)[0]), False
+
+    def scheduled(self, plan: Schedule | None, place: Messages | None) -> None:
+        """Propagate by this schedule, with messages kept in this place."""
+        self.chosen, self.messages = plan, place
 
     def remaining(self, state: Search) -> tuple[float, int]:
         """Seconds of propagation, from a trial on one small table, and its bytes."""
-        trial, started = np.zeros((2, TRIAL // 2)), time.process_time()
-        for _ in range(4):  # two messages a clique, and as much again to place them and to read marginals
-            junction_tree.log_sum(trial, (0,))
+        trial, started = np.ones((2, TRIAL // 2)), time.process_time()
+        for _ in range(4):  # a clique is made twice, and read as often
+            propagation.sum_out(trial * trial, (0,))
         return state.cells / TRIAL * (time.process_time() - started), self.bytes_needed(state)[0]
 
     def result(self, state: Search) -> Result:
         """All marginals and log Z."""
-        hugin = self.settings.message_passing == "hugin"
-        propagate = junction_tree.calibrate if hugin else junction_tree.calibrate_without_division
-        found = propagate(self.network, junction_tree.plan(self.network, state.order))
-        cliques = junction_tree.factor_marginals(self.network, found)
-        attributes = {"log_z": found.log_z, "free_energy": -found.log_z, "iterations": state.step}
-        return Result(junction_tree.node_marginals(self.network, found), cliques, attributes)
+        tree = self.tree(state)
+        if self.settings.message_passing == "hugin":
+            plan = self.chosen or messages.all_kept(tree, self.network)
+            whole = self.settings.output_marginals != "nodes"
+            made = propagation.propagate(self.network, tree, plan, whole=whole, messages=self.messages, map=self.map)
+            nodes, cliques, log_z = made.nodes, made.factors, made.log_z
+        else:
+            found = junction_tree.calibrate_without_division(self.network, tree)
+            cliques = junction_tree.factor_marginals(self.network, found)
+            nodes, log_z = junction_tree.node_marginals(self.network, found), found.log_z
+        attributes = {"log_z": log_z, "free_energy": -log_z, "iterations": state.step}
+        return Result(self.trimmed.nodes(nodes), self.trimmed.factors(cliques), attributes)
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,13 @@ class Network:
 
 @dataclass(frozen=True, kw_only=True)
 class Conditioned(Network):
-    """A network under evidence.  cardinality_before  (N,) the numbers of states without it; scopes are those without it too."""
+    """A network under evidence.  cardinality_before  (N,) the numbers of states without it; scopes are those without it too.
+
+    before  the network without evidence.
+    """
 
     cardinality_before: Array
+    before: Network | None = None
 
 
 def states_before(network: Network) -> Array:
@@ -244,6 +248,7 @@ def condition(network: Network, evidence: Mapping[int, int]) -> Network:
     made = Conditioned(
         cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
         names=network.names, shape=network.shape, cardinality_before=states_before(network),
+        before=network.before if isinstance(network, Conditioned) else network,
     )  # fmt: skip
     kept = {i: p for i, p in network.observations().items() if i not in evidence}
     return observe(made, kept)

@@ -12,7 +12,8 @@ from collections import deque
 import numpy as np
 
 from herdcli.errors import NegativeResult
-from herdcli.markov.model.network import Network
+from herdcli.markov.model.network import Conditioned, Factor, Network, build
+from herdcli.records import dataclass
 from herdcli.schema import Array
 
 
@@ -53,3 +54,62 @@ def within(possible: Array, kept: list[Array]) -> Array:
         if not stays.all():
             possible = possible & stays.reshape([-1 if k == axis else 1 for k in range(possible.ndim)])
     return possible
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """A network without the states that its zeros make impossible; a variable of which one is left is a constant.
+
+    kept  for each variable the states that stay, None where all of all variables do.
+    """
+
+    network: Network
+    kept: list[Array] | None
+
+    def nodes(self, marginals: list[Array]) -> list[Array]:
+        """Marginals of variables over all their states."""
+        if self.kept is None:
+            return marginals
+        made = [np.zeros(len(stays)) for stays in self.kept]
+        for whole, stays, p in zip(made, self.kept, marginals, strict=True):
+            whole[stays] = p
+        return made
+
+    def factors(self, marginals: list[Factor]) -> list[Factor]:
+        """Marginals of factors over all states."""
+        if self.kept is None:
+            return marginals
+        made = []
+        for scope, p in marginals:
+            whole = np.zeros([len(self.kept[i]) for i in scope])
+            whole[np.ix_(*(self.kept[i] for i in scope))] = p
+            made.append((scope, whole))
+        return made
+
+
+def trimmed(network: Network) -> Trimmed:
+    """The network on the states that `domains` leaves.  Raises NegativeResult where a variable has none."""
+    if network.table.all():
+        return Trimmed(network, None)
+    kept = domains(network)
+    if all(stays.all() for stays in kept):
+        return Trimmed(network, None)
+    factors = [(scope, table[np.ix_(*(kept[i] for i in scope))] if scope else table) for scope, table in network.factors()]
+    flat = build([int(stays.sum()) for stays in kept], factors)
+    made = Conditioned(
+        flat.cardinality, flat.scope, flat.scope_offset, flat.table, flat.table_offset,
+        names=network.names, cardinality_before=_possible_before(network, flat.cardinality),
+    )  # fmt: skip
+    return Trimmed(made, kept)
+
+
+def _possible_before(network: Network, now: Array) -> Array:
+    """How many states of each variable stay without the evidence, which only takes some away."""
+    if not isinstance(network, Conditioned):
+        return now
+    if network.before is None:
+        return network.cardinality_before
+    try:
+        return np.array([int(stays.sum()) for stays in domains(network.before)], dtype=np.int64)
+    except NegativeResult:  # of the variable that evidence leaves no state either
+        return network.cardinality_before

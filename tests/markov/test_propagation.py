@@ -1,0 +1,187 @@
+"""Propagation by messages alone: against enumeration, whole tables, and itself with other schedules, places, slabs and threads."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from herdcli import iterate
+from herdcli.algorithm import solve
+from herdcli.artifacts.arrays_file import ArraysFile
+from herdcli.errors import NegativeResult
+from herdcli.markov import algorithms
+from herdcli.markov.exact import arrangement, cliques, elimination, junction_tree, messages, propagation
+from herdcli.markov.method import Settings
+from herdcli.markov.model import generate, network, support
+
+
+def sparse_network(seed: int, variables: int = 9):
+    """Factors of one to four variables with one to four states; of their cells half and more are zero, one state is possible."""
+    random = np.random.default_rng(seed)
+    cardinality = random.integers(1, 5, variables)
+    state = [int(random.integers(count)) for count in cardinality]
+    factors = []
+    for _ in range(variables + 2):
+        scope = tuple(random.choice(variables, random.integers(1, 5), replace=False).tolist())
+        table = np.exp(3 * random.standard_normal(cardinality[list(scope)])) * (random.random(cardinality[list(scope)]) < 0.45)
+        table[tuple(state[i] for i in scope)] = 1.0
+        factors.append((scope, table))
+    return network.build(cardinality, factors)
+
+
+def infer(given, algorithm="junction-tree", **settings):
+    return solve(algorithms.method(given, Settings(algorithm=algorithm, **settings)))
+
+
+def agree(found, known, tolerance=1e-12):
+    assert abs(found.attributes["log_z"] - known.attributes["log_z"]) < tolerance * max(1, abs(known.attributes["log_z"]))
+    assert max(np.abs(p - q).max() for p, q in zip(found.nodes, known.nodes, strict=True)) < tolerance
+    assert [scope for scope, _ in found.cliques] == [scope for scope, _ in known.cliques]
+    for (_, p), (_, q) in zip(found.cliques, known.cliques, strict=True):
+        assert p.shape == q.shape
+        assert np.abs(p - q).max() < tolerance
+
+
+def same(found, other):
+    assert found.log_z == other.log_z
+    assert all(np.array_equal(p, q) for p, q in zip(found.nodes, other.nodes, strict=True))
+    assert all(np.array_equal(p, q) for (_, p), (_, q) in zip(found.factors, other.factors, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_tables_half_of_zeros_have_the_marginals_of_enumeration(seed):
+    given = sparse_network(seed)
+    agree(infer(given), infer(given, "enumerate"))
+
+
+def test_states_that_zeros_make_impossible_are_in_no_table():
+    """x0 ≠ 2 by its own factor, x1 = x0 and x2 = x1 by copies: two states of three stay, and the constant x3 keeps one."""
+    copy = np.eye(3)
+    first, last = np.array([0.2, 0.8, 0.0]), np.array([0.0, 0.0, 2.0])
+    given = network.build([3, 3, 3, 3], [((0,), first), ((0, 1), copy), ((1, 2), copy), ((3,), last), ((2, 3), np.ones((3, 3)))])
+    small = support.trimmed(given)
+    assert small.network.cardinality.tolist() == [2, 2, 2, 1]
+    assert small.network.table.sum() == 1.0 + 2 + 2 + 2.0 + 2
+    found = infer(given)
+    agree(found, infer(given, "enumerate"), 1e-15)
+    assert found.nodes[3].tolist() == [0.0, 0.0, 1.0]
+    method = algorithms.method(given, Settings())
+    assert iterate.run(method.step, method.init(), until=method.done).cells == 4 + 4 + 2 + 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_conditioning_never_takes_more_memory_with_zeros(seed):
+    def planned(of):
+        method = algorithms.method(of, Settings(orders=3))
+        return method.bytes_needed(iterate.run(method.step, method.init(), until=method.done))[0]
+
+    given = sparse_network(seed, 12)
+    state = infer(given).nodes
+    held = network.condition(given, {i: int(np.argmax(state[i])) for i in range(1 + seed % 5)})
+    assert planned(held) <= planned(given)
+
+
+def test_no_state_is_possible_though_all_factors_are():
+    given = network.build([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), np.eye(2)), ((0, 2), 1 - np.eye(2))])
+    with pytest.raises(NegativeResult, match="no state has a probability"):
+        infer(given)
+
+
+def along_a_line(given):
+    """The tree of an arrangement, nearly a chain."""
+    ties = np.random.default_rng(0).random(given.count).tolist()
+    return junction_tree.plan(given, np.array(arrangement.order(elimination.moral_graph(given), [1.0] * given.count, ties, math.inf)))
+
+
+GRID = generate.make("grid", rows=9, columns=9, sigma_w=2.0, seed=3)
+
+
+@pytest.mark.parametrize("slab", [8, 64])
+def test_slabs_schedules_files_and_threads_change_no_bit(monkeypatch, slab):
+    tree = along_a_line(GRID)
+    known = propagation.propagate(GRID, tree, messages.all_kept(tree, GRID))
+    monkeypatch.setattr(propagation, "SLAB", slab)
+    found = propagation.propagate(GRID, tree, messages.all_kept(tree, GRID))
+    assert abs(found.log_z - known.log_z) < 1e-13 * abs(known.log_z)
+    assert max(np.abs(p - q).max() for p, q in zip(found.nodes, known.nodes, strict=True)) < 1e-13
+    fewest = messages.fewest_kept(tree, GRID)
+    assert len(fewest.cuts) > 3
+    assert fewest.most < messages.all_kept(tree, GRID).most / 2
+    same(propagation.propagate(GRID, tree, fewest), found)
+    file = ArraysFile()
+    for plan in (fewest, messages.all_kept(tree, GRID)):
+        same(propagation.propagate(GRID, tree, plan, messages=file), found)
+        assert not file.places
+    assert file.end <= 8 * messages.all_kept(tree, GRID).most + 8 * fewest.most
+    with ThreadPoolExecutor(2) as pool:
+        same(propagation.propagate(GRID, tree, fewest, map=pool.map), found)
+
+
+def test_the_messages_kept_are_those_that_are_told():
+    class Counting(messages.Kept):
+        most = 0
+
+        def put(self, k, message):
+            super().put(k, message)
+            self.most = max(self.most, sum(array.size for array in self.of.values()))
+
+    tree = along_a_line(GRID)
+    for plan in (messages.fewest_kept(tree, GRID), messages.all_kept(tree, GRID)):
+        place = Counting()
+        propagation.propagate(GRID, tree, plan, messages=place)
+        assert 0.6 * plan.most < place.most <= plan.most
+
+
+def test_products_below_every_float_are_formed_in_logarithms(monkeypatch):
+    """A chain of 12 whose factors fall to 1e-200: the least likely path, 1e-3000 of the likeliest, keeps its logarithm."""
+    table = np.array([[1.0, 1e-200], [1e-200, 1e-200]])
+    given = network.build([2] * 12, [((i, i + 1), table) for i in range(11)] + [((i,), np.array([1e-150, 1.0])) for i in range(12)])
+    seen = []
+    plain = propagation.Logarithmic.total
+    monkeypatch.setattr(propagation.Logarithmic, "total", lambda self, table, axes: seen.append(1) or plain(self, table, axes))
+    found = infer(given)
+    assert seen
+    agree(found, infer(given, "enumerate"), 1e-13)
+    for p, q in zip(found.nodes, infer(given, "enumerate").nodes, strict=True):
+        assert np.allclose(p, q, rtol=1e-12, atol=0)
+
+
+def test_tiny_probabilities_keep_their_digits():
+    given = network.build(
+        [2] * 6, [((i, i + 1), np.array([[1.0, 1e-40], [1e-40, 1.0]])) for i in range(5)] + [((0,), np.array([1.0, 1e-30]))]
+    )
+    found = infer(given)
+    assert np.allclose([p[1] for p in found.nodes], [1e-30] * 6, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 9), (9, 5), (3, 30)])
+def test_arrangements_sweep_over_lattices_along_their_longer_side(rows, columns):
+    given = generate.make("grid", rows=rows, columns=columns)
+    graph = elimination.moral_graph(given)
+    order = arrangement.order(graph, [1.0] * len(graph), np.random.default_rng(0).random(len(graph)).tolist(), math.inf)
+    assert sorted(order) == list(range(rows * columns))
+    tree = junction_tree.plan(given, np.array(order))
+    assert max(len(scope) for scope in tree.scopes) <= min(rows, columns) + 1
+    kept = messages.fewest_kept(tree, given).most
+    assert kept < 2 ** min(rows, columns) * (2.5 * math.sqrt(rows * columns) + 4)
+    assert arrangement.order(graph, [1.0] * len(graph), [0.0] * len(graph), 10.0) is None
+
+
+def test_long_bands_are_swept_where_their_tree_is_large():
+    """No lattice is told: couplings between a variable and those 1, 7 and 8 further on."""
+    random = np.random.default_rng(5)
+    pairs = [(i, i + step) for step in (1, 7, 8) for i in range(120 - step)]
+    given = network.build([2] * 120, [(pair, np.exp(random.standard_normal((2, 2)))) for pair in pairs])
+    found = cliques.search(given, 0, 2)
+    tree = junction_tree.plan(given, found.order)
+    assert messages.fewest_kept(tree, given).most < messages.all_kept(tree, given).most / 3
+    agree(infer(given), infer(given, message_passing="shafer-shenoy"))
+
+
+def test_sums_over_scattered_axes():
+    table = np.random.default_rng(0).random((2, 3, 2, 20, 2, 2))
+    for axes in [(0,), (5,), (1, 4), (0, 2, 5), (4, 5), (3,), (0, 1, 2, 3, 4, 5), ()]:
+        assert np.allclose(propagation.sum_out(table, axes), table.sum(axis=axes), rtol=1e-14)

@@ -171,6 +171,16 @@ KINDS: dict[str, Kind] = {
             apply="herdcli.cli.apply.classifiers.predicted",
         ),
         Kind(
+            name="tagger",
+            versions=("herdcli.online.tags.Tagger",),
+            metrics="herdcli.evaluation.tagger.metrics",
+            baseline="hamming_none",
+            judge="herdcli.cli.eval.classifiers.judged",
+            judged_by=("data",),
+            plots=_plots("classifier_plots", "weights"),
+            apply="herdcli.cli.apply.classifiers.tagged",
+        ),
+        Kind(
             name="samples",
             versions=("herdcli.quadrature.samples.Samples",),
             exports={"netcdf": "herdcli.artifacts.draws.of_samples"},

@@ -35,6 +35,8 @@ def assemble(
     y = None
     if "y" in parts:
         y, classes = labels(_column(parts["y"]), classes, where=where)
+        if y.ndim == 2 and not stretch:
+            y, classes = _sets(y, classes, where, note)
     split = split_of(_column(parts["split"]), where, note, stretch=stretch) if "split" in parts else None
     weight = _weights(_column(parts["weight"]), where) if "weight" in parts else None
     return Dataset(
@@ -79,6 +81,19 @@ def labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Arra
             raise DataError(f"/y has {y[row]:g} in row {row}; labels are whole numbers or text", where=where)
         return y.astype(np.int64), class_names
     return (y.astype(np.uint8) if y.dtype.kind == "b" else y), class_names
+
+
+def _sets(y: Array, names: list[str] | None, where: str, note: Callable[[str], None]) -> tuple[Array, list[str] | None]:
+    """A matrix (n, C) of 0 and 1, a column for each label, as one label a row: the list of its own, [a,b]."""
+    if not np.isin(y, (0, 1)).all():
+        return y, names  # nobody's labels: refused for its shape
+    known = [str(k) for k in range(y.shape[1])] if names is None else names
+    if len(known) != y.shape[1]:
+        raise DataError(f"/y has {y.shape[1]} columns, /class_names has {len(known)} names", where=where)
+    different, index = np.unique(y, axis=0, return_inverse=True)
+    note(f"{where}: /y is a matrix of 0 and 1; the {len(different)} different sets of labels are the classes")
+    lists = [f"[{','.join(known[k] for k in np.flatnonzero(row))}]" for row in different]
+    return index.reshape(-1).astype(np.int32), lists
 
 
 def split_of(split: Array, where: str, note: Callable[[str], None], *, stretch: bool = False) -> Array:

@@ -110,7 +110,7 @@ def precisions(score: Array, positive: Array) -> tuple[Array, Array, float]:
 def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
     """The largest weights by the names of their features, with two standard deviations where variances are known."""
     (mean, spread), names = weights_of(value), names_of(value)
-    if len(mean) == 1:
+    if len(mean) == 1 and len(value.classes) == 2:
         figure = plots.begin(1.0 + 0.19 * min(STRONGEST, mean.shape[1]))
         axes = figure.add_subplot()
         _strongest(axes, mean[0], spread if spread is None else spread[0], names, STRONGEST)
@@ -124,7 +124,8 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
         axes = figure.add_subplot(lines, 2, c + 1)
         _strongest(axes, mean[c], None if spread is None else spread[c], names, EACH)
         axes.set_title(value.classes[c])
-    figure.suptitle(f"the strongest weights of {shown if shown < len(mean) else 'all'} {len(mean)} classes")
+    what = "labels" if value.settings.task == "multilabel" else "classes"
+    figure.suptitle(f"the strongest weights of {shown if shown < len(mean) else 'all'} {len(mean)} {what}")
     return figure
 
 

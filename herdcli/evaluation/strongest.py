@@ -31,7 +31,7 @@ class Weight:
 
 def strongest(kind: str, value: Classifier | GeneralisedLinear, count: int) -> list[Weight]:
     """The `count` largest weights of each predictor, the largest first.  Raises BadUsage for kinds without, DataError for kernels."""
-    if kind in ("classifier", "predictor"):
+    if kind in ("classifier", "predictor", "tagger"):
         return _of_classifier(value, count)  # type: ignore[arg-type]
     if kind == "regression":
         return _of_regression(value, count)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def _of_classifier(value: Classifier, count: int) -> list[Weight]:
     mean, deviation = weights_of(value)
     if not value.classes:
         return _largest([""], mean, None if deviation is None else value.scale * deviation, names_of(value), count)
-    towards = [f"{value.classes[1]} against {value.classes[0]}"] if len(mean) == 1 else list(value.classes)
+    towards = [f"{value.classes[1]} against {value.classes[0]}"] if len(mean) == 1 and len(value.classes) == 2 else list(value.classes)
     return _largest(towards, mean, deviation, names_of(value), count)
 
 

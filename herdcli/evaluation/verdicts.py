@@ -39,6 +39,7 @@ VERDICTS: dict[str, tuple[str, ...]] = {
     "rtrbm": ("worse than independent", "learned nothing", "worse than persistence", "worse than the mean"),
     "classifier": ("worse than majority", "no better than chance", "one class", "misleading probabilities"),
     "predictor": ("worse than the mean", "learned nothing"),
+    "tagger": ("no better than chance",),
     "regression": ("worse than the mean", "learned nothing", "overfits", "separated", "not converged"),
     "mixture": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
     "kmeans": ("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
@@ -233,6 +234,20 @@ def of_predictor(row: Row, value: Any) -> str:
     return OK if error < mean * (1.0 - LITTLE) else "learned nothing"
 
 
+def of_tagger(row: Row, value: Any) -> str:
+    """Of taggers: the label of the highest score beside the commonest label."""
+    if row.get("rows") is None:
+        return NO_ROWS
+    from herdcli.evaluation.tagger import judged
+
+    score, _, y, _ = judged(value)
+    if not np.isfinite(score).all():
+        return DIVERGED
+    commonest = float(y.mean(axis=0).max())
+    spread = math.sqrt(max(commonest * (1.0 - commonest), 1e-12) / len(y))
+    return OK if row["precision_at_1"] > commonest + ERRORS * spread or row["micro_f1"] > 0.9 else "no better than chance"
+
+
 def _auc_error(shares: Array, count: int) -> float:
     """ERRORS standard errors of an area under the curve of chance: √((n₁ + n₀ + 1)/(12 n₁ n₀)), of the rarest class against the rest."""
     rarest = max(1.0, float(shares[shares > 0].min()) * count)
@@ -377,6 +392,7 @@ JUDGES: dict[str, Callable[[Row, Any], str | None]] = {
     "rbm-pairs": of_pairs,
     "classifier": of_classifier,
     "predictor": of_predictor,
+    "tagger": of_tagger,
     "regression": of_regression,
     "mixture": of_em,
     "kmeans": of_em,

@@ -13,6 +13,7 @@ from herdcli.online.full import symmetrised
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
 from herdcli.online.numbers import Outcomes, Predictor
 from herdcli.online.state import State
+from herdcli.online.tags import Tagger, tagger
 from herdcli.schema import Array
 
 SMALLER = "use a smaller --C, or --normalize l2"
@@ -22,7 +23,7 @@ def take_over(state: State, model: Classifier) -> None:
     """Put an empty state where a model stands: its weights, its counts, and the scores it was last judged by."""
     kept = model.running
     state.running[:] = kept.examples, kept.squares
-    wrong = model.absolute if isinstance(model, Predictor) else kept.wrong
+    wrong = model.absolute if isinstance(model, Predictor) else model.missed if isinstance(model, Tagger) else kept.wrong
     state.tally[:5] = kept.seen, wrong, kept.loss, kept.updates, kept.refused
     state.trace = np.stack([model.progress.examples.astype(float), model.progress.error, model.progress.loss])
     if model.holdout is not None and (model.holdout.split == 1).all():
@@ -35,10 +36,13 @@ def take_over(state: State, model: Classifier) -> None:
         return
     assert model.mean is not None
     mean = model.mean if model.settings.bias else np.pad(model.mean, ((0, 0), (1, 0)))
-    if state.table is not None:
+    if state.table is not None or state.stack is not None:
         assert model.variance is not None
         variance = model.variance if model.settings.bias else np.pad(model.variance, ((0, 0), (1, 0)), constant_values=1.0)
-        state.table = np.ascontiguousarray(np.stack([mean.T, variance.T], axis=1))
+        if state.stack is not None:
+            state.stack = np.stack([mean, variance], axis=2)
+        else:
+            state.table = np.ascontiguousarray(np.stack([mean.T, variance.T], axis=1))
     else:
         assert model.covariance is not None
         state.mean, state.sigma = np.array(mean), _with_bias_row(model)
@@ -66,6 +70,8 @@ def classifier(settings: Settings, columns: int, state: State, names: list[str],
 
     Raises DataError if only one class was seen, except where it is a `part` of several, whose others see more.
     """
+    if settings.task == "multilabel":
+        return tagger(settings, columns, state, names)
     numbers = settings.task == "regression"
     if not part and not numbers and (state.counts > 0).sum() == 1 and int(state.running[0]) == state.counts.sum():
         raise DataError(f"every example has label {names[int(state.counts.argmax())]}; a classifier needs at least two classes")

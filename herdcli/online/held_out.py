@@ -8,6 +8,8 @@ from herdcli.online.model import Passes, Settings
 from herdcli.online.state import State
 from herdcli.schema import Array
 
+WEIGHTS = ("table", "mean", "sigma", "sizes", "stack")
+
 
 def begin(state: State, settings: Settings) -> None:
     """A new pass: the best weights so far are kept, and learning ends where `early_stop` passes have brought nothing better."""
@@ -37,7 +39,7 @@ def best_pass(state: State) -> int:
 
 
 def _weights(state: State) -> list[Array]:
-    return [each.copy() for each in (state.table, state.mean, state.sigma, state.sizes) if each is not None]
+    return [each.copy() for name in WEIGHTS if (each := getattr(state, name)) is not None]
 
 
 def restore(state: State) -> None:
@@ -45,7 +47,7 @@ def restore(state: State) -> None:
     if not state.best or state.passes is None or best_pass(state) == state.passes.shape[1] - 1:
         return
     kept = iter(state.best)
-    for name in ("table", "mean", "sigma", "sizes"):
+    for name in WEIGHTS:
         if getattr(state, name) is not None:
             setattr(state, name, next(kept))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import held_out, sets
+from herdcli.online import held_out, sets, tags
 from herdcli.online.blocks import DENSE_ROWS, Block, prepared, rescaled
 from herdcli.online.exchange import SMALLER, classifier, take_over
 from herdcli.online.full import learn_full, widened
@@ -44,13 +44,13 @@ class Learner:
 
     @property
     def count(self) -> int:
-        """Scores per example: 1 for two classes."""
-        return 1 if self.classes == 2 else self.classes
+        """Scores per example: 1 for two classes, one for each label."""
+        return 1 if self.classes == 2 and self.settings.task != "multilabel" else self.classes
 
     @property
     def top(self) -> bool:
         """Is the difference to the best rival learned?"""
-        return self.count > 1 and self.settings.multiclass == "top-1"
+        return self.count > 1 and self.settings.multiclass == "top-1" and self.settings.task != "multilabel"
 
     @property
     def features(self) -> int:
@@ -82,7 +82,10 @@ class Learner:
             variance=np.zeros((0, count)),
             label=np.zeros(0, dtype=np.int64 if settings.task == "classification" else np.float64),
         )
-        if settings.kernel != "none":
+        if settings.task == "multilabel":
+            state.label = np.zeros((0, count), dtype=np.uint8)
+            state.stack = np.zeros((count, 0, 2))
+        elif settings.kernel != "none":
             state.machines = [Machine(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))) for _ in range(count)]
         elif settings.covariance == "full":
             state.mean = np.zeros((count, 0))
@@ -144,6 +147,9 @@ def _grow(state: State, learner: Learner, width: int) -> None:
     if state.sizes is not None and len(state.sizes) < width:
         room = max(width, min(2 * len(state.sizes), width + (1 << 20)))
         state.sizes = np.pad(state.sizes, ((0, room - len(state.sizes)), (0, 0)))
+    if state.stack is not None and state.stack.shape[1] < width:
+        room = max(width, min(2 * state.stack.shape[1], width + (1 << 20)))
+        state.stack = tags.grown(state.stack, len(state.stack), room)
     if state.table is not None and len(state.table) < width:
         room = max(width, min(2 * len(state.table), width + (1 << 20)))
         wide = np.zeros((room, 2, learner.count))
@@ -203,6 +209,10 @@ def _keep(state: State, batch: Batch, score: Array, variance: Array, label: Arra
         if batch.number == 0:
             state.score, state.variance, state.label = state.score[:0], state.variance[:0], state.label[:0]
         score, variance, label = score[batch.held], variance[batch.held], label[batch.held]
+    if state.stack is not None:
+        count = len(state.stack)
+        state.score, state.variance = tags.with_labels(state.score, count, tags.ABSENT), tags.with_labels(state.variance, count)
+        state.label, label = tags.with_labels(state.label, count), tags.with_labels(label, count)
     state.score = np.concatenate([state.score, score])[-KEPT:]
     state.variance = np.concatenate([state.variance, variance])[-KEPT:]
     state.label = np.concatenate([state.label, label])[-KEPT:].astype(state.label.dtype)
@@ -219,6 +229,13 @@ def noisy(label: Array, classes: int, settings: Settings, number: int) -> Array:
 def learn(learner: Learner, state: State, block: Block) -> tuple[Array, Array]:
     """The loops on one block; scores and variances (n, C) before each example was learned."""
     rule, count = rule_of(learner.settings), learner.count
+    if state.stack is not None:
+        _grow(state, learner, block.width)
+        state.stack = tags.grown(state.stack, block.label.shape[1], block.width)
+        labelled = replace(block, label=tags.with_labels(block.label, len(state.stack)))
+        score, variance, updates = tags.learn(state.stack, labelled, rule, state.running)
+        state.tally[3] += updates
+        return score, variance
     score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
     target = np.ascontiguousarray(block.label, dtype=np.float64) if learner.settings.task == "regression" else None
     label = block.label.astype(np.int32) if target is None else np.zeros(block.rows, dtype=np.int32)
@@ -259,6 +276,8 @@ def true_margins(score: Array, label: Array) -> Array:
 
 def judged(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
     """Error and loss (n,) of each example by its scores: whether it is wrong and ½ max(0, 1 − m)²; of numbers |y − m| and (y − m)²."""
+    if settings.task == "multilabel":
+        return tags.judged(score, tags.with_labels(label, score.shape[1]))
     if settings.task == "regression":
         residual = label - score[:, 0]
         return np.abs(residual), residual**2

@@ -15,6 +15,8 @@ import numpy as np
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import linear
 from herdcli.online.model import FIRST_ORDER, Classifier, Progress, Running
+from herdcli.online.numbers import Predictor
+from herdcli.online.tags import Tagger, by_number, in_order
 from herdcli.schema import Array
 
 RULES = ("precision", "evidence", "mean")
@@ -22,6 +24,7 @@ RULES = ("precision", "evidence", "mean")
 
 def merge(models: Sequence[Classifier], rule: str) -> Classifier:
     """One model of several.  Raises DataError where classes, hashing or covariance differ, BadUsage for kernel models."""
+    models = _with_all_labels(models)
     _check(models)
     if models[0].settings.algorithm in FIRST_ORDER:
         rule = "mean"
@@ -47,12 +50,37 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         progress=no_progress(),
         holdout=None,
         scale=_scale(wide),
+        **_more(wide),  # type: ignore[arg-type]
     )
+
+
+def _with_all_labels(models: Sequence[Classifier]) -> Sequence[Classifier]:
+    """Taggers with the labels of all of them: a label that a shard never met has mean 0 and variance 1 there, and so no evidence."""
+    if not all(isinstance(model, Tagger) for model in models):
+        return models
+    names = sorted({name for model in models for name in model.classes}, key=by_number)
+    return [in_order(model, names) for model in models if isinstance(model, Tagger)]
+
+
+def _more(models: Sequence[Classifier]) -> dict[str, object]:
+    """What kinds have besides; of a tagger thresholds as the mean of those of the shards that met the label, until they are fitted anew."""
+    if isinstance(models[0], Predictor):
+        return {"absolute": sum(model.absolute for model in models if isinstance(model, Predictor))}
+    found = [model for model in models if isinstance(model, Tagger)]
+    if not found:
+        return {}
+    own = np.array([model.threshold for model in found])
+    met = np.isfinite(own)
+    total = np.where(met, own, 0.0).sum(axis=0)
+    return {"threshold": total / np.maximum(met.sum(axis=0), 1), "missed": sum(model.missed for model in found)}
 
 
 def _check(models: Sequence[Classifier]) -> None:
     first = models[0]
     for number, other in enumerate(models[1:], start=2):
+        if other.settings.task != first.settings.task:
+            tasks = [model.settings.task for model in (other, first)]
+            raise DataError(f"model {number} was learned for {tasks[0]}, model 1 for {tasks[1]}", hint="merge models of one --task")
         if (other.settings.algorithm in FIRST_ORDER) != (first.settings.algorithm in FIRST_ORDER):
             learned, other_learned = first.settings.algorithm, other.settings.algorithm
             hint = "one of them has no variances to weigh it by: train all shards with one --algorithm"

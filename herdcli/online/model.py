@@ -13,7 +13,7 @@ from herdcli.records import dataclass
 from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online")
-TASKS = ("classification", "regression")
+TASKS = ("classification", "regression", "multilabel")
 LINKS = ("normal", "logistic")
 
 ALGORITHMS = ("nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop")
@@ -74,7 +74,7 @@ class Settings(Settings2):
     Beside what `Settings1` and `Settings2` say:
     holdout       every so many-th example is judged in each pass and not learned; 0: none.
     until_last    those examples are learned in the last pass, after they have been judged.
-    task          regression: numbers are learned in the place of classes, by squared loss.
+    task          regression: numbers are learned in the place of classes, by squared loss; multilabel: any number of labels.
     early_stop    passes without a lower error of those examples after which learning ends with the weights of the best pass; 0: never.
     """
 

@@ -179,9 +179,3 @@ def calibrated(model: Classifier) -> Classifier:
     held = model.holdout
     scale, link = fit_link(held.score[chosen], held.variance[chosen], held.y[chosen])
     return replace(model, scale=scale, link=link)
-
-
-def calibrated_on(model: Classifier) -> Classifier:
-    """The model with its scale fitted on all its held-out scores, which become its calibration part."""
-    assert model.holdout is not None
-    return calibrated(replace(model, holdout=replace(model.holdout, split=np.ones_like(model.holdout.split))))

@@ -18,6 +18,7 @@ from herdcli.online.blocks import Block, joined, prepared, rescaled
 from herdcli.online.model import Race, Settings
 from herdcli.online.source import require_same
 from herdcli.online.state import Batch, Source
+from herdcli.online.tags import with_labels
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -128,6 +129,8 @@ def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Blo
         block = prepared(batch.block, normalize=settings.normalize, bias=settings.bias)
         noise = settings.label_noise > 0
         label = learner.noisy(block.label, classes, settings, batch.number) if noise else block.label
+        if settings.task == "multilabel":
+            label = with_labels(label, classes)
         blocks.append(replace(block, label=label))
     if not blocks:
         raise DataError("there are no lines of data")

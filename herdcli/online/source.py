@@ -10,7 +10,6 @@ import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.online.blocks import ROWS, Block, from_rows
-from herdcli.online.labels import Labels, Numbers
 from herdcli.online.state import Batch, Holdout
 from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
@@ -47,7 +46,8 @@ class Memory:
     ) -> None:
         self.holdout = holdout
         self.proof, self.where = proof, where
-        self.X, self.label, self.weight = X, label if label.dtype == np.float64 else label.astype(np.int32), weight
+        self.X, self.weight = X, weight
+        self.label = label if label.dtype == np.float64 or label.ndim == 2 else label.astype(np.int32)
         self.passes, self.shuffle, self.seed, self.rows = passes, shuffle, seed, rows
         self.per_pass = -(-len(label) // rows)
         self._order: tuple[int, Array] = (-1, np.zeros(0, dtype=np.int64))
@@ -82,6 +82,14 @@ class Reads(Protocol):
         ...
 
 
+class Indexed(Protocol):
+    """What turns the labels of a stream into those that are learned, as `labels.Labels` does."""
+
+    def indices(self, labels: Array, where: str) -> Array:
+        """Labels (n, …) as the learner takes them."""
+        ...
+
+
 class Text:
     """Blocks of text, which `open` yields anew for each pass, piece by piece; `proof` is of what has been read of the pass so far."""
 
@@ -91,7 +99,7 @@ class Text:
         self,
         open: Callable[[], Iterable[bytes | memoryview]],
         reader: Reads,
-        labels: Labels | Numbers,
+        labels: Indexed,
         *,
         passes: int = 1,
         rows: int = ROWS,

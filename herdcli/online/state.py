@@ -70,7 +70,7 @@ class Holdout:
 
 @dataclass
 class State:
-    """Everything the rest of a run depends on.  Of table, sigma and machines the one in use is not None."""
+    """Everything the rest of a run depends on.  Of table, stack, sigma and machines the one in use is not None."""
 
     step: int
     done: bool
@@ -80,7 +80,7 @@ class State:
     trace: Array  # (3, T) examples, error, loss at powers of two
     score: Array  # (n, C) last progressive scores
     variance: Array  # (n, C)
-    label: Array  # (n,)
+    label: Array  # (n,), of labels (n, C)
     table: Array | None = None  # (D, 2, C) means and variances
     mean: Array | None = None  # (C, D)
     sigma: Array | None = None  # (M, D', D'), upper triangle
@@ -91,3 +91,4 @@ class State:
     coverage: Array | None = None  # (6,) level, α_t, examples, covered, size, unbounded of prediction sets, with --coverage
     conformity: Array | None = None  # (w,) nonconformity of the last examples
     best: list[Array] = field(default_factory=list)  # weights of the best pass so far, with --early-stop
+    stack: Array | None = None  # (C, D, 2) means and variances of each label, in the place of a table

@@ -115,17 +115,76 @@ def test_what_cannot_be_is_refused(herd, tmp_path, options, stdin, code, says):
     assert not (tmp_path / "m.h5").exists()
 
 
-def test_a_data_set_is_for_herd_regress(herd, digits):
-    ended = herd("nherd-train", "--task", "regression", "digits.h5")
-    assert ended.code == 65
-    assert ended.err.startswith("herd nherd-train: digits.h5: is a data set; --task regression learns text as it arrives")
+def stored(tmp_path, kind: str, X: np.ndarray, y: np.ndarray, split: np.ndarray) -> tuple[str, ...]:
+    """The rows as a data set of some format, and the options that read it."""
+    import h5py
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {f"u{k}": X[:, k] for k in range(X.shape[1])} | {"split": split}
+    if kind == "h5":
+        with h5py.File(tmp_path / "t.h5", "w") as file:
+            file["X"], file["y"], file["split"] = X, y, split
+        return ("t.h5",)
+    if kind == "parquet":
+        parquet.write_table(pa.table({**columns, "price": y}), tmp_path / "t.parquet")
+        return ("t.parquet", "--label", "price")
+    if kind == "npz":
+        np.savez(tmp_path / "t.npz", X=X, y=y, split=split)
+        return ("t.npz",)
+    names = [*columns, "Target"]
+    rows = [",".join(map(repr, line)) for line in zip(*(column.tolist() for column in columns.values()), y.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+    return ("t.csv",)
 
 
-def test_a_table_of_numbers_is_for_herd_regress(herd, tmp_path):
-    (tmp_path / "t.csv").write_text("a,y\n1,19.5\n2,3.25\n")
-    ended = herd("nherd-train", "--task", "regression", "t.csv")
-    says = "t.csv: /y has 19.5 in row 0; labels are whole numbers or text\n"
-    assert (ended.code, ended.err.splitlines(keepends=True)[-2:]) == (
-        65,
-        [f"herd nherd-train: {says}", "hint: --task regression learns text as it arrives; herd regress learns data sets\n"],
-    )
+@pytest.mark.parametrize("kind", ["h5", "parquet", "npz", "csv"])
+def test_numbers_of_a_data_set_are_learned_as_those_of_text(herd, tmp_path, rows, kind):
+    X, y = rows
+    split = np.repeat([0, 1, 2], [240, 80, 80]).astype(np.uint8)
+    args = stored(tmp_path, kind, X, y, split)
+    ended = herd("nherd-train", "-q", *PLAIN, *args, "--covariance", "full", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    model = load(str(tmp_path / "m.h5")).value
+    assert np.allclose(model.mean[0], np.linalg.solve(np.eye(5) + 2.0 * X[:240].T @ X[:240], 2.0 * X[:240].T @ y[:240]), rtol=1e-7)
+    assert np.array_equal(np.sort(model.holdout.y), np.sort(y[240:]))
+    assert np.allclose(model.holdout.score[:, 0], X[240:] @ model.mean[0])
+    # τ by the validation rows alone
+    residual = y[240:320] - X[240:320] @ model.mean[0]
+    assert model.scale**2 == pytest.approx(np.mean(residual**2 / (model.holdout.variance[:80, 0] + 0.5)))
+    row = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
+    assert (row["rows"], row["judged_on"]) == (80, "test")
+    assert row["rmse"] == pytest.approx(np.sqrt(np.mean((y[320:] - X[320:] @ model.mean[0]) ** 2)))
+    if kind != "parquet":  # --data goes by the usual names of the target
+        whole = json.loads(herd("eval", "m.h5", "--data", args[0], "--format", "json").out)[0]
+        assert whole["rmse"] == pytest.approx(np.sqrt(np.mean((y - X @ model.mean[0]) ** 2)))
+    applied = herd("apply", "-q", "m.h5", args[0], "-o", "p.h5")
+    assert applied.code == 0, applied.err
+    assert np.allclose(load(str(tmp_path / "p.h5")).value.X[:, 0], X @ model.mean[0])
+
+
+def test_a_table_without_options_comes_near_least_squares(herd, tmp_path, rows):
+    X, y = rows
+    args = stored(tmp_path, "csv", X, y, np.repeat([0, 2], [300, 100]))
+    assert herd("nherd-train", "-q", "--task", "regression", *args, "--passes", "5", "--coverage", ".9", "-o", "m.h5").code == 0
+    row = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
+    with_bias = np.column_stack([np.ones(400), X])
+    best = np.linalg.lstsq(with_bias[:300], y[:300])[0]
+    assert row["rmse"] < 1.1 * np.sqrt(np.mean((with_bias[300:] @ best - y[300:]) ** 2))
+    assert 0.8 < row["coverage"] <= 1.0
+    assert herd("apply", "-q", "m.h5", "t.csv", "--want", "sets", "-o", "i.csv").code == 0
+    assert herd("nherd-train", "-q", "--continue", "m.h5", "t.csv", "-o", "n.h5").code == 0
+
+
+def test_columns_that_are_no_numbers_are_refused(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,yes\n2,1,no\n3,1,no\n")
+    for args, code, says in (
+        ((), 65, "t.csv: column 'y' holds text, --task regression learns numbers"),
+        (("--label", "z"), 2, "t.csv: --label z: there is no such column"),
+        (("--label", "a", "--positive", "1"), 2, "--positive is about classes, and --task regression has none"),
+    ):
+        ended = herd("nherd-train", "--task", "regression", "t.csv", *args)
+        assert (ended.code, ended.err.splitlines()[0]) == (code, f"herd nherd-train: {says}")
+    (tmp_path / "u.csv").write_text("a,b\n1,2\n2,1\n")
+    ended = herd("nherd-train", "--task", "regression", "u.csv")
+    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd nherd-train: u.csv: no numbers 'y' to learn")

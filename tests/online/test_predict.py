@@ -10,11 +10,12 @@ import pytest
 from herdcli.errors import BadUsage, DataError
 from herdcli.online import exchange
 from herdcli.online.blocks import from_rows
+from herdcli.online.calibration import settled_on_all
 from herdcli.online.full import widened
 from herdcli.online.merge import merge
 from herdcli.online.model import Classifier, Holdout, Machine, Progress, Running, Settings
 from herdcli.online.normal import log_normal_cdf, normal_cdf, normal_quantile
-from herdcli.online.predict import _golden, calibrated, calibrated_on, fit_link, fit_scale, probabilities, scorer, standard_margins, winners
+from herdcli.online.predict import _golden, calibrated, fit_link, fit_scale, probabilities, scorer, standard_margins, winners
 
 
 def model(mean: np.ndarray, variance: np.ndarray | None = None, covariance: np.ndarray | None = None, **more) -> Classifier:
@@ -57,7 +58,7 @@ def test_the_scale_is_the_root_of_the_smoothed_likelihood_s_slope():
     assert (likelihood(g * 1.001) - likelihood(g * 0.999)) / (0.002 * g) == pytest.approx(0, abs=1e-4)
     assert likelihood(g) > max(likelihood(0.9 * g), likelihood(1.1 * g))
     base = model(np.zeros((1, 2)), np.ones((1, 2)), holdout=Holdout(score, variance, y, np.array([1, 2, 2, 1, 2], dtype=np.uint8)))
-    whole = calibrated_on(base)
+    whole = settled_on_all(base)
     assert (whole.scale, whole.holdout.split.tolist()) == (pytest.approx(g), [1] * 5)
     assert calibrated(replace(base, holdout=None)).scale == 1.0
     nobody = replace(base.holdout, split=np.full(5, 2, dtype=np.uint8))

@@ -12,6 +12,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.online.numbers import deviations
 from herdcli.online.predict import probabilities, winners
 from herdcli.online.sets import members
+from herdcli.online.tags import confidences, given
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from herdcli.online.coverage import Coverage
     from herdcli.online.model import Classifier
     from herdcli.online.numbers import Predictor
+    from herdcli.online.tags import Tagger
 
 
 MORE = "learn more examples, or ask for less coverage"
@@ -55,9 +57,23 @@ def predicted(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     return Dataset(X, feature_names=["predicted", "deviation"]), f"{len(X)} rows × a prediction and its standard deviation"
 
 
+def tagged(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
+    """The probability of each label of new rows, or with --want sets 1 where it is given; beside them the labels of each as text."""
+    model: Tagger = fitted.value
+    form, label = request.input_format, request.label
+    score, variance, _, split = scored(session, model, request.source, labelled=False, input_format=form, label=label)
+    told = given(model, score)
+    texts = np.array([",".join(model.classes[k] for k in np.flatnonzero(row)) for row in told], dtype=str)
+    X, what = (
+        (told.astype(np.uint8), "labels") if request.want == "sets" else (confidences(model, score, variance), "probabilities of labels")
+    )
+    made = Dataset(X, split=split, feature_names=list(model.classes), columns={"labels": texts})
+    return made, f"{len(X)} rows × {X.shape[1]} {what}, {told.sum(axis=1).mean():.4g} labels a row"
+
+
 def refuse(fitted: Artifact, request: Request) -> None:
     """Raise BadUsage for what a model cannot be asked for, before any row is read: sets, and of what learned online most else."""
-    if fitted.kind not in ("classifier", "predictor"):
+    if fitted.kind not in ("classifier", "predictor", "tagger"):
         if request.want == "sets":
             what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
             raise BadUsage(what, hint="herd apply without --want")
@@ -66,11 +82,15 @@ def refuse(fitted: Artifact, request: Request) -> None:
         return
     if request.explain is not None and request.want is not None:
         raise BadUsage("--explain shows what one prediction is made of, and no --want", hint="leave one of them out")
-    wants = ("sets",) if fitted.kind == "predictor" else ("classes", "sets")
+    if request.explain is not None and fitted.kind == "tagger":
+        raise BadUsage(
+            "--explain shows one prediction, and a tagger makes one for each label", hint="herd info MODEL --top 20 shows weights"
+        )
+    wants = ("classes", "sets") if fitted.kind == "classifier" else ("sets",)
     if request.want not in (None, *wants):
         hint = f"--want {' or '.join(wants)}, or leave it out"
         raise BadUsage(f"--want {request.want} has no meaning with a {fitted.kind}", hint=hint)
-    if request.want == "sets" and fitted.value.coverage is None:
+    if request.want == "sets" and fitted.kind != "tagger" and fitted.value.coverage is None:
         raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="herd nherd-train --coverage 0.9")
 
 

@@ -62,7 +62,7 @@ class Want(click.Choice):  # type: ignore[type-arg]
     "each (filtered) or those before it (predicted), or N drawn paths.  lds: the same "
     "of its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a "
     "forecast.  "
-    "nherd-train --coverage: which classes are in the set of each row, or intervals (sets).  "
+    "nherd-train --coverage: which classes are in the set of each row, or intervals, multilabel: which labels (sets).  "
     "[default: classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
 )
 @click.option(

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
-ROW_BY_ROW = ("ica", "mixture", "kmeans", "factors", "classifier", "regression")  # kinds of which a row alone decides what it becomes
+ROW_BY_ROW = (
+    "ica",
+    "mixture",
+    "kmeans",
+    "factors",
+    "classifier",
+    "regression",
+    "tagger",
+    "predictor",
+)  # kinds of which a row alone decides what it becomes
 GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 

@@ -15,6 +15,7 @@ import numpy as np
 from herdcli.artifacts import Artifact, lazy, memory, preparation, ranges
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.svmlight import require_short
+from herdcli.cli.frame import labelled
 from herdcli.cli.frame.session import Session
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.labels import MOST, check_classes, listed
@@ -29,6 +30,10 @@ UNBOUNDED = 1 << 62
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")
 _VW = re.compile(rb"[^|,;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL)
+_OF_SETS = {  # lines with any number of labels
+    "svmlight": re.compile(rb"(?:[^\s:,;]+(?:,[^\s:,;]+)*)?\s+(?:\d+:\S+\s*)+(?:#.*)?|\d+:\S+(?:\s+\d+:\S+)*"),
+    "vw": re.compile(rb"[^|;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL),
+}
 _BINARY = (b"\x89HDF", b"herd-artifact", b"PAR1", b"PK\x03\x04", b"MATLAB", b"\x93NUMPY")
 
 
@@ -46,7 +51,7 @@ class Examples:
     proof: Callable[[], bytes] = bytes  # of the text of this pass that has been read: its length and digest
 
 
-def text_format(head: bytes, name: str, wanted: str | None) -> str:
+def text_format(head: bytes, name: str, wanted: str | None, task: str = "classification") -> str:
     """svmlight or vw for text that is learned from as it arrives, "" for everything else."""
     if wanted is not None:
         return wanted if wanted in ("svmlight", "vw") else ""
@@ -55,6 +60,9 @@ def text_format(head: bytes, name: str, wanted: str | None) -> str:
     if name.endswith((".vw", ".svm", ".svmlight", ".libsvm")):
         return "vw" if name.endswith(".vw") else "svmlight"
     lines = [line.strip() for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")][:20]
+    if task == "multilabel":
+        bare = [line.rstrip() for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")][:2]
+        return next((form for form, line in _OF_SETS.items() if any(map(line.fullmatch, bare))), "")
     if any(_SVMLIGHT.fullmatch(line) for line in lines[:2]):
         return "svmlight"
     return "vw" if lines and _VW.fullmatch(lines[0]) else ""
@@ -62,20 +70,29 @@ def text_format(head: bytes, name: str, wanted: str | None) -> str:
 
 @contextlib.contextmanager
 def opened(
-    session: Session, path: str, *, role: str, passes: int, input_format: str | None, label: str | None, lazily: bool = False
+    session: Session,
+    path: str,
+    *,
+    role: str,
+    passes: int,
+    input_format: str | None,
+    label: str | None,
+    lazily: bool = False,
+    task: str = "classification",
 ) -> Iterator[Examples]:
     """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
 
     lazily  the rows of a large HDF5 file stay in it, for whoever takes them in their order.
+    task    what is learned of them: classes, numbers or sets of labels.
     """
     session.refuse_stdin_twice(path)
     with open_source(path, limit=UNBOUNDED) as source:
-        form = text_format(source.head, source.name, input_format)
+        form = text_format(source.head, source.name, input_format, task)
         if form:
             with _text(session, source, form, role, passes) as examples:
                 yield examples
             return
-        if source.regular and lazily and _stays(session, source, label):
+        if source.regular and lazily and task == "classification" and _stays(session, source, label):
             with ranges.opened(path, input_format=input_format, note=session.console.note, verified=session.shard is None) as found:
                 kept = None if found is None else lazy.dataset(found)
                 if found is not None and kept is not None and kept.y is not None:
@@ -83,10 +100,10 @@ def opened(
                     yield Examples(source.name, data=replace(found.artifact, value=kept))
                     return
         if source.regular:
-            yield Examples(source.name, data=_loaded(session, path, path, role, input_format, label))
+            yield Examples(source.name, data=_loaded(session, path, path, role, input_format, label, task))
             return
         with source.file() as drained:
-            data = _loaded(session, drained, source.name, role, input_format, label)
+            data = _loaded(session, drained, source.name, role, input_format, label, task)
         yield Examples(source.name, data=data)
 
 
@@ -96,10 +113,13 @@ def _stays(session: Session, source: Source, label: str | None) -> bool:
     return plain and lazy.stays(source)
 
 
-def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None) -> Artifact:
+def _loaded(session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None, task: str) -> Artifact:
     """A data set, under the name the user knows it by."""
     try:
-        found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label)
+        if task == "classification":
+            found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label)
+        else:
+            found = labelled.loaded(session, path, task, input_format, label)
     except HerdError as error:
         if error.where and error.where.startswith(path):
             error.where = name + error.where[len(path) :]

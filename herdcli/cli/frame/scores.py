@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.alignment import taken
-from herdcli.cli.frame import examples
+from herdcli.cli.frame import answers, examples
 from herdcli.cli.frame.columns import ordered
 from herdcli.errors import DataError
 from herdcli.online.blocks import Block, from_rows
-from herdcli.online.labels import Labels, Numbers
+from herdcli.online.labels import Labels, Numbers, listed
 from herdcli.online.model import Classifier, Holdout
 from herdcli.online.numbers import Outcomes, Predictor
 from herdcli.online.pairs import NAMESPACES, without_namespaces
 from herdcli.online.parse import Reader
 from herdcli.online.predict import scorer
 from herdcli.online.source import pieces_of
+from herdcli.online.tag_text import LabelSets, SetReader
+from herdcli.online.tags import Tagged, Tagger, in_order, with_labels
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 ROWS = 1000
+UNBOUNDED = 1 << 30  # labels of examples that are judged
 
 
 def scored(
@@ -37,9 +40,10 @@ def scored(
     score_of = scorer(model)
     scores, variances, labels = [], [], []
     lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
-    with examples.opened(session, path, role="data", passes=1, input_format=input_format, label=label, lazily=lazily) as given:
+    task, form = model.settings.task, input_format
+    with examples.opened(session, path, role="data", passes=1, input_format=form, label=label, lazily=lazily, task=task) as given:
         try:
-            for block in _blocks(session, given, model, labelled):
+            for block in _blocks(session, given, model, labelled, label=label):
                 score, variance = score_of(block)
                 scores.append(score)
                 variances.append(variance)
@@ -51,6 +55,9 @@ def scored(
         if not scores:
             raise DataError("there are no lines of data", where=given.name)
     split = None if given.data is None else given.data.value.split
+    if isinstance(model, Tagger) and labelled:
+        widest = max(each.shape[1] for each in labels)
+        labels = [with_labels(each, widest) for each in labels]
     return np.concatenate(scores), np.concatenate(variances), np.concatenate(labels), split
 
 
@@ -76,10 +83,15 @@ def row_of(
 
 
 def _blocks(
-    session: Session, given: examples.Examples, model: Classifier, labelled: bool, names: dict[int, str] | None = None
+    session: Session,
+    given: examples.Examples,
+    model: Classifier,
+    labelled: bool,
+    names: dict[int, str] | None = None,
+    label: str | None = None,
 ) -> Iterator[Block]:
     if given.data is not None:
-        yield from _rows(session, given.data, model, labelled)
+        yield from _rows(session, given.data, model, labelled, label)
         return
     if not model.bits and (given.text == "vw" or model.text != given.text):
         learned = f"{model.text} text" if model.text else "a data set"
@@ -90,15 +102,33 @@ def _blocks(
     vw, pairs = given.text == "vw", model.interactions
     reader = Reader(given.name, vw, bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled, interactions=pairs)
     reader.names = names if model.bits else None
+    if isinstance(model, Tagger):
+        known = LabelSets(model.classes, most=UNBOUNDED, ignored=not labelled)
+        yield from SetReader.of(reader, known).blocks(given.pieces())
+        _tell_new(session, given.name, known.names[model.count :])
+        return
     classes = (Numbers() if isinstance(model, Predictor) else Labels(model.classes)) if labelled else None
     for block in reader.blocks(given.pieces()):
         yield replace(block, label=classes.indices(block.label, given.name)) if classes else block
 
 
-def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -> Iterator[Block]:
+def _tell_new(session: Session, where: str, names: list[str]) -> None:
+    """Say that examples have labels that the model has never met."""
+    if names:
+        session.console.warn(f"{where}: {len(names)} labels are unknown to the model, which misses them: {listed(names)}")
+
+
+def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool, column: str | None = None) -> Iterator[Block]:
     had = model.features
-    if isinstance(model, Predictor):
-        raise DataError("is a data set, the model predicts numbers of text", where=data.name)
+    if labelled and isinstance(model, Tagger):
+        task = answers.label_sets(data, label=column, split=None, seed=0, names=model.classes, fixed=False, most=UNBOUNDED)
+        data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
+        _tell_new(session, data.name, task.names[model.count :])
+    elif labelled and isinstance(model, Predictor):
+        task = answers.numbers(data, label=column, split=None, seed=0)
+        data = replace(data, value=replace(data.value, X=task.X, feature_names=task.feature_names))
+    elif labelled:
+        task = examples.classification(data, split=None, seed=0, only=None, positive=None, classes=",".join(model.classes))
     if model.bits:
         raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
     X = data.value.X
@@ -108,7 +138,6 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -
         raise DataError(f"/X has {width} columns, the model has {had} features", where=data.name)
     label = np.zeros(X.shape[0], dtype=np.int64)
     if labelled:
-        task = examples.classification(data, split=None, seed=0, only=None, positive=None, classes=",".join(model.classes))
         label = task.y
     for start in range(0, X.shape[0], ROWS):
         rows = slice(start, start + ROWS)
@@ -117,12 +146,18 @@ def _rows(session: Session, data: Artifact, model: Classifier, labelled: bool) -
 
 def rescored(session: Session, artifact: Artifact, path: str | None) -> Artifact:
     """A classifier judged on the labelled examples of another file; other kinds, and without a file all, as they are."""
-    if path is None or artifact.kind not in ("classifier", "predictor"):
+    if path is None or artifact.kind not in ("classifier", "predictor", "tagger"):
         return artifact
     model: Classifier = artifact.value
     score, variance, label, _ = scored(session, model, path, labelled=True)
     split = np.full(len(label), TEST, dtype=np.uint8)
     if isinstance(model, Predictor):
         return replace(artifact, value=replace(model, holdout=Outcomes(score, variance, label, split)))
+    if isinstance(model, Tagger):
+        more = [f"unknown {k}" for k in range(label.shape[1] - model.count)]  # by no name of the model
+        held_sets = Tagged(score, variance, label[:, : model.count], split)
+        wide = in_order(replace(model, holdout=held_sets), [*model.classes, *more])
+        assert wide.holdout is not None
+        return replace(artifact, value=replace(wide, holdout=replace(wide.holdout, y=label)))
     held = Holdout(score, variance, label.astype(np.int64), split)
     return replace(artifact, value=replace(model, holdout=held))

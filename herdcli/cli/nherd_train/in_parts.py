@@ -15,6 +15,7 @@ from herdcli.cli.frame.examples import Rows
 from herdcli.cli.nherd_train import runs
 from herdcli.errors import BadUsage, DataError
 from herdcli.online import parts, rounds
+from herdcli.online.calibration import settled
 from herdcli.online.learner import Learner
 from herdcli.online.race import EXAMPLES, Replay, race, told
 
@@ -64,7 +65,7 @@ def _in_rounds(session: Session, rows: Rows, settings: Settings, request: Reques
     columns, size = rows.X.shape[1] + 1, runs.block_rows(settings)
     algorithm = rounds.Rounds(spreading.spread(session, source), settings, columns, list(rows.names), request.rounds, size)
     made = session.run(algorithm, label="learning", memory="the weights of the parts")
-    made = runs.with_holdout(replace(made, feature_names=rows.feature_names, race=table), rows)
+    made = settled(runs.with_holdout(replace(made, feature_names=rows.feature_names, race=table), rows))
     _save(session, made, f"{request.rounds} rounds of {request.parts} parts", given.data)
 
 
@@ -120,7 +121,7 @@ def finish(session: Session, whole: ClassifierShard, history: History, request: 
     held, model = whole.rest, parts.whole(whole.parts, whole.rest)
     if held is not None and len(held.y):
         rows = Rows(held.X, held.y, held.split, list(model.classes), None, model.feature_names)
-        model = runs.with_holdout(model, rows)
+        model = settled(runs.with_holdout(model, rows))
     _save(session, model, f"{len(whole.parts)} parts", history)
 
 

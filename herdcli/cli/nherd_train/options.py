@@ -60,8 +60,16 @@ OPTIONS: tuple[Decorator, ...] = (
         show_default=True,
         help="Gaussian herding (nherd), or another of its family; auto: nherd or arow, by --C auto.",
     ),
-    _choice("--task", ["classification", "regression"], "regression: learn numbers of text by squared loss, with nherd or arow."),
-    _choice("--covariance", ["diagonal", "full"], "Covariance of the weights; full takes d² numbers."),
+    _choice(
+        "--task",
+        ["classification", "regression", "multilabel"],
+        "regression: learn numbers by squared loss, with nherd or arow; multilabel: rows have any number of labels, as in 1,3,7 | a b.",
+    ),
+    _choice(
+        "--covariance",
+        ["diagonal", "full"],
+        "Covariance of the weights; full takes d² numbers, and is the default for numbers of data sets with up to 300 columns.",
+    ),
     _choice("--form", ["project", "exact", "drop"], "How a diagonal covariance is kept diagonal."),
     _choice("--loss", ["squared-hinge", "log", "squared"], "Loss of nherd and arow; squared-hinge is ½ max(0, 1 − m)²."),
     click.option(
@@ -175,7 +183,12 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--split", metavar="TRAIN,VALID,TEST", default=None, help="Rows per class of a data set.  [default: its own, else .6,.2,.2]"
     ),
-    click.option("--label", default=None, metavar="COLUMN", help="Column that holds the labels.  [default: y]"),
+    click.option(
+        "--label",
+        default=None,
+        metavar="COLUMN",
+        help="Column that holds the labels (multilabel: lists such as 1,3,7, or columns of 0 and 1: A,B,… or topic_*).  [default: y]",
+    ),
     click.option(
         "--input-format",
         type=click.Choice(["hdf5", "parquet", "csv", "npz", "svmlight", "vw"]),

@@ -19,6 +19,7 @@ TAKEN_FROM_MODEL = (
     "always_update kernel width degree budget bits interactions zero_based classes coverage"
 )
 HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
+FEW = 300  # columns up to which numbers of data sets are learned with a full covariance
 VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
 
 
@@ -93,7 +94,11 @@ class Request:
     @property
     def forms(self) -> tuple[str, ...]:
         """The forms of several classes that race too; () where one is asked for, or decides about the memory."""
-        return ("top-1", "one-vs-rest") if self.multiclass == "auto" and self.covariance == "diagonal" else ()
+        return (
+            ("top-1", "one-vs-rest")
+            if self.multiclass == "auto" and self.covariance == "diagonal" and self.task == "classification"
+            else ()
+        )
 
     def held(self, settings: Settings, *, validated: bool) -> Settings:
         """The settings with what is judged and not learned: as asked for, else of several passes where no validation rows calibrate."""
@@ -102,6 +107,13 @@ class Request:
             return replace(settings, holdout=every, until_last=False, early_stop=self.early_stop or 0)
         several = self.passes > 1 and not validated and self.parts == 1
         return replace(settings, holdout=HELD if several else 0, until_last=several, early_stop=0)
+
+    def shaped(self, settings: Settings, columns: int, session: Session) -> Settings:
+        """The settings for rows with so many columns: of numbers of few columns a full covariance, which is recursive least squares."""
+        if settings.task != "regression" or columns > FEW or "covariance" in session.given:
+            return settings
+        session.console.detail(f"{columns} columns: with a full covariance")
+        return replace(settings, covariance="full", algorithm="arow" if self.algorithm == "auto" else settings.algorithm)
 
     def covering(self, model: Classifier | None) -> float:
         """The coverage of prediction sets: as asked for, or of the model that is gone on with; 0: there are none."""
@@ -155,6 +167,8 @@ class Request:
             )
         if self.task == "regression":
             self._refuse_for_numbers(session)
+        if self.task == "multilabel":
+            self._refuse_for_sets(session)
         if self.holdout == 1:
             raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 judges every tenth")
         if self.parts > 1 and self.coverage is not None:
@@ -178,9 +192,20 @@ class Request:
             raise BadUsage("--task regression learns by squared loss, with --algorithm nherd or arow", hint="leave --loss out")
         if not self.linear:
             raise BadUsage("--task regression learns weights of features", hint="drop --kernel")
-        for name in ("classes", "max_classes", "multiclass", "label_noise"):
+        for name in ("classes", "max_classes", "multiclass", "label_noise", "only", "positive"):
             if name in session.given:
                 raise BadUsage(f"--{name.replace('_', '-')} is about classes, and --task regression has none", hint="leave it out")
+
+    def _refuse_for_sets(self, session: Session) -> None:
+        """Raise BadUsage for what makes sense of one class a row alone, or is not done for sets of labels."""
+        if not self.linear or self.covariance == "full":
+            raise BadUsage("--task multilabel learns a diagonal covariance for each label", hint="drop --kernel and --covariance full")
+        if self.parts > 1 or self.coverage is not None:
+            name = "parts" if self.parts > 1 else "coverage"
+            raise BadUsage(f"--{name} is not for --task multilabel", hint="leave it out")
+        for name in ("multiclass", "label_noise", "only", "positive"):
+            if name in session.given:
+                raise BadUsage(f"--{name.replace('_', '-')} is about one class a row, and --task multilabel has sets", hint="leave it out")
 
     def warn_of_decided(self, session: Session) -> None:
         """Warnings for options that the model decides."""

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 import numpy as np
 
 from herdcli.artifacts.lazy import Lazy
-from herdcli.cli.frame import examples, outputs
+from herdcli.cli.frame import answers, examples, outputs
 from herdcli.cli.frame.columns import by_name
 from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.session import TRIAL_SECONDS
 from herdcli.cli.nherd_train.cached import Cached
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
-from herdcli.online import predict, race, sets
+from herdcli.online import predict, race
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
+from herdcli.online.calibration import settled, with_scores
 from herdcli.online.held_out import best_pass
 from herdcli.online.labels import Labels, Numbers
 from herdcli.online.learner import Learner
-from herdcli.online.model import Classifier, Holdout, Race, Settings
-from herdcli.online.numbers import Predictor, fitted
+from herdcli.online.model import Classifier, Race, Settings
+from herdcli.online.numbers import Predictor
 from herdcli.online.pairs import NAMESPACES, without_namespaces
 from herdcli.online.parse import Reader
 from herdcli.online.source import AFRESH, Memory, Text, gathered
 from herdcli.online.state import Batch, Source, State
 from herdcli.online.state import Holdout as Held
+from herdcli.online.tag_text import LabelSets, SetReader
+from herdcli.online.tags import Tagger
 from herdcli.records import dataclass
 from herdcli.splits import TEST, VALID
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from herdcli.cli.nherd_train.request import Request
     from herdcli.schema import Array
 
+KIND = {"classification": "classifier", "regression": "predictor", "multilabel": "tagger"}  # of artifact that a task makes
 STRAINED = 30.0
 HELD = 100_000  # validation and test rows whose scores stay with the model
 TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
@@ -60,18 +63,16 @@ def verify(seed: int) -> None:
 
 def run(session: Session, request: Request) -> None:
     """Learn, and save a `classifier`."""
-    kinds = {"classifier", "predictor"}
+    kinds = set(KIND.values())
     model: Classifier | None = session.load(request.model, "model", kinds=kinds).value if request.model else None
-    numbers = request.task == "regression" or isinstance(model, Predictor)
-    outputs.check(session, "predictor" if numbers else "classifier")
+    task = request.task if model is None else model.settings.task
+    outputs.check(session, KIND[task])
     settings = settings_of(session, request, model)
     form, label = request.input_format, request.label
-    with (
-        _of_text(numbers),
-        examples.opened(
-            session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=lazily(request, settings)
-        ) as given,
-    ):
+    stays = lazily(request, settings)
+    with examples.opened(
+        session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=stays, task=task
+    ) as given:
         try:
             made = _learn(session, given, settings, request, model)
         except DataError as error:
@@ -84,17 +85,6 @@ def run(session: Session, request: Request) -> None:
     outputs.artifact(session, made, summary, history=given.data)
 
 
-@contextlib.contextmanager
-def _of_text(numbers: bool) -> Iterator[None]:
-    """Data sets whose labels are numbers are refused as they are read: where numbers were asked for, with where they are learned."""
-    try:
-        yield
-    except DataError as error:
-        if numbers and error.hint is None and "labels are" in error.message:
-            error.hint = "--task regression learns text as it arrives; herd regress learns data sets"
-        raise
-
-
 def _judged(made: Classifier) -> str:
     """What was found of the examples before they were learned."""
     running = made.running
@@ -102,6 +92,8 @@ def _judged(made: Classifier) -> str:
         return ""
     if isinstance(made, Predictor):
         return f", progressive root mean square {(running.loss / running.seen) ** 0.5:.4g}{_covered(made)}"
+    if isinstance(made, Tagger):
+        return f", {made.count} labels, progressive Hamming loss {made.missed / running.seen:.4g}"
     return f", progressive error {running.wrong / running.seen:.4g}{_covered(made)}"
 
 
@@ -133,10 +125,6 @@ def settings_of(session: Session, request: Request, model: Classifier | None) ->
 
 def _learn(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
     """The classifier of a data set or of text."""
-    if given.data is not None and settings.task == "regression":
-        raise DataError(
-            "is a data set; --task regression learns text as it arrives", where=given.name, hint="herd regress learns data sets"
-        )
     if given.data is not None:
         return _from_rows(session, rows_of(session, given.data, request, model), settings, request, model, given.name)
     for name in ("only", "positive", "split", "label"):
@@ -152,6 +140,14 @@ def rows_of(session: Session, data: Artifact, request: Request, model: Classifie
         raise DataError(without_namespaces(request.pairs), where=data.name, hint=NAMESPACES)
     if model is not None and not model.bits and not model.text:
         data = by_name(session, data, model.feature_names, model.features)
+    task = request.task if model is None else model.settings.task
+    if task == "regression":
+        return answers.numbers(data, label=request.label, split=request.split, seed=request.seed)
+    if task == "multilabel":
+        names, fixed, label = request.declared(model), model is None, request.label
+        return answers.label_sets(
+            data, label=label, split=request.split, seed=request.seed, names=names, fixed=fixed, most=request.max_classes
+        )
     return examples.classification(
         data,
         split=request.split,
@@ -170,14 +166,15 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
     train = training(session, rows, settings, name)
     settings = request.held(settings, validated=bool((rows.split == VALID).any()))
+    settings = request.shaped(settings, columns, session) if model is None else settings
     source = source_of(session, rows, train, settings)
     covering = request.covering(model)
-    learner = Told(settings, source, len(rows.names), columns + 1, rows, model, covering, console=session.console)
+    learner = Told(settings, source, len(rows.names) or 2, columns + 1, rows, model, covering, console=session.console)
     _require_memory(session, learner)
     learner, table = raced(session, learner, request)
     made = session.run(learner, label="learning", ended=learner.told_at_end)
     names = (model and model.feature_names) or rows.feature_names
-    return sets.settled(with_holdout(replace(made, feature_names=names, race=table), rows))
+    return settled(with_holdout(replace(made, feature_names=names, race=table), rows))
 
 
 def training(session: Session, rows: Rows, settings: Settings, name: str) -> Array:
@@ -187,7 +184,7 @@ def training(session: Session, rows: Rows, settings: Settings, name: str) -> Arr
     train: Array = rows.split == 0
     if not train.any():
         raise DataError("the training part has no rows", where=name, hint="--split .8,.1,.1 draws a new split")
-    if not settings.shuffle and _class_by_class(rows.y[train]):
+    if not settings.shuffle and settings.task == "classification" and _class_by_class(rows.y[train]):
         session.console.warn("the rows are sorted by class, which spoils learning in that order: --shuffle mixes them")
     return train
 
@@ -256,7 +253,9 @@ def raced(session: Session, learner: Told, request: Request, name: str = "") -> 
     if not request.racers:
         return learner, None
     replay = race.Replay(learner.source, name)
-    settings, table = race.race(learner.settings, replay.first(race.EXAMPLES), learner.classes, request.racers, request.forms)
+    least_squares = learner.settings.task == "regression" and learner.settings.covariance == "full" and request.algorithm == "auto"
+    racers = ("arow",) if least_squares else request.racers
+    settings, table = race.race(learner.settings, replay.first(race.EXAMPLES), learner.classes, racers, request.forms)
     first, *others = race.told(settings, table)
     session.console.note(first)
     for line in others:
@@ -284,9 +283,11 @@ def _require_memory(session: Session, learner: Learner) -> None:
 def _from_text(session: Session, given: Examples, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
     reader = _reader(given, request, model)
     settings = request.held(settings, validated=False)
-    labels = Numbers() if settings.task == "regression" else Labels(request.declared(model), request.max_classes)
-    kept: Reader | Cached = reader
+    labels = _labels(settings.task, request, model)
+    kept: Reader | Cached = SetReader.of(reader, labels) if isinstance(labels, LabelSets) else reader
     if request.cache is not None:
+        if isinstance(labels, LabelSets):
+            raise BadUsage("--cache keeps one label a line, and --task multilabel has sets", hint="leave --cache out")
         _require_own_file(session, request.cache)
         kept = Cached(request.cache, reader, given.proof, session.console)
     source, classes = _source(session, given, kept, labels, settings)
@@ -315,7 +316,15 @@ def _from_text(session: Session, given: Examples, settings: Settings, request: R
         order = sorted(reader.names)
         index = np.array([slot - 1 + settings.bias for slot in order], dtype=np.int64)
         made = replace(made, hash_index=index, hash_names=[reader.names[slot] for slot in order])
-    return sets.settled(fitted(made) if isinstance(made, Predictor) else predict.calibrated(made))
+    return settled(made)
+
+
+def _labels(task: str, request: Request, model: Classifier | None) -> Labels | Numbers | LabelSets:
+    """What the labels of text are turned into."""
+    if task == "multilabel":
+        declared = request.declared(model)
+        return LabelSets(declared or (), fixed=declared is not None and model is None, most=request.max_classes)
+    return Numbers() if task == "regression" else Labels(request.declared(model), request.max_classes)
 
 
 def _require_own_file(session: Session, cache: str) -> None:
@@ -326,22 +335,29 @@ def _require_own_file(session: Session, cache: str) -> None:
         raise BadUsage("is named by both -o and --cache", where=cache, hint="give the cache a name of its own")
 
 
-def _source(session: Session, given: Examples, reader: Reader | Cached, labels: Labels | Numbers, settings: Settings) -> tuple[Source, int]:
+def _source(
+    session: Session, given: Examples, reader: Reader | Cached, labels: Labels | Numbers | LabelSets, settings: Settings
+) -> tuple[Source, int]:
     """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
     rows = block_rows(settings)
     if not settings.shuffle:
         proof = reader.proof if isinstance(reader, Cached) else given.proof
         text = Text(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=held_by(settings))
-        if not labels.given:
+        if not labels.given or isinstance(labels, LabelSets):
             text.keep_first()  # it shows the classes
-        return text, len(labels.names) or 2
-    X, y, weight = gathered(reader.blocks(given.pieces()))
+        return text, _classes(labels)
+    found = list(reader.blocks(given.pieces()))
+    X, y, weight = gathered(replace(block, label=labels.indices(block.label, given.name)) for block in found)
     session.require_memory(X.data.nbytes * 2, "the shuffled text")
-    y = labels.indices(y, given.name)
     digest, name = given.proof(), given.name
     passes, seed, held = settings.passes, settings.seed, held_by(settings)
     kept = Memory(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=digest, where=name, holdout=held)
-    return kept, len(labels.names) or 2
+    return kept, _classes(labels)
+
+
+def _classes(labels: Labels | Numbers | LabelSets) -> int:
+    """How many classes a learner begins with; of numbers as many as have one score."""
+    return len(labels.names) if isinstance(labels, LabelSets) else len(labels.names) or 2
 
 
 def _print_plan(learner: Learner, given: Examples) -> NoReturn:
@@ -404,21 +420,13 @@ def held_out(rows: Rows) -> Array:
 
 
 def with_holdout(model: Classifier, rows: Rows) -> Classifier:
-    """Scores of validation and test rows in the artifact; progressive ones calibrate where there is no validation row."""
+    """Scores of validation and test rows in the artifact; progressive ones stay, to calibrate, where there is no validation row."""
     held = held_out(rows)
     if not len(held):
-        return predict.calibrated(model)
+        return model
     scores = [score(block) for score in [predict.scorer(model)] for block in _blocks(rows, held)]
-    part = Holdout(
-        np.concatenate([one for one, _ in scores]),
-        np.concatenate([two for _, two in scores]),
-        rows.y[held],
-        rows.split[held].astype(np.uint8),
-    )
-    if not (part.split == VALID).any() and model.holdout is not None:
-        kept = model.holdout
-        part = Holdout(*(np.concatenate([getattr(kept, f.name), getattr(part, f.name)]) for f in fields(Holdout)))
-    return predict.calibrated(replace(model, holdout=part))
+    score, variance = (np.concatenate(parts) for parts in zip(*scores, strict=True))
+    return with_scores(model, score, variance, rows.y[held], rows.split[held].astype(np.uint8))
 
 
 def _blocks(rows: Rows, held: Array) -> Iterator[Block]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.session import Session
 
 
+ONLINE = ("classifier", "predictor", "tagger")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The options of `herd merge`; names and meanings are those of its --help."""
@@ -61,23 +64,25 @@ def command(session: Session, request: Request) -> None:
 
     check_destination(session.output, clobber=session.clobber)
     found = [_loaded(session, path, f"model {n + 1}") for n, path in enumerate(request.models)]
-    classifiers = [artifact for artifact in found if artifact.kind == "classifier"]
+    classifiers = [artifact for artifact in found if artifact.kind in ONLINE]
     if not classifiers:
         for option in ("rule", "data"):
             session.ignored(option, "with shards")
         shards.merge(session, found)
         return
     for other in found:
-        if other.kind != "classifier":
+        if other.kind not in ONLINE:
             raise DataError(
-                f"is {other.value.place.name}, {classifiers[0].name} is a classifier", where=other.name, hint="merge them separately"
+                f"is {other.value.place.name}, {classifiers[0].name} is a {classifiers[0].kind}",
+                where=other.name,
+                hint="merge them separately",
             )
     _classifiers(session, found, request)
 
 
 def _loaded(session: Session, path: str, role: str) -> Artifact:
     found = session.load(path, role, kinds=None)
-    if found.kind != "classifier" and KINDS[found.kind].finish is None:
+    if found.kind not in ONLINE and KINDS[found.kind].finish is None:
         raise DataError(f"is of kind {found.kind}, expected classifier or shard", where=found.name)
     return found
 
@@ -87,12 +92,13 @@ def _classifiers(session: Session, found: list[Artifact], request: Request) -> N
 
     from herdcli.cli.frame import outputs
     from herdcli.cli.frame.scores import rescored
-    from herdcli.online import merge, predict
+    from herdcli.online import merge
+    from herdcli.online.calibration import settled_on_all
 
     if len(found) < 2:
         raise BadUsage("merging takes two models or more")
-    outputs.check(session, "classifier")
+    outputs.check(session, found[0].kind)
     made = merge.merge([artifact.value for artifact in found], request.rule)
     if request.data is not None:
-        made = predict.calibrated_on(rescored(session, replace(found[0], value=made), request.data).value)
+        made = settled_on_all(rescored(session, replace(found[0], value=made), request.data).value)
     outputs.artifact(session, made, f"{len(found)} models, {made.running.examples} examples")

@@ -1,0 +1,39 @@
+"""What is fitted on scores of examples that nothing had learned: confidences, thresholds of labels, deviations, prediction sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli.online import sets, tags
+from herdcli.online.model import Classifier, Holdout
+from herdcli.online.numbers import Outcomes, Predictor, fitted
+from herdcli.online.predict import calibrated
+from herdcli.online.tags import Tagged, Tagger, with_labels
+from herdcli.schema import Array
+
+HELD: dict[str, type[Holdout | Outcomes | Tagged]] = {"classification": Holdout, "regression": Outcomes, "multilabel": Tagged}
+
+
+def with_scores(model: Classifier, score: Array, variance: Array, y: Array, split: Array) -> Classifier:
+    """The model with scores (n, C) of rows that it has not learned; its earlier ones stay, to calibrate, where none of these do."""
+    kind, kept = HELD[model.settings.task], model.holdout
+    parts = (score, variance, with_labels(y, model.count) if y.ndim == 2 else y, split)
+    if not (split == 1).any() and kept is not None:
+        earlier = (kept.score, kept.variance, kept.y, kept.split)
+        parts = tuple(np.concatenate(both) for both in zip(earlier, parts, strict=True))  # type: ignore[assignment]
+    return replace(model, holdout=kind(*parts))  # type: ignore[arg-type]
+
+
+def settled(model: Classifier) -> Classifier:
+    """The model with all of that by the calibration part of its held-out scores, if it has any."""
+    if isinstance(model, Tagger):
+        return tags.settled(model)
+    return sets.settled(fitted(model) if isinstance(model, Predictor) else calibrated(model))
+
+
+def settled_on_all(model: Classifier) -> Classifier:
+    """The same with all its held-out scores, which become its calibration part."""
+    assert model.holdout is not None
+    return settled(replace(model, holdout=replace(model.holdout, split=np.ones_like(model.holdout.split))))

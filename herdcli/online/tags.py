@@ -1,0 +1,234 @@
+"""The `tagger` artifact: a Gaussian over linear classifiers, one for each label, of examples that have any number of labels.
+
+Each label is learned against its absence, by an example's margin m = y μ·x with y = 1 where the example has the label, else −1.  An example
+is given the labels whose scores are above their thresholds.  A label that a stream brings late begins with the block that brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import DataError, Diverged
+from herdcli.online import held_out
+from herdcli.online.blocks import Block
+from herdcli.online.model import LINKS, Classifier, Progress, Running, Settings, require_features, require_finite, require_settings
+from herdcli.online.model import require_weights as require_weights_of
+from herdcli.online.pairs import require_pairs
+from herdcli.online.predict import fit_link, probabilities
+from herdcli.records import dataclass
+from herdcli.schema import Array, array
+
+if TYPE_CHECKING:
+    from herdcli.fast.numpy_online import Rule
+    from herdcli.online.state import State
+
+LEAST = 5  # examples with a label, of those that calibrate, that its threshold is fitted on
+ABSENT = -1.0  # score of a label that had not been met
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Scores of examples before (or without) being learned."""
+
+    score: Array = array("n C", "μ·x of each label", kind="f")
+    variance: Array = array("n C", "x'Σx of each label", kind="f")
+    y: Array = array("n C", "1 where the example has the label", kind="u")
+    split: Array = array("n", "1 calibration, 2 test", kind="u")
+
+
+@dataclass(frozen=True)
+class Tagger(Classifier):
+    """A linear classifier for each of C labels over d features (d + 1 with a bias, which is then column 0).
+
+    It has what a classifier has, its labels in the place of classes, and a row of weights for each, however many they are.  The error of
+    its progress is the share of labels that an example has and is not given, or the other way round; its loss the mean over labels.
+    """
+
+    holdout: Tagged | None = None  # type: ignore[assignment]
+    threshold: Array | None = array("C", "score above which an example is given the label", kind="f", optional=True)
+    missed: float = 0.0  # sum of the shares of wrong labels of the examples judged progressively
+
+    @property
+    def count(self) -> int:
+        """A row of scores for each label."""
+        return len(self.classes)
+
+    def validate(self) -> None:
+        """Raise DataError unless the arrays fit the labels and each other, and all numbers are possible."""
+        if not self.classes or len(set(self.classes)) < len(self.classes) or self.machines:
+            raise DataError("has no labels, two of one name, or support vectors, which no tagger has")
+        require_settings(self.settings)
+        require_weights_of(self)
+        require_features(self)
+        require_pairs(self.interactions, self.text == "vw", self.bits)
+        if self.threshold is None or len(self.threshold) != self.count:
+            raise DataError("needs 'threshold' with a number for each label")
+        if np.isnan(self.threshold).any():
+            raise DataError("dataset 'threshold' has values that are no numbers")
+        if self.link not in LINKS or not 0 < self.scale < np.inf or not 0 <= self.missed < np.inf:
+            raise DataError("the link or scale of its confidence, or its figures, are out of their range")
+        counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
+        if not all(0 <= number < np.inf for number in counts):
+            raise DataError("its running figures are not all finite and 0 or more")
+        if self.holdout is not None:
+            _require_held(self.holdout, self.count)
+
+
+def _require_held(held: Tagged, count: int) -> None:
+    if held.score.shape[1] != count:
+        raise DataError(f"holdout has {held.score.shape[1]} scores for each example, there are {count} labels")
+    require_finite(held.score, "holdout/score")
+    require_finite(held.variance, "holdout/variance", 0.0)
+    if held.y.size and held.y.max() > 1:
+        raise DataError("dataset 'holdout/y' has values other than 0 and 1")
+    if not np.isin(held.split, (1, 2)).all():
+        raise DataError("dataset 'holdout/split' has parts other than 1 and 2")
+
+
+def with_labels(values: Array, count: int, fill: float = 0.0) -> Array:
+    """An array (n, C') with columns for labels up to `count`, which had not been met."""
+    missing = count - values.shape[1]
+    return np.pad(values, ((0, 0), (0, missing)), constant_values=fill) if missing > 0 else values
+
+
+def grown(stack: Array, count: int, width: int) -> Array:
+    """Weights (C', D', 2), means and variances, with room for so many labels and features: mean 0 and variance 1."""
+    labels, room = max(count, len(stack)), max(width, stack.shape[1])
+    if (labels, room) == stack.shape[:2]:
+        return stack
+    wide = np.zeros((labels, room, 2))
+    wide[:, :, 1] = 1.0
+    wide[: len(stack), : stack.shape[1]] = stack
+    return wide
+
+
+def learn(stack: Array, block: Block, rule: Rule, running: Array) -> tuple[Array, Array, int]:
+    """Learn a block label by label: scores and variances (n, C) before each example was learned, and the updates of all labels.
+
+    stack (C, D, 2), changed.   block  its labels are (n, C), 1 or 0.   running [examples, Σ|x|²], moved on once for all labels.
+    """
+    count, updates, after = len(stack), 0, running
+    score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
+    own, spread = np.zeros(block.rows), np.zeros(block.rows)
+    for z in range(count):
+        label, after = np.ascontiguousarray(block.label[:, z], dtype=np.int32), running.copy()
+        examples = (block.pointer, block.index, block.value, label, block.weight)
+        updates += fast.learn_binary(stack[z][:, :, None], *examples, rule, after, own, spread, None)
+        score[:, z], variance[:, z] = own * np.where(label > 0, 1.0, -1.0), spread
+    running[:] = after
+    return score, variance, updates
+
+
+def judged(score: Array, label: Array) -> tuple[Array, Array]:
+    """The share of wrong labels (n,) of each example, and the mean over labels of ½ max(0, 1 − m)²."""
+    if not score.shape[1]:
+        return np.zeros(len(score)), np.zeros(len(score))
+    margin = np.where(label > 0, score, -score)
+    return np.mean((score > 0.0) != (label > 0), axis=1), np.mean(0.5 * np.maximum(0.0, 1.0 - margin) ** 2, axis=1)
+
+
+def tagger(settings: Settings, columns: int, state: State, names: Sequence[str]) -> Tagger:
+    """The artifact of a finished run, its labels in order.  Raises DataError if no example has any."""
+    if not names:
+        raise DataError("no example has a label", hint="a line is: 1,3,7 | feature feature:value …")
+    held_out.restore(state)
+    assert state.stack is not None
+    seen, wrong, loss, updates, refused = state.tally[:5].tolist()
+    first = 0 if settings.bias else 1
+    touched = np.flatnonzero((state.stack != np.array([0.0, 1.0])).any(axis=(0, 2)))
+    used = max(2, int(touched[-1]) + 1 if len(touched) else 2, min(columns, state.stack.shape[1]))
+    weights = grown(state.stack, len(names), 2)[:, first:used]
+    if not np.isfinite(weights).all():
+        raise Diverged("the weights or their variances are no longer finite", hint="use a smaller --C, or --normalize l2")
+    made = Tagger(
+        classes=list(names),
+        settings=settings,
+        running=Running(int(state.running[0]), float(state.running[1]), int(seen), 0, loss, int(updates), int(refused)),
+        progress=Progress(state.trace[0].astype(np.int64), state.trace[1].copy(), state.trace[2].copy()),
+        passes=held_out.told(state),
+        mean=np.ascontiguousarray(weights[:, :, 0]),
+        variance=np.ascontiguousarray(weights[:, :, 1]),
+        threshold=np.zeros(len(names)),
+        missed=wrong,
+    )
+    if state.sizes is not None:
+        sizes = np.pad(state.sizes[:used], ((0, max(0, used - len(state.sizes))), (0, 0)))[first:]
+        made = replace(made, seen=sizes[:, 0].copy(), size=sizes[:, 1].copy())
+    if len(state.label):
+        score, variance = with_labels(state.score, len(names), ABSENT), with_labels(state.variance, len(names))
+        y = with_labels(state.label, len(names)).astype(np.uint8)
+        made = replace(made, holdout=Tagged(score, variance, y, np.ones(len(y), dtype=np.uint8)))
+    return in_order(made, sorted(names, key=by_number))
+
+
+def by_number(name: str) -> tuple[bool, float, str]:
+    """What labels are sorted by: numbers by their size, then texts."""
+    try:
+        return (False, float(name), name)
+    except ValueError:
+        return (True, 0.0, name)
+
+
+def in_order(model: Tagger, names: Sequence[str]) -> Tagger:
+    """The model with these labels, in this order; one that it does not know has mean 0, variance 1 and is never given."""
+    known = {name: place for place, name in enumerate(model.classes)}
+    place = np.array([known.get(name, -1) for name in names], dtype=np.int64)
+    there = place >= 0
+
+    def rows(values: Array, fill: float) -> Array:
+        return np.where(there.reshape(-1, *([1] * (values.ndim - 1))), values[np.maximum(place, 0)], fill).astype(values.dtype)
+
+    assert model.mean is not None
+    assert model.variance is not None
+    assert model.threshold is not None
+    held = model.holdout
+    if held is not None:
+        score, variance, y = rows(held.score.T, ABSENT).T, rows(held.variance.T, 0.0).T, rows(held.y.T, 0.0).T
+        held = replace(held, score=np.ascontiguousarray(score), variance=np.ascontiguousarray(variance), y=np.ascontiguousarray(y))
+    mean, variances, threshold = rows(model.mean, 0.0), rows(model.variance, 1.0), rows(model.threshold, np.inf)
+    return replace(model, classes=list(names), mean=mean, variance=variances, threshold=threshold, holdout=held)
+
+
+def given(model: Tagger, score: Array) -> Array:
+    """Which labels (n, C) examples of these scores are given, bool."""
+    assert model.threshold is not None
+    return np.asarray(score > model.threshold)
+
+
+def confidences(model: Tagger, score: Array, variance: Array) -> Array:
+    """P(label) (n, C) of each label by itself: F(g m/√(1 + v))."""
+    flat = probabilities(score.reshape(-1, 1), variance.reshape(-1, 1), model.scale, model.link)[:, 1]
+    return np.asarray(flat.reshape(score.shape))
+
+
+def settled(model: Tagger) -> Tagger:
+    """The model with thresholds and the scale of its confidences by the calibration part of its held-out scores, if it has any."""
+    held = model.holdout
+    if held is None or not (chosen := held.split == 1).any():
+        return model
+    score, y = held.score[chosen], held.y[chosen]
+    threshold = np.array([best_threshold(score[:, z], y[:, z]) for z in range(model.count)])
+    flat = (score.reshape(-1, 1), held.variance[chosen].reshape(-1, 1), y.reshape(-1).astype(np.int64))
+    scale, link = fit_link(*flat)
+    return replace(model, threshold=threshold, scale=scale, link=link)
+
+
+def best_threshold(score: Array, y: Array) -> float:
+    """The threshold of highest F₁ on held-out examples (n,), halfway between two scores; 0 where too few have the label.
+
+    Source: Yang, "A study of thresholding strategies for text categorization", SIGIR 2001 (SCut).
+    """
+    if y.sum() < LEAST:
+        return 0.0
+    order = np.argsort(-score, kind="stable")
+    ranked, hits = score[order], np.cumsum(y[order], dtype=np.int64)
+    # With the k highest given the label, F₁ = 2 TP/(2 TP + FP + FN) = 2 hits_k/(k + positives).
+    found = 2.0 * hits / (np.arange(1, len(y) + 1) + hits[-1])
+    last = np.append(np.diff(ranked) != 0, True)  # equal scores are on one side
+    k = int(np.argmax(np.where(last, found, -1.0)))
+    return float(ranked[k] - 1.0) if k + 1 == len(y) else float(0.5 * (ranked[k] + ranked[k + 1]))

@@ -75,6 +75,7 @@ MEANT = {
     "log_likelihood_low": "lower end of its 95 % interval: the error of log Z alone",
     "log_likelihood_mixture": "baseline: the same states without their order",
     "log_likelihood_reverse": "the same with log Z from annealing back",
+    "log_likelihood_tracked": "the same with log Z as fit-rbm --track-likelihood kept it along the updates",
     "log_likelihood_unlinked": "the same rows without what the rows before say",
     "log_likelihood_whitening": "baseline: of a Gaussian of unit variance",
     "log_loss": "mean −log probability of the right class; the smaller, the better",

@@ -65,6 +65,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     effective_chains, temperatures  of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
     log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
+    log_likelihood_tracked  with its standard error: the same by the log Z that was kept along the updates, of fit-rbm --track-likelihood.
     free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
     progress           told how far chains are while they are annealed.
     """
@@ -139,6 +140,8 @@ def _likelihoods(value: RBM, groups: dict[int, Any], settings: EvaluationSetting
     models = {m: value.harmonium(m) for m in groups}
     bases = {m: h.b for m, h in models.items()} | base_rates(value, groups)
     ways = log_partitions(models, bases, groups | _validation(value), settings, map, progress)
+    if value.tracked_log_z is not None and value.tracked_se is not None:
+        ways["_tracked"] = {m: Estimate(float(value.tracked_log_z[m]), float(value.tracked_se[m])) for m in groups}
     total = sum(rows.shape[0] for rows in groups.values())
     sums = dict.fromkeys(["log_likelihood", "reconstruction"], 0.0)
     finite = family(value.visible_units).support is not None

@@ -92,3 +92,19 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
         lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
     return plots.curves(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows as learning goes on")
+
+
+def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plots.Figure:
+    """Log-likelihoods by the log Z that was kept along the updates: of training and validation rows, or a curve for each class."""
+    found = value.trace
+    if found is None or found.tracked_training is None or found.tracked_validation is None:
+        raise DataError("there is no trace of log Z: fit-rbm --track-likelihood keeps one")
+    held = found.tracked_validation if np.isfinite(found.tracked_validation).any() else None
+    if value.count == 1:
+        columns = {"training rows": found.tracked_training[:, 0]} | ({} if held is None else {"validation rows": held[:, 0]})
+    else:
+        shown, labels = found.tracked_training if held is None else held, value.classes or [str(m) for m in range(value.count)]
+        columns = {name: shown[:, m] for m, name in enumerate(labels)}
+    lines = {name: (np.flatnonzero(np.isfinite(column)) + 1, column[np.isfinite(column)]) for name, column in columns.items()}
+    y = "nats a row" if value.count == 1 else f"nats a {'training' if held is None else 'validation'} row"
+    return plots.curves(lines, x="epoch", y=y, title="log-likelihood as it was kept along the updates")

@@ -28,6 +28,7 @@ from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
 Map = Callable[..., Any]
+TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # columns of Trace for trajectory.FIGURES
 MOVED = 1 << 20  # entries that are moved at one time
 ROWS = 1 << 13  # that are read at one time, where they are not in memory
 
@@ -48,6 +49,7 @@ class Learned:
     validation: Array | None = array("V 3", "validation.FIGURES of each look at validation rows", kind="f", optional=True)
     best_epoch: int | None = None
     kept: Kept | None = None  # of this model alone
+    tracked: Array | None = array("E 4", "trajectory.FIGURES of each epoch", kind="f", optional=True)
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def learned(
             validation=None if state.best is None else state.best.figures[:, m],
             best_epoch=int(state.best.epoch[m]) if state.best is not None and settings.patience else None,
             kept=_kept(state, m) if keep and fold < 0 else None,
+            tracked=None if state.track is None else state.track.figures[:, m],
         )
 
     return [finished(m, unit) for m, unit in enumerate(units)]
@@ -129,7 +132,8 @@ def _mean_energy(model: Harmonium, rows: Selected | Streamed, map: Map) -> float
 
 def _kept(state: State, m: int) -> Kept:
     """What the learning of model m would go on from."""
-    parts = {each.name: getattr(state, each.name) for each in fields(Kept)}
+    tracked = {f"track_{name}": getattr(state.track, name, None) for name in ("values", "log_weights", "log_means")}
+    parts = {each.name: getattr(state, each.name) for each in fields(Kept) if each.name not in tracked} | tracked
     own: dict[str, Any] = {name: None if part is None else part[m : m + 1] for name, part in parts.items()}
     return Kept(**own)
 
@@ -184,6 +188,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         b=np.stack([model.b for model in final]),
         c=np.stack([model.c for model in final]),
         trace=_trace(final, rest.settings),
+        **_tracked(final, rest.settings),
         best_epoch=None if final[0].best_epoch is None else np.array([model.best_epoch for model in final], dtype=np.int64),
         kept=_joined([model.kept for model in final if model.kept is not None]),
         scores=None if rest.scores is None else _scores(rest.scores, models, rest.folds),
@@ -206,10 +211,22 @@ def _trace(final: Sequence[Learned], settings: Settings) -> Trace:
     """What the learning of the models looked like."""
     errors = np.stack([model.trace for model in final], axis=1)
     looks = [model.validation for model in final if model.validation is not None]
+    tracks = [model.tracked for model in final if model.tracked is not None]
+    columns = {} if len(tracks) < len(final) else {name: np.stack([one[:, n] for one in tracks], axis=1) for n, name in enumerate(TRACKED)}
     if len(looks) < len(final):
-        return Trace(errors)
+        return Trace(errors, **columns)
     epochs = np.minimum(settings.every * np.arange(1, settings.looks + 1), settings.epochs)
-    return Trace(errors, epochs, **{name: np.stack([look[:, n] for look in looks], axis=1) for n, name in enumerate(FIGURES)})
+    columns |= {name: np.stack([look[:, n] for look in looks], axis=1) for n, name in enumerate(FIGURES)}
+    return Trace(errors, epochs, **columns)
+
+
+def _tracked(final: Sequence[Learned], settings: Settings) -> dict[str, Any]:
+    """log Z of the models that are kept, as it was when their last or best epoch ended."""
+    tracks = [model.tracked for model in final if model.tracked is not None]
+    if len(tracks) < len(final):
+        return {}
+    ends = [(model.best_epoch or settings.epochs) - 1 for model in final]
+    return {name: np.array([one[end, n] for one, end in zip(tracks, ends, strict=True)]) for n, name in enumerate(TRACKED[:2])}
 
 
 def _joined(parts: Sequence[Kept]) -> Kept | None:
@@ -223,8 +240,11 @@ def _joined(parts: Sequence[Kept]) -> Kept | None:
 
 def begun(model: RBM) -> Begun:
     """What learning goes on from: with the state that was kept the place of its last epoch, else the parameters alone."""
-    trace = None if model.trace is None or model.kept is None else model.trace.reconstruction
-    return Begun(model.W, model.b, model.c, 0 if model.kept is None else model.epochs, model.kept, trace)
+    if model.trace is None or model.kept is None:
+        return Begun(model.W, model.b, model.c, 0 if model.kept is None else model.epochs, model.kept)
+    columns = [column for name in TRACKED if (column := getattr(model.trace, name)) is not None]
+    tracked = np.stack(columns, axis=-1) if len(columns) == len(TRACKED) else None
+    return Begun(model.W, model.b, model.c, model.epochs, model.kept, model.trace.reconstruction, tracked)
 
 
 def _energies(models: Sequence[Learned], folds: int) -> Array:

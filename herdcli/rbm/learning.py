@@ -27,13 +27,14 @@ from herdcli.algorithm import Counted, Progress
 from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.streamed import Streamed
-from herdcli.rbm import validation
+from herdcli.rbm import trajectory, validation
 from herdcli.rbm.descent import SQUARES
 from herdcli.rbm.gibbs import layer
 from herdcli.rbm.minibatch import Away
+from herdcli.rbm.populations import POPULATIONS
 from herdcli.rbm.problem import Begun, Problem
 from herdcli.rbm.settings import Settings
-from herdcli.rbm.state import Best, Mean, State
+from herdcli.rbm.state import Best, Mean, State, Track
 from herdcli.rbm.updates import FAST, constrain, criterion, seen, update
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
@@ -79,9 +80,11 @@ class Learning(Counted[State]):
         problem, settings = self.problem, self.problem.settings
         D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
         more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")
-        per_weight = 4 + 4 + 8 + 4 * sum(more)
+        per_weight = 4 + 4 + 8 + 4 * sum(more) + 8 * settings.track_likelihood
+        tracked = settings.track_likelihood * POPULATIONS * trajectory.ROWS * (8 * D + 32 * K)
+        each = per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs + tracked
         read = sum(rows.memory for rows in problem.rows if isinstance(rows, Streamed))
-        return read + len(problem.rows) * (per_weight * (D * K + D + K) + 4 * chains * settings.temperatures * K + 8 * settings.epochs)
+        return read + len(problem.rows) * each
 
     def like(self) -> State:
         """Models without weights."""
@@ -111,7 +114,15 @@ class Learning(Counted[State]):
         figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
         if state.best is not None and state.best.epoch.all():
             figure += f", valid {criterion(state.best.figures).max(axis=0, where=seen(state.best.figures), initial=-np.inf).min():.4g}"
-        return Progress(state.step, self.steps, figure)
+        return Progress(state.step, self.steps, figure + self._tracked(state))
+
+    def _tracked(self, state: State) -> str:
+        """The last log-likelihoods where log Z is kept along, of the model whose training rows have the lowest."""
+        known = [] if state.track is None else [part[np.isfinite(part[:, 0])] for part in state.track.figures.transpose(1, 0, 2)]
+        if not known or not all(map(len, known)):
+            return ""
+        lowest = min((part[-1] for part in known), key=lambda figures: float(figures[2]))
+        return f", tracked {lowest[2]:.4g}" + (f", validation {lowest[3]:.4g}" if np.isfinite(lowest[3]) else "")
 
     def result(self, state: State) -> State:
         """The last state, with the best models in the place of the last where learning could stop, or with the means."""
@@ -121,6 +132,8 @@ class Learning(Counted[State]):
         if state.best is not None:
             for m in np.flatnonzero(state.best.stopped):
                 state.trace[state.best.stopped[m] :, m] = np.nan
+                if state.track is not None:
+                    state.track.figures[state.best.stopped[m] :, m] = np.nan
         return state
 
 
@@ -163,11 +176,44 @@ def _begun(problem: Problem, drawn: bool = True) -> State:
         best=_unseen(W, b, c, settings.looks) if settings.every else None,
         mean=Mean(np.zeros_like(W), np.zeros_like(b), np.zeros_like(c)) if settings.average else None,
         log_scale=np.zeros_like(b) if settings.learn_variances else None,
+        track=_tracked(W, b, c, settings.epochs) if settings.track_likelihood else None,
         **fast_weights,
         **squares,
         **tempered,
     )
-    return state if problem.begun is None else _gone_on(problem.begun, state)
+    if problem.begun is not None:
+        state = _gone_on(problem.begun, state)
+    if state.track is not None and drawn:
+        _tracks_begun(problem, state, state.track)
+    return state
+
+
+def _tracked(W: Array, b: Array, c: Array, epochs: int) -> Track:
+    """Particles that are nowhere yet."""
+    (M, D), shape = b.shape, (len(b), POPULATIONS, trajectory.ROWS)
+    figures = np.full((epochs, M, len(trajectory.FIGURES)), np.nan)
+    return Track(
+        np.zeros((*shape, D), np.float32),
+        np.zeros(shape),
+        np.zeros(shape[:2]),
+        W.copy(),
+        b.copy(),
+        c.copy(),
+        figures,
+    )
+
+
+def _tracks_begun(problem: Problem, state: State, track: Track) -> None:
+    """The particles of every model where its learning begins: as they were kept, else carried there from independent columns."""
+    kept = None if problem.begun is None else problem.begun.state
+    for m in range(len(state.W)):
+        if kept is not None and kept.track_values is not None and kept.track_log_weights is not None and kept.track_log_means is not None:
+            track.values[m], track.log_weights[m] = kept.track_values[m], kept.track_log_weights[m]
+            track.log_means[m] = kept.track_log_means[m]
+        else:
+            trajectory.begin(problem, m, track, trajectory.Point(state.W[m], state.b[m], state.c[m]))
+    if problem.begun is not None and problem.begun.tracked is not None:
+        track.figures[: len(problem.begun.tracked)] = problem.begun.tracked
 
 
 def _unseen(W: Array, b: Array, c: Array, looks: int) -> Best:
@@ -181,7 +227,7 @@ def _gone_on(begun: Begun, state: State) -> State:
     if begun.trace is not None:
         state.trace[: len(begun.trace)] = begun.trace
     for name, part in {} if begun.state is None else vars(begun.state).items():
-        own = getattr(state, name)
+        own = getattr(state, name, None)
         if own is not None and part is not None and own.shape == part.shape:
             setattr(state, name, part.copy())
     return state

@@ -84,6 +84,10 @@ class Trace:
     log_likelihood: Array | None = array("V C", "of validation rows, exact or annealed, nats a row", kind="f", optional=True)
     pseudo_likelihood: Array | None = array("V C", "the same", kind="f", optional=True)
     free_energy_gap: Array | None = array("V C", "of validation rows above training rows, nats", kind="f", optional=True)
+    tracked_log_z: Array | None = array("E C", "log Z as it was kept along the updates, nats", kind="f", optional=True)
+    tracked_se: Array | None = array("E C", "its standard error", kind="f", optional=True)
+    tracked_training: Array | None = array("E C", "log-likelihood by it of at most 500 training rows, nats a row", kind="f", optional=True)
+    tracked_validation: Array | None = array("E C", "the same of validation rows; NaN without any", kind="f", optional=True)
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,9 @@ class Kept:
     c_square: Array | None = array("C K", "the same of c", kind="f", optional=True)
     betas: Array | None = array("C R", "pt: inverse temperatures from 1 to 0", kind="f", optional=True, low=0, high=1)
     rejected: Array | None = array("C r", "pt: running share of refused exchanges of neighbours", kind="f", optional=True, low=0, high=1)
+    track_values: Array | None = array("C P n D", "rows that carry log Z along, in populations", kind="f", optional=True, finite=True)
+    track_log_weights: Array | None = array("C P n", "their log weights since they were last drawn anew", kind="f", optional=True)
+    track_log_means: Array | None = array("C P", "log of the mean weights until then, and of Z where they began", kind="f", optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +174,7 @@ class RBM(RBM1):
     feature_names: list[str] | None = None  # of the columns, which other rows are matched by
     validate_every: int = 0  # epochs between two looks at validation rows
     patience: int = 0
+    track_likelihood: bool = False
     average: int = 0  # last updates whose parameters were averaged
     best_epoch: Array | None = array("C", "with patience: the epoch whose model was kept", kind="iu", optional=True)
     final_steps: int = 0  # sweeps of the last updates, which `steps` goes to; 0: the same throughout
@@ -178,6 +186,8 @@ class RBM(RBM1):
     labels: list[str] | None = None  # names of what the last visible unit's columns stand for
     kept: Kept | None = None
     elsewhere: Elsewhere | None = None  # in the place of `holdout`
+    tracked_log_z: Array | None = array("C", "log Z of the models as it was kept along the updates, nats", kind="f", optional=True)
+    tracked_se: Array | None = array("C", "its standard error", kind="f", optional=True)
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
     )

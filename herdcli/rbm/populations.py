@@ -188,11 +188,8 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
     for m, h in enumerate(problem.models):
         start = float(h.hidden.summed_log_partition(np.zeros(h.W.shape[1])))
         each = state.log_means[m] + real.log_sum_exp(state.log_weights[m], axis=1) - real.log(problem.rows)
-        top = each.max()
-        shares = real.exp(each - top)
-        # The populations' estimates of Z are independent and unbiased: the relative standard error of their mean is that of log Z, by the
-        # delta method.
-        error = WIDER * float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
+        log_z, error = pooled(each)
+        shares = real.exp(each - each.max())
         families = np.array(
             [
                 np.bincount(ancestors, real.exp(log_weights - log_weights.max()), minlength=problem.rows)
@@ -201,5 +198,15 @@ def _estimates(problem: Problem, state: State) -> list[Estimate]:
         )
         families *= (shares / families.sum(axis=1))[:, None]
         count = float(real.power(families.sum(), 2) / np.square(families).sum())
-        found.append(Estimate(start + float(top + real.log(shares.mean())), error, count, len(problem.betas[m]) - 1))
+        found.append(Estimate(start + log_z, error, count, len(problem.betas[m]) - 1))
     return found
+
+
+def pooled(each: Array) -> tuple[float, float]:
+    """The log of the mean of the populations' estimates of Z, whose logs are (P,), and its standard error."""
+    top = each.max()
+    shares = real.exp(each - top)
+    # The populations' estimates of Z are independent and unbiased: the relative standard error of their mean is that of log Z, by the
+    # delta method.
+    error = WIDER * float(shares.std(ddof=1) / shares.mean() / np.sqrt(len(shares)))
+    return float(top + real.log(shares.mean())), error

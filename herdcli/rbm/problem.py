@@ -48,6 +48,7 @@ class Begun:
     epochs: int = 0
     state: Kept | None = None
     trace: Array | None = None  # (epochs, M)
+    tracked: Array | None = None  # (epochs, M, 4) trajectory.FIGURES
 
     def part(self, units: Sequence[int]) -> Begun:
         """Some of the models."""
@@ -55,7 +56,8 @@ class Begun:
         known: dict[str, Any] = {} if self.state is None else vars(self.state)
         own: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in known.items()}
         state = Kept(**own) if known else None
-        return Begun(self.W[chosen], self.b[chosen], self.c[chosen], self.epochs, state, trace)
+        tracked = None if self.tracked is None else self.tracked[:, chosen]
+        return Begun(self.W[chosen], self.b[chosen], self.c[chosen], self.epochs, state, trace, tracked)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class Settings:
     average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
     validate_every: int = 0  # epochs after which rows held out are looked at; 0: never
     patience: int = 0  # such looks without a better one after which learning stops, and the best model is kept; 0: no stop
+    track_likelihood: bool = False  # log Z is kept along the updates
     average: int = 0  # last updates whose parameters are averaged; 0: the last ones alone
     seed: int = 0
 
@@ -93,6 +94,8 @@ class Settings:
         if self.sparsity_target >= 1:
             raise BadUsage(f"sparsity_target must be below 1, not {self.sparsity_target:g}")
         self._require_algorithm()
+        if self.track_likelihood:
+            self._require_tracked()
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
 
@@ -126,6 +129,24 @@ class Settings:
             raise BadUsage(f"{self.optimizer} updates know no l1_decay and no non_negative weights", hint="leave out --optimizer")
         if self.algorithm == "tap" and any(family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
             raise BadUsage("tap needs units of one column, softmax units have several", hint="--algorithm pcd")
+
+    def _require_tracked(self) -> None:
+        """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""
+        visible, hidden = family(self.visible_units), family(self.hidden_units)
+        if isinstance(visible, Words):
+            raise BadUsage("--track-likelihood knows no words: each length of a row has a log Z of its own", hint="herd eval has them all")
+        columns = visible.columns if isinstance(visible, Labelled) else visible
+        if columns.range is None and hidden.range is None:
+            raise BadUsage(
+                f"--track-likelihood needs a layer of bounded units: log Z of {columns.name} and {hidden.name} units has no bound while "
+                "they are learned",
+                hint="herd eval has the log Z of what was learned",
+            )
+        if self.joint == "discriminative":
+            raise BadUsage(
+                "--track-likelihood and --labels discriminative exclude each other: no likelihood of rows is learned",
+                hint="--labels hybrid",
+            )
 
     def batches(self, rows: int) -> int:
         """Minibatches in an epoch of so many rows."""

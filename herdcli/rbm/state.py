@@ -28,6 +28,19 @@ class Mean:
 
 
 @dataclass
+class Track:
+    """Particles that carry log Z along, in populations of n rows, and the parameters that they follow."""
+
+    values: Array = array("M P n D", "visible units, float32", kind="f")
+    log_weights: Array = array("M P n", "log weight since rows were last drawn anew", kind="f")
+    log_means: Array = array("M P", "log of the mean weights until then, and of Z where they began", kind="f")
+    W: Array = array("M D K", "pair weights", kind="f", finite=True)
+    b: Array = array("M D", "visible biases", kind="f", finite=True)
+    c: Array = array("M K", "hidden biases", kind="f", finite=True)
+    figures: Array = array("E M 4", "trajectory.FIGURES of each epoch, NaN where there was none", kind="f")
+
+
+@dataclass
 class State:
     """M models and all that their future depends on.  Float32 but for the trace."""
 
@@ -52,6 +65,7 @@ class State:
     log_scale: Array | None = array("M D", "logarithms of the deviations of Gaussian units", kind="f", optional=True, finite=True)
     best: Best | None = None
     mean: Mean | None = None
+    track: Track | None = None
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
     def moved(self, m: int, name: str, units: slice) -> tuple[Array, Array, Array | None]:

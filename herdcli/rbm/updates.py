@@ -9,14 +9,14 @@ from herdcli.numerics import real
 from herdcli.numerics.rows import Selected
 from herdcli.numerics.scores import accumulate
 from herdcli.numerics.streamed import Streamed
-from herdcli.rbm import validation
+from herdcli.rbm import trajectory, validation
 from herdcli.rbm.descent import Rates, descend
 from herdcli.rbm.likelihood import Map, row_blocks
 from herdcli.rbm.minibatch import Away, Statistics, rows_of, statistics, sweeper
 from herdcli.rbm.model import Harmonium
 from herdcli.rbm.problem import Problem
 from herdcli.rbm.proper import project
-from herdcli.rbm.state import Best, Mean, State
+from herdcli.rbm.state import Best, Mean, State, Track
 from herdcli.rbm.units import TwoState
 from herdcli.rbm.variances import move, slope
 from herdcli.schema import Array
@@ -53,6 +53,8 @@ def update(problem: Problem, state: State, m: int, map: Map = map, away: Away | 
         _score(problem, state, m, problem.scored, state.energy[:, m])
     if state.mean is not None:
         _average(state, state.mean, m, step - problem.updates(m) + min(settings.average, problem.updates(m)))
+    if state.track is not None and trajectory.due(problem, m, step):
+        _follow(problem, state, state.track, m, step, map)
     if state.best is not None and batch == batches - 1:
         _look(problem, state, state.best, m, epoch + 1)
 
@@ -73,6 +75,22 @@ def _average(state: State, mean: Mean, m: int, number: int) -> None:
             total += (getattr(state, name)[m] - total) / np.float32(number + 1)
 
 
+def _follow(problem: Problem, state: State, track: Track, m: int, step: int, map: Map) -> None:
+    """Carry the rows that keep log Z on to the parameters of now, or to the means that the run ends with, and note the epoch's figures."""
+    ended = state.mean if state.mean is not None and step == problem.updates(m) - 1 else state
+    point = trajectory.Point(ended.W[m], ended.b[m], ended.c[m])
+    trajectory.carry(problem, m, track, point, step, map)
+    W, b, c = (part.astype(np.float64) for part in point)
+    h = Harmonium(W, b, c, problem.visible, problem.hidden)
+    log_z, error = trajectory.log_partition(track, m)
+    scale = None if state.log_scale is None else state.log_scale[m]
+    training, held = (
+        np.nan if rows is None else validation.mean_log_weight(h, rows, scale) - log_z
+        for rows in (problem.rows[m], None if problem.valid is None else problem.valid[m])
+    )
+    track.figures[step // problem.batches(m), m] = log_z, error, training, held
+
+
 def _look(problem: Problem, state: State, best: Best, m: int, epochs: int) -> None:
     """See how model m does on rows held out, if it is time to; keep it if it does best, stop it if it has not done better for long."""
     settings = problem.settings
@@ -81,7 +99,8 @@ def _look(problem: Problem, state: State, best: Best, m: int, epochs: int) -> No
     W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
     h, number = Harmonium(W, b, c, problem.visible, problem.hidden), -(-epochs // settings.every) - 1
     base = problem.rates(m)
-    best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], base, settings.seed, problem.unit(m))
+    known = None if state.track is None else float(state.track.figures[epochs - 1, m, 0])
+    best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], base, settings.seed, problem.unit(m), known)
     looks = criterion(best.figures)[:, m]
     if not best.epoch[m] or looks[number] > np.nanmax(looks[:number], initial=-np.inf):
         best.W[m], best.b[m], best.c[m], best.epoch[m] = state.W[m], state.b[m], state.c[m], epochs

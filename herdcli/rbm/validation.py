@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.algorithm import solve
-from herdcli.numerics.rows import stored
+from herdcli.numerics import real
+from herdcli.numerics.rows import dense, stored
 from herdcli.rbm import annealing, transform
 from herdcli.rbm.enumeration import log_partition_exact, states_of
 from herdcli.rbm.likelihood import log_likelihood, pseudo_likelihood
@@ -20,17 +21,29 @@ FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
 STATES = 13  # log2 of the states up to which log Z is summed
 CHAINS, TEMPERATURES = 50, 200  # of annealing, from the same random numbers each time, so that its error changes little
 MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
+TRACKED = 500  # rows whose likelihood is noted where log Z is kept along
 
 
-def figures(h: Harmonium, held: Any, trained: Any, base: Array, seed: int, unit: int) -> Array:
+def figures(h: Harmonium, held: Any, trained: Any, base: Array, seed: int, unit: int, log_z: float | None = None) -> Array:
     """The FIGURES (3,) of held-out rows (n, D) in nats a row: log-likelihood, pseudo-likelihood, free energy above the training rows'.
 
     trained  rows that the model learns from.  base  natural parameters (D,) that annealing starts from.  NaN where there is no such figure.
+    log_z  where it was kept along the updates, in place of annealing.
     """
     rows = spread(held, MOST)
     gap = transform.energies([h], rows).mean() - transform.energies([h], spread(trained, MOST)).mean()
     pseudo = np.nan if h.visible.support is None else pseudo_likelihood(h, discrete(h.visible, spread(held, FEW))).mean()
-    return np.array([_log_likelihood(h, discrete(h.visible, rows), base, seed + unit), pseudo, gap])
+    return np.array([_log_likelihood(h, discrete(h.visible, rows), base, seed + unit, log_z), pseudo, gap])
+
+
+def mean_log_weight(h: Harmonium, rows: Any, log_scale: Array | None = None) -> float:
+    """The mean of log p(v) + log Z over at most TRACKED rows (n, D), evenly spread; divided by e^{log_scale} (D,) before."""
+    chosen = spread(rows, TRACKED)
+    if log_scale is not None:
+        # Learned is the density of z = v e^{−s}; that of v is it over Π e^s.
+        chosen = np.asarray(dense(chosen), dtype=np.float64) * real.exp(-log_scale.astype(np.float64))
+    lost = 0.0 if log_scale is None else float(log_scale.sum(dtype=np.float64))
+    return float(log_likelihood(h, discrete(h.visible, chosen), 0.0).mean()) - lost
 
 
 def spread(rows: Any, most: int) -> Any:
@@ -39,12 +52,12 @@ def spread(rows: Any, most: int) -> Any:
     return stored(rows, slice(None, None, every))
 
 
-def _log_likelihood(h: Harmonium, rows: Any, base: Array, seed: int) -> float:
+def _log_likelihood(h: Harmonium, rows: Any, base: Array, seed: int, log_z: float | None) -> float:
     if fault(h.visible, h.hidden, h.W):
         return float("nan")
     if min(states_of(h.visible, h.W.shape[0]), states_of(h.hidden, h.W.shape[1])) <= STATES:
         log_z = log_partition_exact(h)
-    else:
+    elif log_z is None:
         (estimate,) = solve(annealing.Annealing(annealing.Problem((h,), (base,), CHAINS, TEMPERATURES, seed)))
         log_z = estimate.log_partition
     return float(log_likelihood(h, rows, log_z).mean())

@@ -12,6 +12,7 @@ FITS = {
     "pcd": ["--hidden", "12", "--epochs", "2", "--algorithm", "pcd", "--chains", "30"],
     "per class": ["--hidden", "6", "--epochs", "2", "--per-class"],
     "per class with folds": ["--hidden", "6", "--epochs", "1", "--per-class", "--folds", "2"],
+    "tracked": ["--hidden", "12", "--epochs", "2", "--track-likelihood", "--validate-every", "1"],
     "own split": ["--hidden", "6", "--epochs", "1", "--split", "60,20,20"],
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from herdcli import artifacts
+from herdcli.rbm.enumeration import log_partition_exact
 
 Run = Callable[..., Any]
 NOTHING = (
@@ -85,6 +86,13 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
             "--keep-state and --patience exclude each other\nhint: momentum and chains are those of the last update",
         ),
         (("--layers", "3,3", "--patience", "2"), 2, "--layers and --patience exclude each other"),
+        (("--layers", "3,3", "--track-likelihood"), 2, "--layers and --track-likelihood exclude each other"),
+        (
+            ("--units", "gaussian", "--track-likelihood"),
+            2,
+            "--track-likelihood needs a layer of bounded units: log Z of gaussian and gaussian units has no bound while they are learned\n"
+            "hint: herd eval has the log Z of what was learned",
+        ),
         (("--layers", "3,3", "--continue", "m.h5"), 2, "--layers and --continue exclude each other"),
         (("--pairs", "--average", "2"), 2, "--pairs and --average exclude each other"),
         (
@@ -147,6 +155,51 @@ def test_the_trace_of_validation_rows_is_drawn_where_there_is_one(small: Path, r
     drawn = (tmp_path / "v.svg").read_text()
     assert "nats a validation row" in drawn
     assert "pseudo-likelihood" in drawn
+
+
+def test_the_tracked_likelihood_is_a_column_of_eval_and_drawn(small: Path, run: Run, tmp_path: Path) -> None:
+    fit(run, small, "--epochs", "4", "--track-likelihood", "--learning-rate", ".01")
+    told = run("eval", "m.h5", "--plot", "tracked", "t.svg")
+    row = dict(zip(*(line.split("\t") for line in told.out.splitlines()), strict=True))
+    error = float(row["log_likelihood_tracked_se"])
+    assert row["log_z"] == "exact"
+    assert 0.0 < error < 0.2
+    assert abs(float(row["log_likelihood_tracked"]) - float(row["log_likelihood"])) < 2.4 * error
+    drawn = (tmp_path / "t.svg").read_text()
+    assert all(name in drawn for name in ("training rows", "validation rows", "nats a row"))
+    fit(run, small, "--epochs", "2", out="plain.h5")
+    told = run("eval", "plain.h5", "--plot", "tracked", "t.png")
+    assert (told.code, told.err.splitlines()[-1]) == (
+        65,
+        "herd eval: plain.h5: there is no trace of log Z: fit-rbm --track-likelihood keeps one",
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--patience", "3", "--learning-rate", ".3"), ("--average", "5")], ids=["last", "best", "mean"])
+def test_the_tracked_log_z_is_of_the_model_that_is_kept(small: Path, run: Run, more: tuple[str, ...]) -> None:
+    fit(run, small, "--epochs", "30", "--track-likelihood", *more)
+    model = artifacts.load("m.h5").value
+    exact = log_partition_exact(model.harmonium())
+    assert abs(model.tracked_log_z[0] - exact) < 2.4 * model.tracked_se[0] < 0.7
+
+
+def test_tracking_goes_on_where_the_state_was_kept(small: Path, run: Run) -> None:
+    fit(run, small, "--epochs", "3", "--track-likelihood", "--keep-state")
+    first = artifacts.load("m.h5").value
+    assert run("fit-rbm", "--continue", "m.h5", small, "--epochs", "3", "--track-likelihood", "-o", "more.h5").code == 0
+    more = artifacts.load("more.h5").value
+    np.testing.assert_array_equal(more.trace.tracked_log_z[:3], first.trace.tracked_log_z)
+    assert abs(more.tracked_log_z[0] - log_partition_exact(more.harmonium())) < 2.4 * more.tracked_se[0] < 0.7
+
+
+def test_tracked_models_of_classes_are_the_same_in_shards(small: Path, run: Run, tmp_path: Path) -> None:
+    asked = ("--per-class", "--epochs", "3", "--track-likelihood", "--learning-rate", ".01")
+    fit(run, small, *asked, out="whole.h5")
+    for shard in ("1/2", "2/2"):
+        fit(run, small, *asked, "--shard", shard, out=f"part{shard[0]}.h5")
+    assert run("merge", "part1.h5", "part2.h5", "-o", "merged.h5").code == 0
+    assert (tmp_path / "whole.h5").read_bytes() == (tmp_path / "merged.h5").read_bytes()
+    assert np.isfinite(artifacts.load("whole.h5").value.trace.tracked_log_z).all()
 
 
 def test_models_of_classes_stop_by_themselves_in_shards_too(small: Path, run: Run, tmp_path: Path) -> None:

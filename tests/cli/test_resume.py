@@ -8,6 +8,7 @@ import pytest
 RANDOM = np.random.default_rng(11)
 FINISHED = [
     "fit-rbm small.h5 --hidden 3 --epochs 2",
+    "fit-rbm small.h5 --hidden 3 --epochs 3 --track-likelihood",
     "fit-rbm small.h5 --layers 3,2 --epochs 2",
     "herd small.h5 --hidden 3 --iterations 3",
     "kernel-herd points.csv -m 3",

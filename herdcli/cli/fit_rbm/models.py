@@ -11,6 +11,7 @@ from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, note_left, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
 from herdcli.cli.frame.columns import warn_of_weights
+from herdcli.errors import DataError
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.outputs import History
     from herdcli.cli.frame.rows import Prepared
     from herdcli.cli.frame.session import Session
+    from herdcli.numerics.rows import Selected
     from herdcli.rbm.classes import Learned, RBMShard
     from herdcli.rbm.groups import Groups
     from herdcli.rbm.learning import Problem, Settings
@@ -56,7 +58,7 @@ def fit_models(session: Session, request: Request) -> None:
         groups.training_rows(),
         settings,
         groups.X[groups.held] if settings.average_scores else None,
-        valid=groups.validation_rows() if settings.every else None,
+        valid=_held(groups, settings),
         begun=None if given.earlier is None else classes.begun(given.earlier),
     )
     count = len(problem.rows)
@@ -81,6 +83,16 @@ def fit_models(session: Session, request: Request) -> None:
         else None,
     )
     shards.close(session, made, "models", finish, given.history, request)
+
+
+def _held(groups: Groups, settings: Settings) -> Sequence[Selected] | None:
+    """The validation rows of each model where they are looked at; where the tracked likelihood alone would show them, if there are any."""
+    if settings.every:
+        return groups.validation_rows()
+    try:
+        return groups.validation_rows() if settings.track_likelihood else None
+    except DataError:
+        return None
 
 
 def _afresh(session: Session, request: Request) -> Inputs:

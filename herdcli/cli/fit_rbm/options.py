@@ -177,6 +177,13 @@ def watch_options(command: Command) -> Command:
             default=None,
             help="Read rows in shuffled blocks.  [default: if they would take more than --max-memory]",
         ),
+        click.option(
+            "--track-likelihood",
+            is_flag=True,
+            default=None,
+            help="Keep log Z along the updates (trajectory annealing): the likelihood after every epoch, with its error, for eval --plot "
+            "tracked.",
+        ),
         click.option("--keep-state", is_flag=True, default=None, help="Store in the artifact the state that --continue needs."),
         click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this rbm for --epochs more."),
         click.option(

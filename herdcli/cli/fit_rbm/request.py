@@ -40,7 +40,7 @@ OF_ONE_MODEL = (
     "learn_variances",
 )
 IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # what reads all rows at once
-WATCHED = ("validate_every", "patience", "average", "keep_state", "model")  # what layers and pairs know nothing of
+WATCHED = ("validate_every", "patience", "average", "keep_state", "track_likelihood", "model")  # what layers and pairs know nothing of
 SHAPING = (
     "hidden",
     "visible_units",
@@ -107,6 +107,7 @@ class Request:
     patience: int | None = where_given()
     average: int | None = where_given()
     keep_state: bool | None = where_given()
+    track_likelihood: bool | None = where_given()
     model: str | None = unrecorded()
     on_disk: bool | None = where_given()
     typed: tuple[str, ...] | None = where_given()  # with --continue: the options in place of the model's own settings
@@ -153,6 +154,7 @@ class Request:
         own = {each.name: getattr(model, each.name) for each in fields(Settings) if each.name not in ("hidden", "average_scores")}
         typed = {n: getattr(self, n) for n in (*own, "average_scores") if n in (self.typed or ()) and n not in SHAPING}
         watched = {name: getattr(self, name) or 0 for name in ("validate_every", "patience", "average")}
+        watched |= {"track_likelihood": bool(self.track_likelihood)}
         before = 0 if model.kept is None else model.epochs
         return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})
 
@@ -266,6 +268,7 @@ class OfSequences(Request):
     learn_variances: bool | None = unrecorded()
     average: int | None = unrecorded()
     keep_state: bool | None = unrecorded()
+    track_likelihood: bool | None = unrecorded()
     model: str | None = unrecorded()
 
     def settled(self, given: Collection[str]) -> OfSequences:

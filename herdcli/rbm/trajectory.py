@@ -1,0 +1,188 @@
+"""log Z along the updates of a fit: particles that are carried from parameters to parameters while these are learned.
+
+Rows v follow p_θ(v) = f_θ(v)/Z_θ with f_θ(v) = h(v) e^{b·v + Σ_k A(x_k)}, x = c + v'W.  Once learning has moved θ to θ', a row gains the
+weight f_θ'(v)/f_θ(v), whose mean is Z_θ'/Z_θ, and takes a Gibbs sweep under θ'.  Learning begins beside independent columns, whose log Z
+is known, and is itself the way from there: unlike annealing it meets the model's modes while they part, when rows can still reach them.
+From θ to θ', an epoch or more apart, the way is a line, on which x is linear too; as many of its points are taken as keep the conditional
+effective sample size.  To follow every update would be longer: parameters that momentum and noise move about lead nowhere for the most
+part.  Populations are drawn anew each by itself where their weights spread, and share nothing: what they differ by measures the error.
+Sources: Béreux, Decelle, Furtlehner, Rosset & Seoane (2025), sec. 4, trajectory annealed importance sampling; Del Moral, Doucet & Jasra
+(2006), sec. 3; Zhou, Johansen & Aston (2016), sec. 3.3 (conditional effective sample size).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from herdcli.numerics import real
+from herdcli.rbm.gibbs import layer
+from herdcli.rbm.likelihood import Map
+from herdcli.rbm.minibatch import each
+from herdcli.rbm.populations import POPULATIONS, pooled
+from herdcli.rbm.problem import Problem
+from herdcli.rbm.state import Track
+from herdcli.rbm.units import Family
+from herdcli.rbm.walk import drawn_anew, effective
+from herdcli.rng import Stream, generator
+from herdcli.schema import Array
+
+FIGURES = ("log_partition", "standard_error", "training", "validation")  # of each epoch
+ROWS = 32  # of a population
+PARTS = 2  # that populations are carried in, of large models
+LARGE = 1 << 16  # weights from which on a model is large
+LOST = 0.02  # minus the logarithm of the share of the rows that a step keeps in effect
+POINTS = 25  # of learning's way that rows are carried to
+MOST_STEPS = 500  # from one to the next
+SHORTEST, TINY = 1e-9, 1e-2  # what is left of a way that counts as nothing; the least share of LOST that a step is taken to lose
+
+
+class Point(NamedTuple):
+    """Parameters in float32: W (D, K), b (D,), c (K,)."""
+
+    W: Array
+    b: Array
+    c: Array
+
+
+def due(problem: Problem, m: int, step: int) -> bool:
+    """Whether rows are carried on after update number `step` of model m: after POINTS epochs evenly spread, the last among them, and after
+    those that rows held out are looked at."""
+    settings, (epoch, batch) = problem.settings, divmod(step + 1, problem.batches(m))
+    if batch:
+        return False
+    return epoch == settings.epochs or epoch % -(-settings.epochs // POINTS) == 0 or bool(settings.every and epoch % settings.every == 0)
+
+
+def begin(problem: Problem, m: int, track: Track, point: Point) -> None:
+    """Rows of model m drawn from independent columns, the base rates of its rows, and carried to where learning begins."""
+    visible, hidden = problem.visible, problem.hidden
+    natural = problem.base(m).astype(np.float64)
+    base = Point(np.zeros_like(point.W), natural.astype(np.float32), point.c)
+    draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m))
+    rows = track.values[m].reshape(-1, len(natural))
+    layer(visible).sample(np.zeros_like(rows), base.b, rows, draws)
+    start = float(visible.summed_log_partition(base.b.astype(np.float64))) + float(hidden.summed_log_partition(base.c.astype(np.float64)))
+    track.log_weights[m], track.log_means[m] = 0.0, start
+    track.W[m], track.b[m], track.c[m] = base
+    carry(problem, m, track, point, -1)
+
+
+def carry(problem: Problem, m: int, track: Track, point: Point, step: int, map: Map = map) -> None:
+    """The rows of model m from where they are to the parameters `point`, after update number `step` = 0, 1, …; −1: before the first."""
+    start = Point(track.W[m], track.b[m], track.c[m])
+    parts = PARTS if start.W.size >= LARGE else 1
+    n = POPULATIONS // parts
+
+    def part(number: int) -> None:
+        draws = generator(problem.settings.seed, Stream.TRAJECTORY, unit=problem.unit(m), step=step + 2, part=number)
+        own = slice(number * n, (number + 1) * n)
+        populations = Populations(track.values[m, own], track.log_weights[m, own], track.log_means[m, own])
+        _go(Way(problem.visible, problem.hidden, start, point), populations, draws)
+
+    each(map, part, range(parts))
+    for own, new in zip(start, point, strict=True):
+        own[...] = new
+
+
+class Populations(NamedTuple):
+    """Some of them, which are moved in place: values (P, n, D), log weights (P, n), log of the mean weights until then (P,)."""
+
+    values: Array
+    log_weights: Array
+    log_means: Array
+
+
+class Way(NamedTuple):
+    """The line from one point to another, of a model of two families."""
+
+    visible: Family
+    hidden: Family
+    start: Point
+    end: Point
+
+    def at(self, share: float) -> Point:
+        """The point that has this share of the way behind it."""
+        if share == 1.0:
+            return self.end
+        return Point(*(a + np.float32(share) * (b - a) for a, b in zip(self.start, self.end, strict=True)))
+
+    def rise(self, v: Array, before: float) -> Callable[[float], Array]:
+        """s ↦ log f_s(v) − log f_before(v), (n,) float64, of rows v (n, D)."""
+        # On θ_s = θ + s (θ' − θ) both x_s = c_s + v'W_s and b_s·v are linear in s: products with the ends give log f_s(v) everywhere.
+        x, u = (real.product(v, end.W) + end.c.astype(np.float64) for end in (self.start, self.end))
+        u -= x
+        slope = real.product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b)
+        here = self.hidden.summed_log_partition(x + before * u)
+
+        def found(s: float) -> Array:
+            grown: Array = (s - before) * slope + self.hidden.summed_log_partition(x + s * u) - here
+            return grown
+
+        return found
+
+
+def _go(way: Way, rows: Populations, draws: np.random.Generator) -> None:
+    """All the way, by as many steps as the conditional effective sample size asks for, at most MOST_STEPS."""
+    v, at, size = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0
+    for step in range(MOST_STEPS):
+        least = (1.0 - at) / (MOST_STEPS - step)
+        length, growth, size = _far(way.rise(v, at), rows.log_weights.ravel(), at, max(size, least), least)
+        at = at + length if at + length < 1.0 - SHORTEST else 1.0
+        rows.log_weights[...] += growth.reshape(rows.log_weights.shape)
+        for population in range(len(rows.values)):
+            _drawn_anew(rows, population, draws)
+        _sweep(way, v, way.at(at), draws)
+        if at == 1.0:
+            return
+
+
+def _far(rise: Callable[[float], Array], log_weights: Array, at: float, size: float, least: float) -> tuple[float, Array, float]:
+    """A length that keeps the conditional effective sample size, unless it is the least there is, what rows gain on it, and what the next
+    may be like.  size  what is tried first."""
+    share = real.exp(log_weights - real.log_sum_exp(log_weights))
+    while True:
+        length = 1.0 - at if at + size >= 1.0 - SHORTEST else size
+        growth = rise(at + length)
+        # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights.  Minus its logarithm is near to
+        # the variance of log g, which grows as the square of the length.
+        gain = real.exp(growth - growth.max())
+        lost = float(real.log(real.product(share, np.square(gain))) - 2.0 * real.log(real.product(share, gain)))
+        best = length * math.sqrt(LOST / max(lost, TINY * LOST))
+        if lost <= LOST or length <= least:
+            return length, growth, min(max(best, least), 1.0)
+        size = max(0.9 * best, least)
+
+
+def _drawn_anew(rows: Populations, population: int, draws: np.random.Generator) -> None:
+    """The rows of a population in proportion to their weights, if fewer than half of them count."""
+    log_weights = rows.log_weights[population]
+    if effective(log_weights) >= 0.5 * len(log_weights):
+        return
+    rows.values[population] = rows.values[population, drawn_anew(log_weights, draws)]
+    rows.log_means[population] += real.log_sum_exp(log_weights) - real.log(len(log_weights))
+    log_weights.fill(0.0)
+
+
+def _sweep(way: Way, v: Array, point: Point, draws: np.random.Generator) -> None:
+    """Hidden units given the rows v (n, D), and these given the hidden units, in place."""
+    inputs = real.product(v, point.W)
+    hidden, natural = np.empty_like(inputs), np.empty_like(v)
+    layer(way.hidden).sample(inputs, point.c, hidden, draws)
+    real.product(hidden, point.W.T, out=natural)
+    layer(way.visible).sample(natural, point.b, v, draws)
+
+
+def log_partition(track: Track, m: int) -> tuple[float, float]:
+    """log Z of model m where its rows stand, and its standard error, from what the populations differ by."""
+    logs = track.log_means[m] + real.log_sum_exp(track.log_weights[m], axis=1) - real.log(track.log_weights.shape[2])
+    found, error = pooled(logs)
+    # Sums of many small steps are near to normal, and Z of a population to log-normal: log E[Z] = μ + σ²/2, whose error by that of the mean
+    # and the variance of P normal numbers is √(σ²/P + σ⁴/2(P − 1)).  Where one population outweighs all others, the mean of the Z knows
+    # nothing of what it lacks, and this does.
+    variance = float(logs.var(ddof=1))
+    normal, spread = float(logs.mean()) + 0.5 * variance, variance / len(logs) + 0.5 * variance * variance / (len(logs) - 1)
+    return found, max(error, math.sqrt(spread + (found - normal) ** 2))

@@ -44,7 +44,9 @@ def rows(units: str) -> np.ndarray:
     return on
 
 
-def fitted(seed: int, /, visible: str = "binary", above: str = "binary", map: Any = map, **more: Any) -> tuple[State, Harmonium, learning.Learning]:
+def fitted(
+    seed: int, /, visible: str = "binary", above: str = "binary", map: Any = map, **more: Any
+) -> tuple[State, Harmonium, learning.Learning]:
     given = {"hidden": 8, "epochs": 25, "learning_rate": 0.05, "batch_size": 20} | more
     layers = {"visible_units": visible, "hidden_units": above}
     settings = learning.Settings(seed=seed, track_likelihood=True, **layers, **given)

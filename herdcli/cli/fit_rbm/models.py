@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.rows import Prepared
     from herdcli.cli.frame.session import Session
     from herdcli.numerics.rows import Selected
+    from herdcli.numerics.streamed import Streamed
     from herdcli.rbm.classes import Learned, RBMShard
     from herdcli.rbm.groups import Groups
     from herdcli.rbm.learning import Problem, Settings
@@ -85,7 +86,7 @@ def fit_models(session: Session, request: Request) -> None:
     shards.close(session, made, "models", finish, given.history, request)
 
 
-def _held(groups: Groups, settings: Settings) -> Sequence[Selected] | None:
+def _held(groups: Groups, settings: Settings) -> Sequence[Selected | Streamed] | None:
     """The validation rows of each model where they are looked at; where the tracked likelihood alone would show them, if there are any."""
     if settings.every:
         return groups.validation_rows()

@@ -30,7 +30,7 @@ herding-claims.run := table_herding_claims.py
 herding-claims.with := fig3_usps.py
 herding-claims.data := usps_all.h5
 herding-claims.makes := herding-claims.csv
-herding-claims.quick := --splits 1 --iterations 400 --only representation --only entropy
+herding-claims.quick := --splits 1 --iterations 200 --only representation --only entropy
 
 BACH := 3 4 5 6 7
 bach-fig3.quick := --count 60
@@ -99,13 +99,13 @@ STAGES += ups-fig55
 ups-fig55.run := fig_ups.py
 ups-fig55.makes := ups-fig55.csv ups-fig55.png
 ups-fig55.full := --figure 5.5
-ups-fig55.quick := --figure 5.5 --networks 20
+ups-fig55.quick := --figure 5.5 --networks 10
 
 STAGES += ups-fig56
 ups-fig56.run := fig_ups.py
 ups-fig56.makes := ups-fig56.csv ups-fig56.png
 ups-fig56.full := --figure 5.6
-ups-fig56.quick := --figure 5.6 --cell 1 --sigma-w 1 --sigma-w 5 --sigma-w 10
+ups-fig56.quick := --figure 5.6 --cell 1 --sigma-w 1 --sigma-w 10
 
 STAGES += mrf
 mrf.run := fig_mrf.py
@@ -153,9 +153,18 @@ league-kernel.makes := league-kernel.csv league-kernel-first.csv league-kernel.m
 league-kernel.quick-data := usps_all.h5
 league-kernel.quick := --rows 1000 --counts 30,100 --sets digits,usps,posterior
 
+STAGES += league-sides
+league-sides.run := league_sides.py
+league-sides.with := rivals.py
+league-sides.data := usps_all.h5 mnist.h5 spambase.h5 phoneme.h5 a9a news_w100.h5 speech_segments.h5 music16_long.h5
+league-sides.makes := league-sides.csv
+league-sides.quick-data := spambase.h5 a9a news_w100.h5 usps_all.h5
+league-sides.quick := --seeds 1 --rows 600 --only logistic --only rbm
+
 STAGES += league
 league.run := league.py
-league.needs := herding-fig3.csv league-kernel-first.csv faces/summary.csv claims-inference.csv nherd-tuned.csv em.csv
+league.with := sides_page.py
+league.needs := league-sides.csv herding-fig3.csv league-kernel-first.csv faces/summary.csv claims-inference.csv nherd-tuned.csv em.csv
 league.makes := league.md
 league.full := --tables $(RESULTS)
 league.quick := --tables $(QUICK)

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from statistics import fmean
 
+import sides_page
 from pipeline import Row, read_csv, replace
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -32,6 +33,17 @@ BENCHES = {  # command: the benchmarks that put other programs beside it
     "em": ("em", "hmm", "lds"),
     "regress": ("em",),
 }
+
+SIDES = "league-sides.csv"
+ABOUT = (
+    f"[{SIDES}]({SIDES}), of `scripts/league_sides.py`: every contender is a process of its own on one thread and reads the same file.",
+    "Seconds are those of the processor from its start to the end of learning, MB the most that it held. herd's commands have no options",
+    "but those that name the model, its size or its data; the others are as they come or as their documentation recommends.",
+)
+MORE = (
+    "They put other programs beside each command in one process, for the time of the algorithm alone; what they print is on the commands'",
+    "own pages, and here where a run was kept (`python scripts/league.py FOLDER --tables results --bench NAME`).",
+)
 
 
 def versions() -> str:
@@ -142,11 +154,19 @@ def page(tables: Path, folder: Path) -> str:
         "",
         "# The league",
         "",
-        "Each command beside its rivals on the same rows, lowest first; where the best rival is ahead comes before where it is not.",
-        "Numbers are read from the tables named. Below are the benchmarks that put other programs beside each command in one run, for time",
-        "and memory; what they print on a quiet machine is on the commands' own pages, and here where a run was kept",
-        "(`python scripts/league.py FOLDER --tables results --bench NAME`).",
+        "Each command beside its rivals on the same rows; where the best rival is ahead comes first. Numbers are from the tables named.",
     ]
+    sides = read_csv(tables / SIDES)
+    if sides:
+        draws = max(int(row["draw"]) for row in sides) + 1
+        lines += [
+            "",
+            "## Where herd is behind other programs",
+            "",
+            *ABOUT,
+            f"Means over {draws} draws of the rows; standard errors are those of differences draw by draw.",
+            *sides_page.first(sides),
+        ]
     for command, (name, told, work) in TABLES.items():
         rows = read_csv(tables / name)
         if rows:
@@ -154,7 +174,9 @@ def page(tables: Path, folder: Path) -> str:
             behind = sum(not place for place, _ in found)
             lines += ["", f"## `herd {command}`", "", f"[{name}]({name}): {told}. Behind in {behind} of {len(found)}.", ""]
             lines += [line for _, line in sorted(found, key=lambda item: item[0])]
-    lines += ["", "## Beside other programs: time and memory", "", "| command | benchmark | kept here |", "|---|---|---|"]
+    if sides:
+        lines += ["", "## Beside other programs: every number", "", f"[{SIDES}]({SIDES}), lowest first.", *sides_page.whole(sides)]
+    lines += ["", "## Benchmarks of speed", "", *MORE, "", "| command | benchmark | kept here |", "|---|---|---|"]
     kept: list[str] = []
     for command, names in BENCHES.items():
         for name in names:

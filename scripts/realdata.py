@@ -19,6 +19,7 @@ SOURCES = {
     "music16_long.h5": "github.com/librosa/data, audio/*.hq.ogg",
     "natural13.h5": "github.com/probml/pmtkdata, hyvarinenBookImages",
     "networks/references.json": "github.com/dechterlab/uai-competitions, UAI-2014/MAR, and bnlearn.com/bnrepository",
+    "news_w100.h5": "github.com/probml/pmtkdata, 20news_w100/20news_w100.mat",
     "newsgroups20_bow.h5": "github.com/yao8839836/text_gcn, data/20ng",
     "olivetti.h5": "github.com/cran/loon.data, data/faces.rda",
     "orl.h5": "github.com/lawrennd/datasets_mirror, olivetti_faces/att_faces.zip",

@@ -8,7 +8,9 @@ steps           unequal step sizes of pair, visible and hidden features, which c
 overfitting     error on training and test rows with 1,000 hidden units.
 chains          CD-1 against CD-10, full batch against minibatches of 100 (286 epochs are 2,002 updates), as the paper ran CD.
 
-Every figure is the mean over splits of one pipe's row, kept in FOLDER; an interrupted run goes on where it stopped.
+Every figure is the mean over splits of one pipe's row, kept in FOLDER; an interrupted run goes on where it stopped.  Rows `A less B` are
+the differences of two rows split by split, whose standard error is that of the pairs; of fewer splits where one of the two has fewer.
+--kept makes the table of what is there, without running more.
 """
 
 from __future__ import annotations
@@ -21,6 +23,13 @@ from fig3_usps import PROTOCOL, cd, cell, mean_and_error
 from pipeline import Row, write_csv
 
 OTHERS = ("error_train", "hidden_entropy", "weight_growth")
+
+PAIRS = {  # table -> rows that are compared split by split
+    "representation": [("binary local", "spin local"), ("binary safe", "spin safe")],
+    "entropy": [(f"K={size} full", f"K={size} growthless") for size in (5, 10, 20, 30)],
+    "steps": [(sizes, "1,1,1") for sizes in ("1,4,1", "4,1,1", "1,1,4")],
+    "chains": [("CD-1, all rows", "CD-10, all rows"), ("CD-1, batches of 100", "CD-1, all rows")],
+}
 
 
 def tables(iterations: int) -> dict[str, dict[str, str]]:
@@ -56,20 +65,38 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=4)
     parser.add_argument("--iterations", type=int, default=2000)
     parser.add_argument("--only", choices=list(tables(2)), action="append")
+    parser.add_argument("--kept", action="store_true")
     arguments = parser.parse_args()
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     for name in arguments.only or tables(arguments.iterations):
+        errors: dict[str, dict[int, float]] = {}
         for row, line in tables(arguments.iterations)[name].items():
             stem = row.replace(" ", "-").replace(",", ".")
-            found = [cell(line, seed, folder / f"{name}-{stem}-{seed}.json") for seed in range(arguments.splits)]
-            means = {key: [figures.get(key) for figures in found] for key in OTHERS}
+            places = {seed: folder / f"{name}-{stem}-{seed}.json" for seed in range(arguments.splits)}
+            found = {seed: cell(line, seed, place) for seed, place in places.items() if place.exists() or not arguments.kept}
+            if not found:
+                continue
+            errors[row] = {seed: figures["error"] for seed, figures in found.items()}
+            means = {key: [figures.get(key) for figures in found.values()] for key in OTHERS}
             rows.append(
-                {"table": name, "row": row, **mean_and_error([figures["error"] for figures in found])}
+                {"table": name, "row": row, **mean_and_error(list(errors[row].values()))}
                 | {key: None if None in values else float(np.mean(values)) for key, values in means.items()}
             )
+        rows += differences(name, errors)
     write_csv(folder / "herding-claims.csv", rows)
+
+
+def differences(name: str, errors: dict[str, dict[int, float]]) -> list[Row]:
+    """The pairs of one table, from the errors of its rows by split."""
+    made: list[Row] = []
+    for first, second in PAIRS.get(name, []):
+        seeds = [seed for seed in errors.get(first, {}) if seed in errors.get(second, {})]
+        if seeds:
+            apart = [errors[first][seed] - errors[second][seed] for seed in seeds]
+            made.append({"table": name, "row": f"{first} less {second}", **mean_and_error(apart)} | dict.fromkeys(OTHERS))
+    return made
 
 
 if __name__ == "__main__":

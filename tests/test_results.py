@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,7 +175,7 @@ def test_make_knows_every_stage_and_each_file_has_one():
     wanted = set(re.findall(r"^STAGES \+= ([\w-]+)$", text, re.MULTILINE)) | {f"bach-fig{number}" for number in (3, 4, 5, 6, 7)}
     wanted |= {f"claims-{topic}" for topic in ("herding", "inference", "learning", "faces", "ica", "kernel", "scaling")}
     made, quick = stages("results"), stages("quick")
-    assert len(wanted) == 29
+    assert len(wanted) == 30
     assert set(made) == set(quick) == wanted
     files = [file for stage in made.values() for file in stage]
     assert len(files) == len(set(files))
@@ -298,6 +299,34 @@ def test_the_league_says_first_where_herd_is_behind(script, tmp_path):
     assert "## `herd kernel-herd`" not in page
     assert "| `herd em` | `scripts/bench_hmm.py` | below |" in page
     assert page.count("3.0 times as fast") == 1
+
+
+def test_sides_of_the_league_are_paired_draw_by_draw(script):
+    page = script("sides_page")
+
+    def row(contender, draw, quality, seconds, package="herdcli"):
+        told = {"task": "gmm", "asked": "minus nats a row", "set": "speech", "package": package, "version": "1.0", "settings": ""}
+        return {**told, "contender": contender, "draw": draw, "quality": quality, "seconds": seconds, "mb": 100}
+
+    ours = [row("herd em", draw, 10.0 + draw, 1.0) for draw in range(3)]
+    theirs = [row("mixture", draw, 9.9 + draw + 0.01 * draw, 2.0, "scikit-learn") for draw in range(3)]
+    broken = [row("glum", draw, "nan" if draw else 1.0, 0.1, "glum") for draw in range(3)]
+    lines = page.first([*ours, *theirs, *broken])
+    assert "In quality behind the best rival in 1 of 1:" in lines
+    assert "- `herd em`, speech, minus nats a row: 11 against mixture 10.91, beyond twice the standard error" in lines
+    assert "In time behind the best rival in 0 of 1:" in lines
+    table = page.whole([*ours, *theirs, *broken])
+    assert "| 10.91 | 0.5831 | 2.00 | 100 | mixture | scikit-learn 1.0 |" in table
+    assert table[-1] == "| | | | | glum | failed in 2 of 3 draws; glum 1.0 |"
+
+
+def test_rivals_measure_what_they_say(script):
+    """Log Z of a machine of one hidden unit and the Amari distance of a permutation, by hand."""
+    rivals = script("rivals")
+    assert rivals.amari(np.array([[0.0, 2.0], [-3.0, 0.0]]), np.eye(2)) == 0
+    assert rivals.amari(np.array([[1.0, 0.5], [0.0, 1.0]]), np.eye(2)) == pytest.approx(1.0)
+    assert rivals.lengths(np.array([3, 3, 3, 1, 1, 7])) == [3, 2, 1]
+    assert rivals.loss(np.array([0.5, 1.0]), np.array([1, 1])) == pytest.approx(np.log(2) / 2, abs=1e-12)
 
 
 def test_intervals_of_claims_are_two_standard_errors(script):

@@ -9,7 +9,7 @@ import bisect
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
 from typing import Any, Protocol
@@ -89,6 +89,13 @@ class Ranges:
         whole, split = found[0] if len(found) == 1 else _joined(found), self.split() if self.splits else None
         return replace(whole, split=None if split is None else split[begin:stop])
 
+    def whole(self) -> Dataset:
+        """All rows, with what the first file declares of its own."""
+        self.splits = True
+        said = {name: self.declared.get(name) for name in ("value_range", "image_shape")}
+        known: dict[str, Any] = {name: np.asarray(item) for name, item in said.items() if item is not None}
+        return replace(self.read(0, self.count), units=str(self.declared.get("units", "real")), **known)
+
     def split(self) -> Array | None:
         """(n,) what all rows are split into, by a pass over the column of that name; None where there is none."""
         if not self._split:
@@ -115,17 +122,34 @@ def _joined(parts: list[Dataset]) -> Dataset:
         items = [getattr(part, name) for part in parts]
         return None if any(item is None for item in items) else np.concatenate(items)
 
-    return replace(parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"))
+    made = replace(parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"), columns=_columns(parts))
+    if made.y is None or all(part.class_names == parts[0].class_names for part in parts):
+        return made
+    names = sorted({name for part in parts for name in part.class_names or ()})  # labels of text have the numbers that one file would give
+    y = [np.searchsorted(names, part.class_names)[part.y] for part in parts if part.class_names and part.y is not None]
+    if len(y) < len(parts):
+        raise DataError("some files have labels of text, and others numbers", hint="convert them alike")
+    return replace(made, y=np.concatenate(y).astype(np.int32), class_names=names)
+
+
+def _columns(parts: list[Dataset]) -> dict[str, Array] | None:
+    """The further columns of all parts, which have the same ones."""
+    first = parts[0].columns
+    if first is None or any(set(part.columns or ()) != set(first) for part in parts):
+        return None
+    return {name: np.concatenate([(part.columns or {})[name] for part in parts]) for name in first}
 
 
 @contextmanager
-def opened(path: str, *, input_format: str | None, note: Note, verified: bool, label: str | None = None) -> Iterator[Ranges | None]:
+def opened(
+    path: str, *, input_format: str | None, note: Note, verified: bool, label: str | None = None, keep: Collection[str] = ()
+) -> Iterator[Ranges | None]:
     """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
 
-    verified  a sealed file is held against its seal; else its own word is taken for what is not read.
+    verified  a sealed file is held against its seal; else its own word is taken for what is not read.      keep  further columns.
     """
     with ExitStack() as held:
-        yield _opened(_files(path), path, Asked(note=note, label=label, texts=True, stretch=True), input_format, verified, held)
+        yield _opened(_files(path), path, Asked(note=note, label=label, texts=True, stretch=True, keep=keep), input_format, verified, held)
 
 
 def _files(path: str) -> list[str]:
@@ -134,6 +158,11 @@ def _files(path: str) -> list[str]:
         return [path]
     found = sorted(glob.glob(path))
     return found or [path]
+
+
+def several(path: str) -> bool:
+    """Whether a path is a pattern of files that are there."""
+    return _files(path) != [path]
 
 
 def _opened(paths: list[str], path: str, asked: Asked, input_format: str | None, verified: bool, held: ExitStack) -> Ranges | None:
@@ -181,7 +210,7 @@ def _one(path: str, asked: Asked, input_format: str | None, verified: bool, held
     if not reader.count:
         raise DataError("has no rows", where=source.name)
     head = reader.read(0, 1, asked.note)
-    if head.columns or head.is_sparse:  # columns of text, which become numbers by what all rows hold
+    if set(head.columns or ()) - set(asked.keep) or head.is_sparse:  # columns of text, which become numbers by what all rows hold
         return None
     value = Dataset(np.empty((0, head.X.shape[1])), feature_names=head.feature_names)
     return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import sys
@@ -36,6 +37,8 @@ class Words:
             self.words.append(self._file("stdin" if text == "-" else text, path, ""))
         elif colon and os.path.exists(rest):
             self.words.append(self._file(rest, rest, form + colon))
+        elif any(mark in text for mark in "*?[") and glob.glob(text):
+            self.words.append(os.path.abspath(text))
         else:
             self.words.append(text)
 

@@ -45,6 +45,8 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
     """Whether the rows went from a large file through the model into text; False where they have to be read whole."""
     if not _text(session) or not _plain(session, fitted, request):
         return False
+    if ranges.several(request.source):
+        return False
     with open_source(request.source, limit=UNBOUNDED) as source:
         if not lazy.stays(source):
             return False
@@ -95,6 +97,8 @@ def hinted(session: Session, fitted: Artifact, request: Request) -> Iterator[Non
 def _could(session: Session, fitted: Artifact, request: Request) -> bool:
     """Whether the rows of this input would stay in it if the output were CSV."""
     if _text(session) or not _plain(session, fitted, request):
+        return False
+    if ranges.several(request.source):
         return False
     with open_source(request.source, limit=UNBOUNDED) as source:
         return lazy.stays(source)

@@ -61,6 +61,8 @@ def plain(session: Session, request: Request) -> bool:
 
 def _in_pieces(session: Session, request: Request) -> bool:
     """Write the rows of a large HDF5 file, which stay in it; False for other inputs."""
+    if ranges.several(request.source):
+        return False
     with open_source(request.source, limit=UNBOUNDED) as source:
         if not lazy.stays(source):
             return False

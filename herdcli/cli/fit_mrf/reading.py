@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -139,7 +138,7 @@ def _large(path: str) -> bool:
     """Whether rows are better left where they are: in a large file, or in several."""
     if os.path.isfile(path):
         return os.path.getsize(path) >= lazy.LEAST
-    return not os.path.exists(path) and bool(glob.glob(path))
+    return ranges.several(path)
 
 
 def in_memory(session: Session, request: Request) -> Counted:

@@ -86,6 +86,9 @@ def opened(
     task    what is learned of them: classes, numbers or sets of labels.
     """
     session.refuse_stdin_twice(path)
+    if ranges.several(path):
+        yield Examples(path, data=_loaded(session, path, path, role, input_format, label))
+        return
     with open_source(path, limit=UNBOUNDED) as source:
         form = text_format(source.head, source.name, input_format, task)
         if form:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from herdcli import artifacts, iterate
-from herdcli.artifacts import Artifact, bound, locks, memory, provenance
+from herdcli.artifacts import Artifact, bound, locks, memory, provenance, ranges
 from herdcli.artifacts.dataset import Dataset, reckonable
 from herdcli.artifacts.inputs import Source, open_source
 from herdcli.artifacts.wording import readable
@@ -208,6 +208,8 @@ class Session:
             return self.stretch
         self.refuse_stdin_twice(path)
         path = self._readable_again(path)
+        if kinds and "dataset" in kinds and ranges.several(path):
+            return self._together(path, role, keep, input_format=input_format, label=label, keep=(*keep, *also))
         cleaning = Cleaning(
             self.console, self.command, self.request, self.recoding, self.missing, self.categorical, able=missing, training=training
         )
@@ -237,6 +239,20 @@ class Session:
             artifact = replace(artifact, name="stdin")
         self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {readable(artifact.size)}, sha256 {artifact.sha256[:12]}")
+        return artifact
+
+    def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
+        """The rows of several files as one data set.  required  columns that it must have;  asked  as of `ranges.opened`."""
+        with ranges.opened(path, note=self.console.note, verified=True, **asked) as found:
+            if found is None:
+                raise DataError("cannot be read together", where=path, hint="Parquet, dense HDF5, and CSV of numbers can")
+            columns = found.artifact.value.X.shape[1]
+            self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
+            artifact = replace(found.artifact, value=found.whole())
+        if lacking := sorted(set(required) - set(artifact.value.columns or ())):
+            raise DataError(f"have no column '{lacking[0]}' beside their rows", where=path, hint="columns of Parquet and CSV can be named")
+        self.inputs[role] = replace(artifact, value=None)
+        self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
 
     def opened(self, path: str) -> AbstractContextManager[Source]:

@@ -65,4 +65,10 @@ def opened(session: Session, request: Request) -> Artifact | None:
 
 def _as_they_are(session: Session, request: Request) -> bool:
     """Whether an input is a file whose rows are taken as they are."""
-    return request.source != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
+    return (
+        request.source != "-"
+        and not ranges.several(request.source)
+        and session.missing is None
+        and "categorical" not in session.given
+        and session.layer is None
+    )

@@ -92,9 +92,7 @@ class Ranges:
     def whole(self) -> Dataset:
         """All rows, with what the first file declares of its own."""
         self.splits = True
-        said = {name: self.declared.get(name) for name in ("value_range", "image_shape")}
-        known: dict[str, Any] = {name: np.asarray(item) for name, item in said.items() if item is not None}
-        return replace(self.read(0, self.count), units=str(self.declared.get("units", "real")), **known)
+        return replace(self.read(0, self.count), **known(self.declared, self.artifact.name))
 
     def split(self) -> Array | None:
         """(n,) what all rows are split into, by a pass over the column of that name; None where there is none."""

@@ -87,7 +87,7 @@ def opened(
     """
     session.refuse_stdin_twice(path)
     if ranges.several(path):
-        yield Examples(path, data=_loaded(session, path, path, role, input_format, label))
+        yield Examples(path, data=_loaded(session, path, path, role, input_format, label, task))
         return
     with open_source(path, limit=UNBOUNDED) as source:
         form = text_format(source.head, source.name, input_format, task)

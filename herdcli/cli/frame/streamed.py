@@ -54,6 +54,8 @@ def opened(session: Session, path: str, *, label: str | None, input_format: str 
 
 def _large(path: str) -> bool:
     """Whether a file is worth a look: smaller ones are read whole, or refused."""
+    if ranges.several(path):
+        return False
     with open_source(path, limit=UNBOUNDED) as source:
         return source.regular and source.size >= lazy.LEAST
 

@@ -8,7 +8,8 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from queue import SimpleQueue
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -21,9 +22,6 @@ from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.labels import MOST, check_classes, listed
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-if TYPE_CHECKING:
-    from threading import Thread
 
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
@@ -142,29 +140,46 @@ def _closing(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class _Digest:
-    """SHA-256 of what is read, worked out in a thread while its lines are learned; a small text is digested at once."""
+    """SHA-256 of what is read, worked out by a thread of its own while lines are learned; a small text is digested at once."""
 
     def __init__(self) -> None:
-        self._whole, self.size = hashlib.sha256(), 0
-        self._thread: Thread | None = None
+        self._whole, self.size, self.count = hashlib.sha256(), 0, 0
+        self._asked: SimpleQueue[tuple[memoryview, int] | None] | None = None
+        self._told: SimpleQueue[bytes] = SimpleQueue()  # proofs of the text up to the end of each piece
+        self._last, self._reached = b"", 0
 
     def update(self, piece: memoryview) -> None:
-        """Go on with a piece, which must stay as it is until `settle`."""
-        self.size += len(piece)
-        if len(piece) < PIECE // 2:
-            self._whole.update(piece)
-            return
-        from threading import Thread
+        """Go on with a piece, which must stay as it is until its proof is known."""
+        self.size, self.count = self.size + len(piece), self.count + 1
+        if self._asked is None and len(piece) >= PIECE // 2:
+            from threading import Thread
 
-        self._thread = Thread(target=self._whole.update, args=(piece,))
-        self._thread.start()
+            self._asked = SimpleQueue()
+            Thread(target=self._work, args=(self._asked,), daemon=True).start()
+        if self._asked is None:
+            self._digest(piece, self.size)
+        else:
+            self._asked.put((piece, self.size))
 
-    def settle(self) -> hashlib._Hash:
-        """The digest of everything so far."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        return self._whole
+    def _work(self, asked: SimpleQueue[tuple[memoryview, int] | None]) -> None:
+        while (found := asked.get()) is not None:
+            self._digest(*found)
+            del found  # a view would keep its buffer
+
+    def _digest(self, piece: memoryview, size: int) -> None:
+        self._whole.update(piece)
+        self._told.put(size.to_bytes(8, "big") + self._whole.copy().digest())
+
+    def proof(self, count: int) -> bytes:
+        """Size and digest of the first so many pieces; of fewer than before are no longer known."""
+        while self._reached < count:
+            self._last, self._reached = self._told.get(), self._reached + 1
+        return self._last
+
+    def close(self) -> None:
+        """Let the thread end."""
+        if self._asked is not None:
+            self._asked.put(None)
 
 
 @contextlib.contextmanager
@@ -174,27 +189,24 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
     def known_as(kind: str, digest: str, size: int) -> None:
         session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
 
-    digest = _Digest()
+    digest, reached = _Digest(), 0
 
     def read() -> Iterator[memoryview]:
-        nonlocal digest
-        digest = whole = _Digest()
-        with _closing(open(path, "rb") if path else source.reader()) as stream:
-            for fresh, lines in _in_lines(stream, limit, source.name):
-                whole.update(fresh)
-                examples.used += len(fresh)
-                try:
-                    if lines:
-                        yield lines
-                finally:
-                    whole.settle()  # before the piece is written over
-        found.append((whole.settle().hexdigest(), whole.size))
+        nonlocal digest, reached
+        whole = _Digest()
+        digest, reached = whole, 0
+        with _closing(open(path, "rb") if path else source.reader()) as stream, contextlib.closing(whole):
+            pieces = _digested(stream, limit, source.name, whole)
+            for number, used, lines in _one_ahead(pieces) if path or source.regular else pieces:
+                reached, examples.used = number, examples.used + used
+                if lines:
+                    yield lines
+            found.append((whole.proof(whole.count)[8:].hex(), whole.size))
         if found[-1] != found[0]:
             raise DataError("has changed between two passes", where=source.name, hint="do not change the file during the run")
 
     def proof() -> bytes:
-        whole = digest.settle()
-        return digest.size.to_bytes(8, "big") + whole.copy().digest()
+        return digest.proof(reached)
 
     limit = session.max_memory or memory.default_limit()
     found: list[tuple[str, int]] = []
@@ -208,22 +220,60 @@ def _text(session: Session, source: Source, form: str, role: str, passes: int) -
         yield examples
 
 
-def _in_lines(stream: BinaryIO, limit: int, where: str) -> Iterator[tuple[memoryview, memoryview]]:
-    """What was read, and the lines that it completes: parts of one buffer, which the next part is read into.
+Piece = tuple[int, int, memoryview]  # its number, from 1; how many bytes were read for it; the lines that it completes
+
+
+def _digested(stream: BinaryIO, limit: int, where: str, whole: _Digest) -> Iterator[Piece]:
+    """Pieces of lines; what was read of them is digested meanwhile."""
+
+    def ready() -> None:
+        whole.proof(whole.count - 1)  # of the buffer that is read into next; the one before may be under way
+
+    for fresh, lines in _in_lines(stream, limit, where, ready):
+        whole.update(fresh)
+        yield whole.count, len(fresh), lines
+
+
+def _one_ahead(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same, each read while the one before it waits to be taken: of files, whose reading waits for no one."""
+    waiting, pieces = None, iter(pieces)
+    while True:
+        failed = None
+        try:
+            piece = next(pieces, None)
+        except (HerdError, OSError) as error:
+            piece, failed = None, error
+        if waiting is not None:
+            yield waiting
+        if failed is not None:
+            raise failed
+        if piece is None:
+            return
+        waiting = piece
+
+
+def _in_lines(
+    stream: BinaryIO, limit: int, where: str, ready: Callable[[], None] = lambda: None
+) -> Iterator[tuple[memoryview, memoryview]]:
+    """What was read, and the lines that it completes: parts of two buffers by turns.
+
+    A piece is valid until the one after the next is asked for; `ready` is called before it is written over.
 
     Raises DataError for a line whose numbers could take more than `limit` bytes.
     """
-    buffer, kept = bytearray(PIECE), 0
+    buffer, other, kept = bytearray(PIECE), bytearray(PIECE), 0
     while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
         end = kept + count
         cut = buffer.rfind(b"\n", kept, end) + 1
         yield memoryview(buffer)[kept:end], memoryview(buffer)[:cut]
         kept = end - cut
-        rest = buffer[cut:end]
+        ready()
         if 2 * kept > len(buffer):
             require_short(2 * kept, limit, where)
-            buffer = bytearray(2 * len(buffer))
-        buffer[:kept] = rest
+        if 2 * kept > len(buffer) or len(other) < len(buffer):
+            other = bytearray(2 * len(buffer) if 2 * kept > len(buffer) else len(buffer))
+        other[:kept] = memoryview(buffer)[cut:end]
+        buffer, other = other, buffer
     yield memoryview(b""), memoryview(buffer)[:kept]
 
 

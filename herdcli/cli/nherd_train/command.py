@@ -32,13 +32,15 @@ def command(session: Session, request: Request) -> None:
     (HDF5, Parquet, CSV, NPZ), whose rows of split 0 are learned.  Every example is judged before it is
     learned; the running error is printed after 1, 2, 4, 8, … examples.
     """
-    from herdcli.cli.nherd_train import in_parts, runs
+    from herdcli.cli.nherd_train import runs
 
     if request.parts == 1 or request.verify:
         shards.refuse(session, "--parts P makes parts of a data set's rows")
     if request.verify:
         runs.verify(request.seed)
     elif request.parts > 1:
+        from herdcli.cli.nherd_train import in_parts
+
         in_parts.run(session, request)
     else:
         runs.run(session, request)

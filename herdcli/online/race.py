@@ -17,7 +17,7 @@ from herdcli.online import learner
 from herdcli.online.blocks import Block, joined, prepared, rescaled
 from herdcli.online.model import Race, Settings
 from herdcli.online.source import require_same
-from herdcli.online.state import Batch, Source
+from herdcli.online.state import Batch, Source, State
 from herdcli.online.tags import with_labels
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -95,14 +95,16 @@ def _heat(settings: Settings, whole: Block, classes: int, algorithms: Sequence[s
     # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
     entries = [(algorithm, unit * 4.0**power) for algorithm, power in product(algorithms, POWERS)]
     judged: list[_Judged] = [_Judged(1.0, np.inf, 0, 1.0)] * len(entries)
-    running = list(range(len(entries)))
+    running, under_way, begin = list(range(len(entries))), dict[int, _Racer](), 0
     for examples, stay in ROUNDS:
-        part = _first(whole, examples)
+        part, there = _rows(whole, begin, examples), dict[int, _Racer]()
         for number in running:
             algorithm, C = entries[number]
-            judged[number] = _run(replace(settings, algorithm=algorithm, C=C), part, classes)
-        running.sort(key=lambda number: (judged[number].error, judged[number].loss, number))
-        running = running[:stay]
+            racer = under_way.pop(number, None) or _Racer.started(replace(settings, algorithm=algorithm, C=C), whole, classes)
+            judged[number], there[number] = racer.gone_on(part), racer
+            best = sorted(there, key=lambda number: (judged[number].error, judged[number].loss, number))
+            there = {number: there[number] for number in best[:stay]}  # the tables of the others are let go
+        running, under_way, begin = list(there), there, examples
         if whole.rows <= examples:
             break
     algorithm, C = entries[running[0]]
@@ -134,7 +136,7 @@ def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Blo
         blocks.append(replace(block, label=label))
     if not blocks:
         raise DataError("there are no lines of data")
-    whole = _first(joined(blocks), EXAMPLES)
+    whole = _rows(joined(blocks), 0, EXAMPLES)
     used = np.zeros(whole.width, dtype=bool)
     used[whole.index] = True
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
@@ -142,25 +144,41 @@ def _examples(settings: Settings, batches: Sequence[Batch], classes: int) -> Blo
     return rescaled(whole, np.zeros((whole.width, 2))) if settings.scaling == "online" else whole
 
 
-def _first(block: Block, rows: int) -> Block:
-    end = int(block.pointer[min(rows, block.rows)])
-    weight = None if block.weight is None else block.weight[:rows]
-    return Block(block.pointer[: rows + 1], block.index[:end], block.value[:end], block.label[:rows], weight)
+def _rows(block: Block, begin: int, end: int) -> Block:
+    pointer = block.pointer[begin : end + 1]
+    part, weight = slice(int(pointer[0]), int(pointer[-1])), None if block.weight is None else block.weight[begin:end]
+    return Block(pointer - pointer[0], block.index[part], block.value[part], block.label[begin:end], weight)
 
 
-def _run(settings: Settings, block: Block, classes: int) -> _Judged:
-    """Learn a block from nothing: share of mistakes and mean loss of examples judged before they are learned."""
-    alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False, bias=False)
-    one = learner.Learner(alone, Nothing(), classes, block.width)
-    with np.errstate(all="ignore"):
-        score, _ = learner.learn(one, one.init(), block)
-        errors, losses = learner.judged(settings, score, block.label)
-        error, loss, late = (float(np.mean(each)) for each in (errors, losses, errors[block.rows // 2 :]))
-    most = float(np.finfo(float).max)
-    loss = loss if np.isfinite(loss) else most
-    if settings.task == "regression":
-        error = float(np.sqrt(loss))  # the root of the mean of squares, which is what is made small
-    return _Judged(error, loss, block.rows, late)
+@dataclass
+class _Racer:
+    """A learner under way, and the errors and losses of examples judged before it learned them."""
+
+    learner: learner.Learner
+    state: State
+    errors: Array
+    losses: Array
+
+    @staticmethod
+    def started(settings: Settings, whole: Block, classes: int) -> _Racer:
+        """One that has learned nothing yet, with room for the features of all examples."""
+        alone = replace(settings, covariance="diagonal", kernel="none", scaling="none", normalize=False, bias=False)
+        one = learner.Learner(alone, Nothing(), classes, whole.width)
+        return _Racer(one, one.init(), np.zeros(0), np.zeros(0))
+
+    def gone_on(self, block: Block) -> _Judged:
+        """Learn a block more: share of mistakes and mean loss of all so far."""
+        with np.errstate(all="ignore"):
+            score, _ = learner.learn(self.learner, self.state, block)
+            errors, losses = learner.judged(self.learner.settings, score, block.label)
+            self.errors, self.losses = np.concatenate([self.errors, errors]), np.concatenate([self.losses, losses])
+            late = self.errors[len(self.errors) // 2 :]
+            error, loss, late_error = (float(np.mean(each)) for each in (self.errors, self.losses, late))
+        most = float(np.finfo(float).max)
+        loss = loss if np.isfinite(loss) else most
+        if self.learner.settings.task == "regression":
+            error = float(np.sqrt(loss))  # the root of the mean of squares, which is what is made small
+        return _Judged(error, loss, len(self.errors), late_error)
 
 
 class Nothing:

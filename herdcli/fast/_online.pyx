@@ -6,6 +6,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from herdcli.fast import numpy_online as _twin
+from herdcli.fast import numpy_online_pairs as _pairs
 
 include "simd.pxi"
 
@@ -43,6 +44,22 @@ cdef extern from "online_text.h" nogil:
         int64_t used, lines, code, column, token, length, rows, entries
     uint32_t online_murmur(const char *text, size_t length, uint32_t seed)
     void online_parse(const char *text, int64_t size, int vw, online_output *out, online_report *report)
+
+cdef extern from "online_pairs.h" nogil:
+    ctypedef struct online_side:
+        const int64_t *left_pointer
+        const int64_t *right_pointer
+        const int32_t *left_index
+        const int32_t *right_index
+        const double *left_value
+        const double *right_value
+        int64_t own
+    ctypedef struct online_entry:
+        double value
+        int64_t index
+    int64_t online_products(const int64_t *pointer, const int32_t *index, const double *value, const online_side *sides, int64_t count,
+                            uint32_t mask, int64_t first, int64_t last, int64_t most, online_entry *room, int64_t *out_pointer,
+                            int32_t *out_index, double *out_value)
 
 cdef ptrdiff_t CACHED = 1 << 18  # bytes of a table that stay in the cache while text is read between its uses
 
@@ -179,3 +196,46 @@ def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, doubl
     with nogil:
         online_parse(<const char *>&view[0], size, vw, &out, &report)
     return report.rows, report.used, report.lines, report.code, report.column, report.token, report.length
+
+
+cdef const int64_t *_places(const int64_t[::1] array):
+    return &array[0]
+
+
+cdef const int32_t *_indices(const int32_t[::1] array):
+    return &array[0] if array.shape[0] else NULL
+
+
+cdef const double *_values(const double[::1] array):
+    return &array[0] if array.shape[0] else NULL
+
+
+def with_products(tuple rows, sides, uint32_t mask, int64_t first, int64_t last):
+    """See the twin."""
+    cdef int64_t k, count = len(sides), made, most
+    cdef char[::1] kept = np.zeros(max(1, count * <int64_t>sizeof(online_side)), dtype=np.int8)
+    cdef online_side *listed = <online_side *>&kept[0]
+    cdef char[::1] room
+    cdef int64_t[::1] out_pointer
+    cdef int32_t[::1] out_index
+    cdef double[::1] out_value
+    _pairs.check_sides(rows, sides, first, last)
+    lengths = np.diff(rows[0][first : last + 1])
+    for k, (left, right, own) in enumerate(sides):
+        one, two = np.diff(left[0][first : last + 1]), np.diff(right[0][first : last + 1])
+        lengths = lengths + (one * (one + 1) // 2 if own else one * two)
+        listed[k].left_pointer, listed[k].left_index, listed[k].left_value = _places(left[0]), _indices(left[1]), _values(left[2])
+        listed[k].right_pointer, listed[k].right_index, listed[k].right_value = _places(right[0]), _indices(right[1]), _values(right[2])
+        listed[k].own = own
+    most = int(lengths.max(initial=0)) + 1
+    room = np.empty(2 * most * sizeof(online_entry), dtype=np.int8)
+    index, value = np.empty(int(lengths.sum()) + 1, dtype=np.int32), np.empty(int(lengths.sum()) + 1)
+    pointer = np.empty(last - first + 1, dtype=np.int64)
+    out_pointer, out_index, out_value = pointer, index, value
+    cdef const int64_t *pointers = _places(rows[0])
+    cdef const int32_t *indices = _indices(rows[1])
+    cdef const double *values = _values(rows[2])
+    with nogil:
+        made = online_products(pointers, indices, values, listed, count, mask, first, last, most, <online_entry *>&room[0], &out_pointer[0],
+                               &out_index[0], &out_value[0])
+    return pointer, index[:made], value[:made]

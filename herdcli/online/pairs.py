@@ -15,11 +15,11 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from herdcli import fast
 from herdcli.errors import DataError
+from herdcli.fast.numpy_online_pairs import PRIME, Rows, places
 from herdcli.online.blocks import Block
-from herdcli.schema import Array
 
-PRIME = 16777619
 ALL = "::"
 NAMESPACES = "Vowpal Wabbit text has them: label |user age:3 |page sport"
 ENTRIES = 1 << 17  # of an expanded block, more only where one example has more
@@ -91,42 +91,23 @@ def expanded(block: Block, sides: Sequence[tuple[Block, Block]], mask: int, name
 
 def _part(block: Block, sides: Sequence[tuple[Block, Block]], mask: int, names: dict[int, str] | None, first: int, last: int) -> Block:
     """Rows first … last − 1, expanded."""
-    low, high = block.pointer[[first, last]].tolist()
-    found = [(np.repeat(np.arange(last - first), np.diff(block.pointer[first : last + 1])), block.index[low:high], block.value[low:high])]
-    found += [_products(left, right, mask, names, first, last) for left, right in sides]
-    row, index, value = (np.concatenate(part) for part in zip(*found, strict=True))
-    key = row * np.int64(mask + 2) + index
-    key, order = ordered(key, (last - first) * (mask + 2))
-    new = np.diff(key, prepend=-1) != 0
-    total = np.bincount(np.cumsum(new) - 1, weights=value[order])  # adds one entry after the other
-    row, index = np.divmod(key[new], mask + 2)
-    pointer = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=last - first))]).astype(np.int64)
-    weight = None if block.weight is None else block.weight[first:last]
-    return Block(pointer, index.astype(np.int32), total.astype(np.float64), block.label[first:last], weight)
-
-
-def ordered(key: Array, above: int) -> tuple[Array, Array]:
-    """Keys (n,) below `above` in rising order, and where each was; equal ones stay in their order."""
-    bits = len(key).bit_length()
-    if above << bits >= 1 << 63:
-        order = np.argsort(key, kind="stable")
-        return key[order], order
-    both = np.sort(key << bits | np.arange(len(key)))  # all different: sorted at once, without moving places along
-    return both >> bits, both & ((1 << bits) - 1)
-
-
-def _products(left: Block, right: Block, mask: int, names: dict[int, str] | None, first: int, last: int) -> tuple[Array, Array, Array]:
-    """Rows, columns and values of the products of two blocks."""
-    low, high = left.pointer[[first, last]].tolist()
-    of = np.repeat(np.arange(first, last), np.diff(left.pointer[first : last + 1]))
-    i = np.arange(low, high)
-    begin = i if left is right else right.pointer[of]
-    times = right.pointer[of + 1] - begin
-    j = np.arange(times.sum()) + np.repeat(begin - (np.cumsum(times) - times), times)
-    i, row = np.repeat(i, times), np.repeat(of - first, times)
-    one, two = left.index[i].astype(np.int64) - 1, right.index[j].astype(np.int64) - 1
-    index = ((PRIME * one ^ two) & mask) + 1
+    rows = [(_rows(left), _rows(right), left is right) for left, right in sides]
     if names is not None:
-        for at, a, b in zip(index.tolist(), (one + 1).tolist(), (two + 1).tolist(), strict=True):
-            names.setdefault(at, f"{names[a]}*{names[b]}")
-    return row, index, left.value[i] * right.value[j]
+        for left, right, own in rows:
+            _name(left, right, own, mask, names, first, last)
+    pointer, index, value = fast.with_products(_rows(block), rows, mask, first, last)
+    weight = None if block.weight is None else block.weight[first:last]
+    return Block(pointer, index, value, block.label[first:last], weight)
+
+
+def _rows(block: Block) -> Rows:
+    return block.pointer, block.index, block.value
+
+
+def _name(left: Rows, right: Rows, own: bool, mask: int, names: dict[int, str], first: int, last: int) -> None:
+    """Give each new column of two sides the names of its factors."""
+    _, i, j = places(left, right, own, first, last)
+    one, two = left[1][i].astype(np.int64), right[1][j].astype(np.int64)
+    index = ((PRIME * (one - 1) ^ two - 1) & mask) + 1
+    for at, a, b in zip(index.tolist(), one.tolist(), two.tolist(), strict=True):
+        names.setdefault(at, f"{names[a]}*{names[b]}")

@@ -336,6 +336,28 @@ def test_frozen_values_are_scaled_and_add_nothing():
     assert np.array_equal(found[0][first], np.sign(data["value"][first]))
 
 
+@pytest.mark.parametrize("bits", [3, 18, 30])
+def test_products_are_the_same_bits(bits):
+    """Rows with few products and many, of two sides and of one with itself, columns that meet, and a row of nothing."""
+    mask = (1 << bits) - 1
+    sides = []
+    for seed in range(3):
+        made = rows(seed, 20)
+        sides.append((made["pointer"], (made["index"] * 7919 & mask).astype(np.int32) + 1, made["value"]))
+    chosen = [(sides[0], sides[1], False), (sides[2], sides[2], True)]
+    for first, last in ((0, 20), (3, 4), (7, 15), (20, 20)):
+        ours, theirs = (side.with_products(sides[0], chosen, mask, first, last) for side in (compiled, twin))
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other)
+    wrong = (sides[0][0], sides[0][1] - 100, sides[0][2])
+    for side in (compiled, twin):
+        with pytest.raises(ValueError, match="do not fit each other"):
+            side.with_products(wrong, chosen, mask, 0, 20)
+        with pytest.raises(ValueError, match="do not fit each other"):
+            side.with_products(sides[0], chosen, mask, 0, 21)
+
+
 def test_murmur3_gives_the_published_values():
     known = {
         (b"", 0): 0,

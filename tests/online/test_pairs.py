@@ -7,6 +7,7 @@ import pytest
 
 from herdcli import fast
 from herdcli.errors import DataError
+from herdcli.fast.numpy_online_pairs import ordered
 from herdcli.online import pairs
 from herdcli.online.parse import Reader
 
@@ -124,6 +125,6 @@ def test_keys_are_ordered_alike_whether_they_fit_beside_their_places_or_not():
     key = np.random.default_rng(0).integers(0, 50, 500)
     expected = np.argsort(key, kind="stable")
     for above in (50, 1 << 60):
-        found, order = pairs.ordered(key, above)
+        found, order = ordered(key, above)
         assert np.array_equal(order, expected)
         assert np.array_equal(found, key[expected])

@@ -108,14 +108,46 @@ static herd_add_panel *const herd_add_panels[] = {herd_add_panel_16};
 /* Words of scratch that herd_add_sparse_product needs. */
 static ptrdiff_t herd_sparse_scratch(ptrdiff_t rows, ptrdiff_t inner) { return rows + 1 + 2 * rows * inner + HERD_PANEL * inner + 16; }
 
-/* out (rows, width) += sparse (rows, inner) dense (inner, width); the entries of sparse are `down` and `along` floats apart. */
-static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff_t along, const float *dense, float *out, ptrdiff_t rows, ptrdiff_t inner,
-                                    ptrdiff_t width, int32_t *scratch)
+/* Is any of HERD_RUN floats not 0?  -0 may count. */
+#define HERD_RUN 16
+#define HERD_FEW 16
+static inline int herd_any(const float *x)
 {
-    herd_add_panel *const add_panel = herd_add_panels[herd_set];
-    int32_t *starts = scratch, *listed = starts + rows + 1, count = 0;
-    float *coefficients = (float *)(listed + rows * inner), *panel = coefficients + rows * inner;
-    panel += (16 - ((uintptr_t)panel / sizeof(float)) % 16) % 16; /* 64-byte boundary */
+    uint32_t bits[HERD_RUN], any = 0;
+    memcpy(bits, x, sizeof bits);
+    for (int t = 0; t < HERD_RUN; t++)
+        any |= bits[t];
+    return any != 0;
+}
+
+/* The entries of a matrix that are not 0, row by row: columns in `listed`, values in `coefficients`, those of row i from starts[i] on. */
+static int32_t herd_list_rows(const float *sparse, ptrdiff_t down, ptrdiff_t rows, ptrdiff_t inner, int32_t *starts, int32_t *listed, float *coefficients)
+{
+    int32_t count = 0;
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        const float *row = sparse + i * down;
+        starts[i] = count;
+        for (ptrdiff_t first = 0; first < inner; first += HERD_RUN) {
+            const ptrdiff_t end = first + HERD_RUN < inner ? first + HERD_RUN : inner;
+            if (end - first == HERD_RUN && !herd_any(row + first))
+                continue;
+            for (ptrdiff_t j = first; j < end; j++) {
+                listed[count] = (int32_t)j;
+                count += row[j] != 0.0f;
+            }
+        }
+        for (int32_t k = starts[i]; k < count; k++)
+            coefficients[k] = row[listed[k]];
+    }
+    starts[rows] = count;
+    return count;
+}
+
+/* The same of any matrix, entries of a row `along` floats apart. */
+static int32_t herd_list_each(const float *sparse, ptrdiff_t down, ptrdiff_t along, ptrdiff_t rows, ptrdiff_t inner, int32_t *starts, int32_t *listed,
+                              float *coefficients)
+{
+    int32_t count = 0;
     for (ptrdiff_t i = 0; i < rows; i++) {
         const float *row = sparse + i * down;
         starts[i] = count;
@@ -127,6 +159,54 @@ static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff
             coefficients[k] = row[listed[k] * along];
     }
     starts[rows] = count;
+    return count;
+}
+
+/* The same of a matrix whose columns lie in memory one after the other, `along` floats apart: it is read as it lies, and listed by rows. */
+static int32_t herd_list_columns(const float *sparse, ptrdiff_t along, ptrdiff_t rows, ptrdiff_t inner, int32_t *starts, int32_t *listed, float *coefficients)
+{
+    memset(starts, 0, (rows + 1) * sizeof(int32_t));
+    for (ptrdiff_t j = 0; j < inner; j++)
+        for (ptrdiff_t i = 0; i < rows; i++)
+            starts[i + 1] += sparse[j * along + i] != 0.0f;
+    for (ptrdiff_t i = 0; i < rows; i++)
+        starts[i + 1] += starts[i];
+    const int32_t count = starts[rows];
+    if ((ptrdiff_t)count * HERD_FEW > rows * inner) /* so many that a guess which are 0 is often wrong */
+        return herd_list_each(sparse, 1, along, rows, inner, starts, listed, coefficients);
+    for (ptrdiff_t j = 0; j < inner; j++) {
+        const float *column = sparse + j * along;
+        for (ptrdiff_t first = 0; first < rows; first += HERD_RUN) {
+            const ptrdiff_t end = first + HERD_RUN < rows ? first + HERD_RUN : rows;
+            if (end - first == HERD_RUN && !herd_any(column + first))
+                continue;
+            for (ptrdiff_t i = first; i < end; i++)
+                if (column[i] != 0.0f) {
+                    listed[starts[i]] = (int32_t)j;
+                    coefficients[starts[i]++] = column[i];
+                }
+        }
+    }
+    for (ptrdiff_t i = rows; i > 0; i--) /* each start has moved to the next one */
+        starts[i] = starts[i - 1];
+    starts[0] = 0;
+    return count;
+}
+
+/* out (rows, width) += sparse (rows, inner) dense (inner, width); the entries of sparse are `down` and `along` floats apart. */
+static void herd_add_sparse_product(const float *sparse, ptrdiff_t down, ptrdiff_t along, const float *dense, float *out, ptrdiff_t rows, ptrdiff_t inner,
+                                    ptrdiff_t width, int32_t *scratch)
+{
+    herd_add_panel *const add_panel = herd_add_panels[herd_set];
+    int32_t *starts = scratch, *listed = starts + rows + 1, count = 0;
+    float *coefficients = (float *)(listed + rows * inner), *panel = coefficients + rows * inner;
+    panel += (16 - ((uintptr_t)panel / sizeof(float)) % 16) % 16; /* 64-byte boundary */
+    if (along == 1)
+        count = herd_list_rows(sparse, down, rows, inner, starts, listed, coefficients);
+    else if (down == 1)
+        count = herd_list_columns(sparse, along, rows, inner, starts, listed, coefficients);
+    else
+        count = herd_list_each(sparse, down, along, rows, inner, starts, listed, coefficients);
     for (ptrdiff_t first = 0; first < width; first += HERD_PANEL) {
         const ptrdiff_t columns = width - first < HERD_PANEL ? width - first : HERD_PANEL;
         if (columns == HERD_PANEL && count < inner) { /* fewer rows are read than a panel would have */

@@ -172,13 +172,16 @@ class Drawings(Drawn):
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         lengths = np.broadcast_to(np.asarray(self.length, dtype=np.int64), len(mean))
-        sums, D = np.cumsum(mean, axis=-1, dtype=np.float64), mean.shape[-1]
-        row = np.repeat(np.arange(len(mean)), lengths)
-        # A uniform number falls into the j-th gap of summed shares with the probability of j; rows one above the other make one search.
-        at = row + generator.random(len(row))
-        ends = (sums / np.maximum(sums[:, -1:], 1e-30) + np.arange(len(mean))[:, None]).ravel()
-        place = np.minimum(np.searchsorted(ends, at, side="right"), row * D + D - 1)
-        return np.bincount(place, minlength=mean.size).reshape(mean.shape).astype(np.float32)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        uniform, D = generator.random(int(ends[-1])), mean.shape[-1]
+        states, sums = np.zeros(mean.shape, dtype=np.float32), np.empty(D)
+        for i, row in enumerate(mean):
+            sums[...] = row
+            np.cumsum(sums, out=sums)
+            # A uniform number falls into the j-th gap of summed shares with the probability of j.
+            place = np.searchsorted(sums, uniform[ends[i] : ends[i + 1]] * sums[-1], side="right")
+            np.add.at(states[i], np.minimum(place, D - 1), np.float32(1.0))
+        return states
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,22 @@ def test_twin_sparse_products_give_the_same_bits(compiled: ModuleType, rows: int
     assert np.array_equal(mine, other)
 
 
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.05, 0.1, 0.4, 1.0])
+def test_how_a_sparse_matrix_lies_changes_no_bit_of_its_product(loops: ModuleType, density: float) -> None:
+    random = np.random.default_rng(11)
+    sparse = (random.normal(size=(37, 90)) * (random.random((37, 90)) < density)).astype(np.float32)
+    sparse[3, :50] = -0.0
+    dense = random.normal(size=(90, 70)).astype(np.float32)
+    spread = np.zeros((37, 180), dtype=np.float32)
+    spread[:, ::2] = sparse
+    products = [np.zeros((37, 70), dtype=np.float32) for _ in range(3)]
+    for lying, out in zip((sparse, np.asfortranarray(sparse), spread[:, ::2]), products, strict=True):
+        loops.add_sparse_product(lying, dense, out, scratch_for(loops, 37, 90))
+    np.testing.assert_allclose(products[0], sparse @ dense, rtol=0, atol=1e-4)
+    assert np.array_equal(products[0], products[1])
+    assert np.array_equal(products[0], products[2])
+
+
 def test_sparse_product_is_the_product_and_leaves_the_operands(loops: ModuleType) -> None:
     random = np.random.default_rng(3)
     sparse = np.where(random.random((40, 70)) < 0.1, random.choice([-1.0, 1.0], (40, 70)), 0).astype(np.float32)

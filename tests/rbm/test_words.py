@@ -126,3 +126,16 @@ def test_what_words_do_not_go_with_is_refused(options, message):
 def test_rows_without_words_are_refused(rows, message):
     with pytest.raises(DataError, match=message):
         require_rows(Words(), np.array(rows, dtype=np.float32))
+
+
+def test_words_are_drawn_by_their_shares_and_as_many_as_a_row_has() -> None:
+    from herdcli.rbm.gibbs import Drawings
+
+    lengths = np.array([40000, 0, 7, 1])
+    natural = np.log(np.array([[0.5, 0.2, 0.3, 1e-30]] * 4, dtype=np.float32))
+    states = np.empty((4, 4), dtype=np.float32)
+    Drawings(lengths).sample(natural, np.zeros(4, dtype=np.float32), states, np.random.default_rng(5))
+    assert states.sum(axis=1).tolist() == lengths.tolist()
+    expected = 40000 * np.array([0.5, 0.2, 0.3])
+    assert states[0, 3] == 0
+    assert (np.square(states[0, :3] - expected) / expected).sum() < 13.8  # χ² of two degrees of freedom, p = .001

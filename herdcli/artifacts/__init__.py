@@ -3,7 +3,7 @@
 Used by `cli` alone: topics see arrays, never files.
 """
 
-from herdcli.artifacts.checkpoints import check_checkpoint, load_checkpoint, remove_checkpoint, save_checkpoint
+from herdcli.artifacts.checkpoints import Longer, check_checkpoint, load_checkpoint, remove_checkpoint, save_checkpoint
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.files import Artifact, Written, check_output, load, save
 from herdcli.artifacts.streams import publish
@@ -11,6 +11,7 @@ from herdcli.artifacts.streams import publish
 __all__ = [
     "Artifact",
     "Dataset",
+    "Longer",
     "Written",
     "check_checkpoint",
     "check_output",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from herdcli import schema
 from herdcli.artifacts import codec, guard, hdf5, header, memory
@@ -12,6 +12,7 @@ from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.streams import check_destination, publish
 from herdcli.errors import BadUsage, CannotCreate, DataError
 from herdcli.kinds import CHECKPOINT
+from herdcli.records import dataclass
 
 State = TypeVar("State")
 VERSION = 1
@@ -33,10 +34,21 @@ def save_checkpoint(path: str, state: Any, digest: str) -> None:
         hdf5.write(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
 
 
-def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None) -> State | None:
+@dataclass(frozen=True)
+class Longer(Generic[State]):
+    """How a state of the same run with fewer steps is known and gone on with: the digest that its run had, and its state in this one."""
+
+    digest: Callable[[State], str]
+    grown: Callable[[State], State]
+
+
+def load_checkpoint(
+    path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None, longer: Longer[State] | None = None
+) -> State | None:
     """The state saved at `path`, None if there is no file.
 
-    like  makes a state of the same run, whose types and shapes must be those of what is loaded.
+    like    makes a state of the same run, whose types and shapes must be those of what is loaded.
+    longer  takes states of a shorter run.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
     or no checkpoint.
@@ -58,13 +70,28 @@ def load_checkpoint(path: str, state_type: type[State], digest: str, *, like: Ca
                         where=path,
                         hint="continue with the version of herd that started the run",
                     )
-                _refuse_other(str(attributes.get("configuration")), digest, path)
+                saved = str(attributes.get("configuration"))
+                if longer is None:
+                    _refuse_other(saved, digest, path)
                 guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
-                state: State = codec.read(file, state_type, where=path)
+                state: State = _read(file, state_type, path, saved, digest)
         schema.check(state, where=path)
+        if longer is not None and saved.partition(" ")[0] != digest.partition(" ")[0]:
+            _refuse_other(saved, longer.digest(state), path)
+            state = longer.grown(state)
         if like is not None:
             schema.check_like(state, like(), where=path)
         return state
+
+
+def _read(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
+    """The state; one of another type is that of a run with other options, where the digests differ."""
+    try:
+        state: State = codec.read(file, state_type, where=path)
+    except DataError:
+        _refuse_other(saved, digest, path)
+        raise
+    return state
 
 
 def _refuse_other(saved: str, wanted: str, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdcli.cli.fit_rbm import in_rounds
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.learning import Problem, Settings
     from herdcli.rbm.minibatch import Away
     from herdcli.rbm.model import RBM
+    from herdcli.rbm.state import State
     from herdcli.schema import Array
 
 
@@ -72,7 +74,7 @@ def fit_models(session: Session, request: Request) -> None:
     parts: list[Learned] = []
     learned: dict[str, object] = rows.as_seen()
     if own is not None:
-        parts, scales = _learned(session, groups, own, units, given, away, keep=bool(request.keep_state))
+        parts, scales = _learned(session, request, groups, own, units, given, away)
         learned |= scales
     seen = beside_labels(learned, given.labels)
     made = classes.RBMShard(
@@ -166,16 +168,41 @@ def _continued(session: Session, request: Request) -> Inputs:
 
 
 def _learned(
-    session: Session, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, away: Away | None, *, keep: bool
+    session: Session, request: Request, groups: Groups, problem: Problem, units: Sequence[int], given: Inputs, away: Away | None
 ) -> tuple[list[Learned], dict[str, Array]]:
     """The models of a problem, which have these numbers, and what columns were freed of where that was learned."""
     from herdcli.rbm import classes
     from herdcli.rbm.learning import Learning
 
-    state = session.run(Learning(problem, session.map, away), label="learning")
+    longer = None if problem.settings.average_scores else (partial(_shorter, session, request, given), partial(_gone_on, session, problem))
+    state = session.run(Learning(problem, session.map, away), label="learning", longer=longer)
     seen = {} if state.log_scale is None else classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
-    made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=keep, map=session.map)
+    made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map)
     return made, seen
+
+
+def _shorter(session: Session, request: Request, given: Inputs, state: State) -> Request:
+    """The request of the run of fewer epochs that a state is of: with its epochs, and with the rate that was chosen for them."""
+    from herdcli.rbm.groups import largest
+
+    fewer = given.settings.epochs - len(state.trace)
+    asked: Request = session.request  # type: ignore[assignment]
+    if fewer <= 0:
+        return asked
+    if not request.model:
+        chosen = request.fitted(replace(given.settings, epochs=len(state.trace)), largest(given.y, given.rows.split))
+        asked = replace(asked, learning_rate=chosen.learning_rate)
+    return replace(asked, epochs=request.epochs - fewer)
+
+
+def _gone_on(session: Session, problem: Problem, state: State) -> State:
+    """The state in the run of more epochs, of which the user is told."""
+    from herdcli.rbm.longer import grown
+
+    settings = problem.settings
+    falls = "" if settings.rate_decay == "none" else ": the rate falls over all of them"
+    session.console.note(f"the checkpoint is of a run of {len(state.trace)} epochs, which goes on to {settings.epochs}{falls}")
+    return grown(state, settings)
 
 
 def finish(session: Session, whole: RBMShard, history: History, request: Request) -> None:

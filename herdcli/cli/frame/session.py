@@ -275,11 +275,11 @@ class Session:
         if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
             raise BadUsage("stdin can be read only once", hint="name a file instead of one -")
 
-    def record(self) -> dict[str, Any]:
-        """The provenance record of this stage: software, command, parameters, input digests."""
+    def record(self, request: Any = None) -> dict[str, Any]:
+        """The provenance record of this stage: software, command, parameters (of another request, if one is given), input digests."""
         typed = {"missing": self.missing, "layer": self.layer, "categorical": self.categorical if "categorical" in self.given else None}
         further = {name: value for name, value in typed.items() if value is not None}
-        return provenance.record(self.command, recorded(self.request) | further, self.inputs)
+        return provenance.record(self.command, recorded(self.request if request is None else request) | further, self.inputs)
 
     def forget_checkpoint(self) -> None:
         """The run has succeeded: its checkpoint goes away."""
@@ -309,6 +309,7 @@ class Session:
         after: Callable[[S], tuple[float, int]] | None = None,
         ended: Callable[[S], None] | None = None,
         part: str | None = None,
+        longer: tuple[Callable[[S], Any], Callable[[S], S]] | None = None,
     ) -> R:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
 
@@ -316,6 +317,7 @@ class Session:
         after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
         ended   called with the last state before the result is made of it, which it may refuse.
         part    what checkpoints are of, where not of the run's own steps.
+        longer  takes the state of a run that was asked for fewer steps: the request of that run, and its state in this one.
         """
         from herdcli.cli.frame import tracing
 
@@ -323,8 +325,9 @@ class Session:
             self.require_memory(algorithm.memory(), memory)
         if self.dry_run:
             self._print_plan(algorithm, label, after)
-        digest = provenance.digest(self.record()) + (f" {self.shard}" if self.shard else f" {part}" if part else "")
-        resumed = self._resumed(algorithm, digest)
+        suffix = f" {self.shard}" if self.shard else f" {part}" if part else ""
+        digest = provenance.digest(self.record()) + suffix
+        resumed = self._resumed(algorithm, digest, None if longer is None else self._of_shorter(*longer, suffix))
 
         def keep(now: S) -> None:
             artifacts.save_checkpoint(str(self.checkpoint), now, digest)
@@ -351,6 +354,10 @@ class Session:
             ended(state)
         return algorithm.result(state)
 
+    def _of_shorter(self, request_of: Callable[[S], Any], grown: Callable[[S], S], suffix: str) -> artifacts.Longer[S]:
+        """How the state of a run that was asked for fewer steps is known and gone on with."""
+        return artifacts.Longer(lambda saved: provenance.digest(self.record(request_of(saved))) + suffix, grown)
+
     def aside(self, algorithm: Algorithm[S, R], *, label: str) -> R:
         """Run an algorithm that prepares for the one of `run`: shown and stopped like it, but without checkpoint, and done in a dry run."""
         from herdcli.algorithm import solve
@@ -358,14 +365,14 @@ class Session:
         with self.console.progress(label) as progress:
             return solve(algorithm, watch=progress.show)
 
-    def _resumed(self, algorithm: Algorithm[S, R], digest: str) -> S | None:
+    def _resumed(self, algorithm: Algorithm[S, R], digest: str, longer: artifacts.Longer[S] | None = None) -> S | None:
         """The state of the checkpoint, where there is one to go on from."""
         if not (self.checkpoint and self.resume):
             return None
         from herdcli.algorithm import shapes
 
         self._from = self.checkpoint
-        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm))
+        saved = artifacts.load_checkpoint(self.checkpoint, algorithm.state, digest, like=partial(shapes, algorithm), longer=longer)
         if saved is None:
             self._from = None
             self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")

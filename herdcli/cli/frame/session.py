@@ -275,7 +275,7 @@ class Session:
         if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
             raise BadUsage("stdin can be read only once", hint="name a file instead of one -")
 
-    def record(self, request: Any = None) -> dict[str, Any]:
+    def record(self, request: DataclassInstance | None = None) -> dict[str, Any]:
         """The provenance record of this stage: software, command, parameters (of another request, if one is given), input digests."""
         typed = {"missing": self.missing, "layer": self.layer, "categorical": self.categorical if "categorical" in self.given else None}
         further = {name: value for name, value in typed.items() if value is not None}
@@ -309,7 +309,7 @@ class Session:
         after: Callable[[S], tuple[float, int]] | None = None,
         ended: Callable[[S], None] | None = None,
         part: str | None = None,
-        longer: tuple[Callable[[S], Any], Callable[[S], S]] | None = None,
+        longer: tuple[Callable[[S], DataclassInstance], Callable[[S], S]] | None = None,
     ) -> R:
         """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
 
@@ -354,7 +354,7 @@ class Session:
             ended(state)
         return algorithm.result(state)
 
-    def _of_shorter(self, request_of: Callable[[S], Any], grown: Callable[[S], S], suffix: str) -> artifacts.Longer[S]:
+    def _of_shorter(self, request_of: Callable[[S], DataclassInstance], grown: Callable[[S], S], suffix: str) -> artifacts.Longer[S]:
         """How the state of a run that was asked for fewer steps is known and gone on with."""
         return artifacts.Longer(lambda saved: provenance.digest(self.record(request_of(saved))) + suffix, grown)
 

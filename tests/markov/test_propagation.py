@@ -13,7 +13,19 @@ from herdcli.algorithm import solve
 from herdcli.artifacts.arrays_file import ArraysFile
 from herdcli.errors import NegativeResult
 from herdcli.markov import algorithms
-from herdcli.markov.exact import arrangement, cliques, elimination, junction_tree, messages, propagation
+from herdcli.markov.exact import (
+    arithmetic,
+    arrangement,
+    cliques,
+    columns,
+    elimination,
+    enumeration,
+    junction_tree,
+    messages,
+    methods,
+    propagation,
+    sparse,
+)
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network, support
 
@@ -103,7 +115,7 @@ GRID = generate.make("grid", rows=9, columns=9, sigma_w=2.0, seed=3)
 def test_slabs_schedules_files_and_threads_change_no_bit(monkeypatch, slab):
     tree = along_a_line(GRID)
     known = propagation.propagate(GRID, tree, messages.all_kept(tree, GRID))
-    monkeypatch.setattr(propagation, "SLAB", slab)
+    monkeypatch.setattr(arithmetic, "SLAB", slab)
     found = propagation.propagate(GRID, tree, messages.all_kept(tree, GRID))
     assert abs(found.log_z - known.log_z) < 1e-13 * abs(known.log_z)
     assert max(np.abs(p - q).max() for p, q in zip(found.nodes, known.nodes, strict=True)) < 1e-13
@@ -140,8 +152,8 @@ def test_products_below_every_float_are_formed_in_logarithms(monkeypatch):
     table = np.array([[1.0, 1e-200], [1e-200, 1e-200]])
     given = network.build([2] * 12, [((i, i + 1), table) for i in range(11)] + [((i,), np.array([1e-150, 1.0])) for i in range(12)])
     seen = []
-    plain = propagation.Logarithmic.total
-    monkeypatch.setattr(propagation.Logarithmic, "total", lambda self, table, axes: seen.append(1) or plain(self, table, axes))
+    plain = arithmetic.Logarithmic.total
+    monkeypatch.setattr(arithmetic.Logarithmic, "total", lambda self, table, axes: seen.append(1) or plain(self, table, axes))
     found = infer(given)
     assert seen
     agree(found, infer(given, "enumerate"), 1e-13)
@@ -184,4 +196,91 @@ def test_long_bands_are_swept_where_their_tree_is_large():
 def test_sums_over_scattered_axes():
     table = np.random.default_rng(0).random((2, 3, 2, 20, 2, 2))
     for axes in [(0,), (5,), (1, 4), (0, 2, 5), (4, 5), (3,), (0, 1, 2, 3, 4, 5), ()]:
-        assert np.allclose(propagation.sum_out(table, axes), table.sum(axis=axes), rtol=1e-14)
+        assert np.allclose(arithmetic.sum_out(table, axes), table.sum(axis=axes), rtol=1e-14)
+
+
+def few_columns(monkeypatch):
+    """Every clique is worked on by its possible columns, some at a time."""
+    monkeypatch.setattr(columns, "LEAST", 1)
+    monkeypatch.setattr(sparse, "LEAST", 1)
+    monkeypatch.setattr(columns, "SHARE", 1)
+    monkeypatch.setattr(columns, "CHUNK", 8)
+    monkeypatch.setattr(methods, "COUNTED", (0, 1 << 36))
+
+
+@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_tables_of_possible_states_alone_have_the_marginals_of_enumeration(monkeypatch, seed, share):
+    """With a share of 2 some cliques are whole and some are not, and they tell each other."""
+    few_columns(monkeypatch)
+    monkeypatch.setattr(columns, "SHARE", share)
+    given = sparse_network(seed)
+    agree(infer(given), infer(given, "enumerate"))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_possible_states_of_a_separator_are_those_of_enumeration(monkeypatch, seed):
+    few_columns(monkeypatch)
+    given = support.trimmed(sparse_network(seed)).network
+    tree = junction_tree.plan(given, cliques.search(given, 0, 2).order)
+    joint = enumeration.log_joint(given) > -np.inf
+    axis = {int(i): k for k, i in enumerate(np.flatnonzero(given.cardinality > 1))}
+    for scope, found in zip(tree.scopes, sparse.possible(given, tree), strict=True):
+        kept = [axis[i] for i in scope[1:]]
+        here = joint.any(axis=tuple(k for k in range(joint.ndim) if k not in kept))
+        here = here.transpose([sorted(kept).index(k) for k in kept])
+        if given.table.all():
+            assert found is None
+            continue
+        assert np.array_equal(found.all(), np.flatnonzero(here))
+        assert found.count == here.sum()
+
+
+def test_possible_states_in_files_stretches_threads_and_logarithms(monkeypatch):
+    """Parity checks: each third bit is the sum of the two before it, and noise on all."""
+    few_columns(monkeypatch)
+    random = np.random.default_rng(2)
+    parity = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    checks = [(tuple(random.choice(24, 3, replace=False).tolist()), parity) for _ in range(14)]
+    for scale in (1.0, 200.0):
+        noise = [((i,), np.exp(scale * random.standard_normal(2))) for i in range(24)]
+        given = network.build([2] * 24, [*checks, *noise])
+        tree = junction_tree.plan(given, cliques.search(given, 0, 2).order)
+        among = sparse.possible(given, tree)
+        plan, fewest = messages.all_kept(tree, given, among), messages.fewest_kept(tree, given, among)
+        found = propagation.propagate(given, tree, plan, columns=among)
+        dense = propagation.propagate(given, tree, plan)
+        assert abs(found.log_z - dense.log_z) < 1e-12 * abs(dense.log_z)
+        assert max(np.abs(p - q).max() for p, q in zip(found.nodes, dense.nodes, strict=True)) < 1e-12
+        same(propagation.propagate(given, tree, fewest, columns=among, messages=ArraysFile()), found)
+        with ThreadPoolExecutor(2) as pool:
+            same(propagation.propagate(given, tree, plan, columns=among, map=pool.map), found)
+
+
+def test_ranks_of_columns():
+    random = np.random.default_rng(0)
+    for size in (1, 63, 64, 65, 1000):
+        truth = random.random(size) < 0.3
+        found = columns.packed(truth)
+        assert (found.size, found.count) == (size, truth.sum())
+        assert np.array_equal(columns.unpacked(found, [size]), truth)
+        rank, possible = found.rank(np.arange(size))
+        assert np.array_equal(possible, truth)
+        assert np.array_equal(rank[truth], np.arange(truth.sum()))
+        pieces = list(found.pieces())
+        assert np.array_equal(np.concatenate([column for _, column in pieces] or [[]]), np.flatnonzero(truth))
+
+
+def test_a_tree_that_zeros_make_small_is_counted_before_it_is_refused(monkeypatch):
+    """A ring of copies among 8 states: of each message an eighth at most is possible, and it is told with its size."""
+    monkeypatch.setattr(methods, "COUNTED", (0, 1 << 36))
+    near = (np.abs(np.subtract.outer(np.arange(64), np.arange(64))) <= 1).astype(float)
+    given = network.build([64] * 6, [((i, (i + 1) % 6), near) for i in range(6)])
+    method = algorithms.method(given, Settings())
+    state = iterate.run(method.step, method.init(), until=method.done)
+    size, what = method.bytes_needed(state)
+    whole = 8 * messages.all_kept(method.tree(state), given).most
+    assert what.endswith("table cells without those that zeros leave empty,")
+    tables = size - 8 * 3 * 64**3
+    assert tables < whole / 2
+    agree(infer(given), infer(given, message_passing="shafer-shenoy"))

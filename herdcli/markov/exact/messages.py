@@ -9,11 +9,13 @@ the sweeps of hidden Markov models over long sequences; Griewank & Walther 2000)
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
+from herdcli.markov.exact.columns import Columns
 from herdcli.markov.exact.junction_tree import Tree
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
@@ -68,27 +70,27 @@ class Schedule:
     largest: int
 
 
-def separators(tree: Tree, network: Network) -> list[int]:
+Among = Sequence[Columns | None]  # of each message the possible states, where it holds those alone
+
+
+def separators(tree: Tree, network: Network, among: Among | None = None) -> list[int]:
     """Numbers in the message of each clique to its parent."""
     states = network.cardinality.tolist()
-    sizes = []
-    for scope in tree.scopes:
-        size = 1
-        for i in scope[1:]:
-            size *= states[i]
-        sizes.append(size)
-    return sizes
+    sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
+    if among is None:
+        return sizes
+    return [size if columns is None else columns.numbers for size, columns in zip(sizes, among, strict=True)]
 
 
-def all_kept(tree: Tree, network: Network) -> Schedule:
+def all_kept(tree: Tree, network: Network, among: Among | None = None) -> Schedule:
     """One stretch."""
-    sizes = separators(tree, network)
-    return Schedule(list(range(len(sizes))), [0, len(sizes)], sum(sizes) + _most_children(tree, sizes), _together(tree, sizes))
+    sizes = separators(tree, network, among)
+    return Schedule(list(range(len(sizes))), [0, len(sizes)], sum(sizes) + _most_children(tree, sizes), _together(tree, sizes, among))
 
 
-def fewest_kept(tree: Tree, network: Network) -> Schedule:
+def fewest_kept(tree: Tree, network: Network, among: Among | None = None) -> Schedule:
     """The number of stretches with which least is kept at once."""
-    sizes = separators(tree, network)
+    sizes = separators(tree, network, among)
     sequence = _post_order(tree, sizes)
     best: Schedule | None = None
     count, extra = 1, _most_children(tree, sizes)
@@ -96,7 +98,7 @@ def fewest_kept(tree: Tree, network: Network) -> Schedule:
         cuts = _cuts(sequence, sizes, count)
         most = _most_kept(tree, sizes, sequence, cuts) + extra
         if best is None or most < best.most:
-            best = Schedule(sequence, cuts, most, _together(tree, sizes))
+            best = Schedule(sequence, cuts, most, _together(tree, sizes, among))
         count = max(count + 1, count * 5 // 4)
     assert best is not None
     return best
@@ -119,14 +121,15 @@ def _most_children(tree: Tree, sizes: Sequence[int]) -> int:
     return max(told, default=0)
 
 
-def _together(tree: Tree, sizes: Sequence[int]) -> int:
-    """The most that one clique needs: its message, its children's and their new ones, and what is made of one of these."""
+def _together(tree: Tree, sizes: Sequence[int], among: Among | None) -> int:
+    """The most that one clique needs: its message, its children's and their new ones, and what is made of one of these; and all bits."""
+    bits = sum(2 * len(columns.words) for columns in among or () if columns is not None)
     told, widest = list(sizes), [0] * len(sizes)
     for k, p in enumerate(tree.parent):
         if p >= 0:
             told[p] += 2 * sizes[k]
             widest[p] = max(widest[p], sizes[k])
-    return max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
+    return bits + max((a + 2 * b for a, b in zip(told, widest, strict=True)), default=0)
 
 
 def _post_order(tree: Tree, sizes: Sequence[int]) -> list[int]:

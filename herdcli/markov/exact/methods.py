@@ -9,7 +9,8 @@ from copy import copy
 import numpy as np
 
 from herdcli.algorithm import Progress
-from herdcli.markov.exact import elimination, enumeration, junction_tree, messages, propagation
+from herdcli.markov.exact import arithmetic, elimination, enumeration, junction_tree, messages, propagation, sparse
+from herdcli.markov.exact.columns import Columns
 from herdcli.markov.exact.elimination import Search
 from herdcli.markov.exact.enumeration import State
 from herdcli.markov.exact.junction_tree import Tree
@@ -21,7 +22,8 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 
 TRIAL = 1 << 18  # cells
-SLABS = 16 * propagation.SLAB  # numbers of slabs, and of what is summed from them, at any time
+COUNTED = (1 << 22, 1 << 36)  # cells of trees whose possible states are counted
+SLABS = 16 * arithmetic.SLAB  # numbers of slabs, and of what is summed from them, at any time
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class JunctionTree(Stepwise[Search]):
         self.begun: Search | None = None
         self.messages: Messages | None = None  # where they go, where not into memory
         self.chosen: Schedule | None = None
+        self.counted: tuple[list[list[int]], list[Columns | None]] | None = None  # of the cliques that they were found for
 
     def init(self) -> Search:
         """No order yet, or those that were found before."""
@@ -81,7 +84,18 @@ class JunctionTree(Stepwise[Search]):
         tree = self.tree(state)
         if self.settings.message_passing != "hugin":
             return tree.bytes_needed(self.network), what
-        return 8 * self._numbers(messages.all_kept(tree, self.network).most, tree), what
+        among = self.columns(tree, state)
+        if any(columns is not None for columns in among):
+            what = f"{what[:-1]} without those that zeros leave empty,"
+        return 8 * self._numbers(messages.all_kept(tree, self.network, among).most, tree), what
+
+    def columns(self, tree: Tree, state: Search) -> list[Columns | None]:
+        """The possible states of messages, where there is much to compute and zeros that make it less."""
+        if not COUNTED[0] <= state.cells <= COUNTED[1]:
+            return [None] * len(tree.scopes)
+        if self.counted is None or self.counted[0] != tree.scopes:
+            self.counted = tree.scopes, sparse.possible(self.network, tree)
+        return self.counted[1]
 
     def tree(self, state: Search) -> Tree:
         """The cliques of the best order, or of the best without evidence where that takes less: evidence shall never cost memory."""
@@ -102,7 +116,8 @@ class JunctionTree(Stepwise[Search]):
         if not state.complete or self.settings.message_passing != "hugin":
             return []
         tree = self.tree(state)
-        every, fewest = messages.all_kept(tree, self.network), messages.fewest_kept(tree, self.network)
+        among = self.columns(tree, state)
+        every, fewest = messages.all_kept(tree, self.network, among), messages.fewest_kept(tree, self.network, among)
         return [
             Small(fewest, 8 * self._numbers(fewest.most, tree), 0),
             Small(every, 8 * self._numbers(every.largest, tree), 8 * every.most),
@@ -130,7 +145,7 @@ class JunctionTree(Stepwise[Search]):
         """Seconds of propagation, from a trial on one small table, and its bytes."""
         trial, started = np.ones((2, TRIAL // 2)), time.process_time()
         for _ in range(4):  # a clique is made twice, and read as often
-            propagation.sum_out(trial * trial, (0,))
+            arithmetic.sum_out(trial * trial, (0,))
         return state.cells / TRIAL * (time.process_time() - started), self.bytes_needed(state)[0]
 
     def result(self, state: Search) -> Result:
@@ -139,7 +154,8 @@ class JunctionTree(Stepwise[Search]):
         if self.settings.message_passing == "hugin":
             plan = self.chosen or messages.all_kept(tree, self.network)
             whole = self.settings.output_marginals != "nodes"
-            made = propagation.propagate(self.network, tree, plan, whole=whole, messages=self.messages, map=self.map)
+            among = self.columns(tree, state)
+            made = propagation.propagate(self.network, tree, plan, whole=whole, messages=self.messages, map=self.map, columns=among)
             nodes, cliques, log_z = made.nodes, made.factors, made.log_z
         else:
             found = junction_tree.calibrate_without_division(self.network, tree)

@@ -13,143 +13,27 @@ FloatingPointError, and all begins again in logarithms: what is not zero is neve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import pairwise, product
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from herdcli.errors import NegativeResult
-from herdcli.markov.exact.junction_tree import Tree, free_scopes, log_sum
+from herdcli.markov.exact import sparse
+from herdcli.markov.exact.arithmetic import Arithmetic, Linear, Logarithmic, combined, slab, slabs
+from herdcli.markov.exact.columns import Columns, lookup
+from herdcli.markov.exact.junction_tree import Tree, free_scopes
 from herdcli.markov.exact.messages import Kept, Messages, Schedule, waiting_at
 from herdcli.markov.method import Map
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SLAB = 1 << 18  # table cells
 CHUNK = 16  # slabs given to the workers at a time
-SMALL = 1 << 12  # table cells of factors that are multiplied together beforehand
+T = TypeVar("T")
+R = TypeVar("R")
 IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Arithmetic on numbers of at least 0; those that a float64 does not hold end it."""
-
-    one: float = 1.0
-    none: float = 0.0
-
-    def held(self) -> np.errstate:
-        """How NumPy takes what it cannot hold, in the thread that asks."""
-        return np.errstate(under="raise", over="raise")
-
-    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
-        """The product."""
-        made: Array = np.multiply(left, right, out=out)
-        return made
-
-    def total(self, table: Array, axes: tuple[int, ...]) -> Array:
-        """The sum over some axes."""
-        return sum_out(table, axes)
-
-    def plus(self, left: Array, right: Array) -> Array:
-        """The sum."""
-        made: Array = left + right
-        return made
-
-    def over(self, above: Array, below: Array) -> Array:
-        """The quotient, 0/0 = 0."""
-        return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-
-    def scaled(self, table: Array) -> tuple[Array, float]:
-        """The table with maximum 1, and the logarithm of what it was divided by."""
-        top = float(table.max())
-        return (table, -math.inf) if top == 0 else (table / top, math.log(top))
-
-    def normalised(self, table: Array) -> Array:
-        """Probabilities."""
-        made: Array = table / table.sum()
-        return made
-
-    def of(self, table: Array) -> Array:
-        """The values of a factor."""
-        return table
-
-
-@dataclass(frozen=True)
-class Logarithmic:
-    """The same on logarithms."""
-
-    one: float = 0.0
-    none: float = -math.inf
-
-    def held(self) -> np.errstate:
-        """What is too small beside the largest is 0."""
-        return np.errstate(under="ignore", divide="ignore")
-
-    def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
-        """The logarithm of the product."""
-        made: Array = np.add(left, right, out=out)
-        return made
-
-    def total(self, table: Array, axes: tuple[int, ...]) -> Array:
-        """log Σ exp over some axes."""
-        return log_sum(table, axes)
-
-    def plus(self, left: Array, right: Array) -> Array:
-        """log of the sum of two."""
-        made: Array = np.logaddexp(left, right)
-        return made
-
-    def over(self, above: Array, below: Array) -> Array:
-        """The logarithm of the quotient, 0/0 = 0."""
-        return above - np.where(below == -np.inf, 0.0, below)
-
-    def scaled(self, table: Array) -> tuple[Array, float]:
-        """The table with maximum 0, and what was taken away."""
-        top = float(table.max())
-        return (table, top) if top == -math.inf else (table - top, top)
-
-    def normalised(self, table: Array) -> Array:
-        """Probabilities."""
-        p = np.exp(table - table.max())
-        made: Array = p / p.sum()
-        return made
-
-    def of(self, table: Array) -> Array:
-        """The logarithms of a factor."""
-        with np.errstate(divide="ignore"):
-            return np.log(table)
-
-
-Arithmetic = Linear | Logarithmic
-
-
-def sum_out(table: Array, axes: tuple[int, ...]) -> Array:
-    """Sum over some axes, neighbours together; short last axes are added slice by slice, which NumPy's own loops are slow at."""
-    shape, gone = table.shape, set(axes)
-    kept = tuple(size for axis, size in enumerate(shape) if axis not in gone)
-    left, axis = 1, 0
-    while axis < len(shape):
-        if axis not in gone:
-            left *= shape[axis]
-            axis += 1
-            continue
-        size = 1
-        while axis < len(shape) and axis in gone:
-            size *= shape[axis]
-            axis += 1
-        right = math.prod(shape[axis:])
-        table = table.reshape(left, size, right)
-        if right < 16 and size < 16:
-            made = table[:, 0].copy()
-            for k in range(1, size):
-                made += table[:, k]
-            table = made
-        else:
-            table = table.sum(axis=1)
-    return table.reshape(kept)
 
 
 @dataclass(frozen=True)
@@ -170,27 +54,43 @@ class Target:
 
 
 def propagate(
-    network: Network, tree: Tree, plan: Schedule, *, whole: bool = True, messages: Messages | None = None, map: Map = map
+    network: Network,
+    tree: Tree,
+    plan: Schedule,
+    *,
+    whole: bool = True,
+    messages: Messages | None = None,
+    map: Map = map,
+    columns: Sequence[Columns | None] | None = None,
 ) -> Found:
     """Collect towards the root, then distribute.  Raises NegativeResult if no state has a probability.
 
-    whole  with marginals of factors too.  map  has the workers.
+    whole  with marginals of factors too.  map  has the workers.  columns  of the messages that hold possible states alone.
     """
     kept = Kept() if messages is None else messages
+    some = [None] * len(tree.scopes) if columns is None else columns
     try:
-        return Run(network, tree, plan, whole, kept, map, Linear()).found()
+        return Run(network, tree, plan, whole, kept, map, some, Linear()).found()
     except FloatingPointError:
-        return Run(network, tree, plan, whole, kept, map, Logarithmic()).found()
+        return Run(network, tree, plan, whole, kept, map, some, Logarithmic()).found()
 
 
 class Run:
     """One propagation."""
 
     def __init__(
-        self, network: Network, tree: Tree, plan: Schedule, whole: bool, messages: Messages, map: Map, arithmetic: Arithmetic
+        self,
+        network: Network,
+        tree: Tree,
+        plan: Schedule,
+        whole: bool,
+        messages: Messages,
+        map: Map,
+        columns: Sequence[Columns | None],
+        arithmetic: Arithmetic,
     ) -> None:
         self.network, self.tree, self.plan, self.whole = network, tree, plan, whole
-        self.messages, self.map, self.by = messages, map, arithmetic
+        self.messages, self.map, self.columns, self.by = messages, map, columns, arithmetic
         self.states: list[int] = network.cardinality.tolist()
         self.scales: list[float] = [0.0] * len(tree.scopes)
         self.constants: list[float] = []
@@ -256,86 +156,114 @@ class Run:
     def _collect(self, stretch: list[int]) -> None:
         """The messages of some cliques to their parents."""
         for k in stretch:
-            parts = self._parts(k)
-            shape = self._shape(k)
-            up = np.empty(shape[1:])
             # 2.21: the product of a clique's factors and of what its children
             # sent, summed over what the parent does not have.
-            for prefix, piece in self._over_slabs(shape, lambda prefix, parts=parts, shape=shape: self._summed(parts, shape, prefix)):
-                up[prefix] = piece
+            up = self._up(k) if self.columns[k] is None else self._up_by_columns(k)
             message, self.scales[k] = self.by.scaled(up)
             if self.scales[k] == -math.inf:
                 raise NegativeResult(IMPOSSIBLE)
             self.messages.put(k, message)
 
+    def _up(self, k: int) -> Array:
+        parts, shape = self._parts(k), self._shape(k)
+        up = np.empty(shape[1:])
+
+        def summed(prefix: tuple[int, ...]) -> Array:
+            with self.by.held():
+                return self.by.total(slab(parts, shape, prefix, self.by), (0,))
+
+        for prefix, piece in self._over(slabs(shape), summed):
+            up[prefix] = piece
+        return up
+
+    def _up_by_columns(self, k: int) -> Array:
+        parts, states, columns = self._looked_up(k), self._shape(k)[0], self._columns(k)
+        up = np.empty(columns.count)
+
+        def summed(piece: tuple[int, Array]) -> Array:
+            with self.by.held():
+                return self.by.total(sparse.product(parts, states, piece[1], self.by), (0,))
+
+        for (low, column), sums in self._over(columns.pieces(), summed):
+            up[low : low + len(column)] = sums
+        return up
+
+    def _columns(self, k: int) -> Columns:
+        found = self.columns[k]
+        assert found is not None
+        return found
+
     def _shape(self, k: int) -> tuple[int, ...]:
         return tuple(self.states[i] for i in self.tree.scopes[k])
 
+    def _axes(self, k: int, variables: Iterable[int]) -> tuple[int, ...]:
+        """Where some variables are among those of clique k."""
+        place = {i: axis for axis, i in enumerate(self.tree.scopes[k])}
+        return tuple(sorted(place[i] for i in variables))
+
     def _parts(self, k: int) -> list[Array]:
-        arrived = [self._placed(self.messages.get(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
+        """What clique k multiplies, as tables with its axes."""
+        arrived = [self._placed(self._whole(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
         return [*self.factors[k], *arrived]
 
-    def _over_slabs(self, shape: tuple[int, ...], make: Map) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """(where a slab is, what is made of it) for all slabs, in order; the workers make some at a time."""
-        where = list(slabs(shape))
-        for low in range(0, len(where), CHUNK):
-            some = where[low : low + CHUNK]
-            yield from zip(some, self.map(make, some) if len(some) > 1 else [make(some[0])], strict=True)
-
-    def _slab(self, parts: list[Array], shape: tuple[int, ...], prefix: tuple[int, ...]) -> Array:
-        """The product of tables over the first axis and those after the prefix."""
-        made = np.empty((shape[0], *shape[1 + len(prefix) :]))
-        seen = []
-        for part in parts:
-            at: tuple[Any, ...] = tuple(i if size > 1 else 0 for i, size in zip(prefix, part.shape[1:], strict=False))
-            seen.append(part[(slice(None), *at)])
-        if not seen:
-            made[...] = self.by.one
-        elif len(seen) == 1:
-            made[...] = seen[0]
-        else:
-            self.by.times(seen[0], seen[1], out=made)
-            for part in seen[2:]:
-                self.by.times(made, part, out=made)
+    def _whole(self, c: int) -> Array:
+        """The message of clique c with its impossible states."""
+        message, columns = self.messages.get(c), self.columns[c]
+        if columns is None:
+            return message
+        made = np.full(columns.size, self.by.none)
+        made[columns.all()] = message
         return made
 
-    def _summed(self, parts: list[Array], shape: tuple[int, ...], prefix: tuple[int, ...]) -> Array:
-        with self.by.held():
-            return self.by.total(self._slab(parts, shape, prefix), (0,))
+    def _looked_up(self, k: int) -> list[sparse.Part]:
+        """What clique k multiplies, as tables that its columns look their factors up in."""
+        shape = self._shape(k)
+        parts = [
+            sparse.Part(lookup(shape, [axis for axis, size in enumerate(table.shape) if size > 1]), table.reshape(-1), None)
+            for table in self.factors[k]
+        ]
+        for c in self.children[k]:
+            message = self.messages.get(c).reshape(-1)
+            parts.append(sparse.Part(lookup(shape, self._axes(k, self.tree.scopes[c][1:])), message, self.columns[c]))
+        return parts
+
+    def _over(self, where: Iterable[T], make: Callable[[T], R]) -> Iterator[tuple[T, R]]:
+        """(a place, what is made of it) for all, in order; the workers make some at a time."""
+        places = iter(where)
+        while some := list(islice(places, CHUNK)):
+            yield from zip(some, self.map(make, some) if len(some) > 1 else [make(some[0])], strict=True)
 
     def _distribute(self, k: int) -> None:
         """Marginals of a clique, and what its children are told."""
-        shape, scope = self._shape(k), self.tree.scopes[k]
-        # What the others say has the axes of the separator: all but the first.
-        parts = [*self._parts(k), self.messages.get(k)[None]]
-        place = {i: axis for axis, i in enumerate(scope)}
-        wanted = [tuple(place[i] for i in self.tree.scopes[c][1:]) for c in self.children[k]]
         own = self.homes[k] if self.whole else []
-        wanted += [tuple(sorted(place[i] for i in self.scopes[a])) for a in own] + [(0,)]
-        made = self._marginals(parts, shape, wanted)
-        del parts
+        wanted = [self._axes(k, self.tree.scopes[c][1:]) for c in self.children[k]]
+        wanted += [self._axes(k, self.scopes[a]) for a in own] + [(0,)]
+        made = self._marginals(k, wanted) if self.columns[k] is None else self._marginals_by_columns(k, wanted)
         for c, above in zip(self.children[k], made, strict=False):
             # Hugin (2.24): divided by what the child sent, what is left is
             # what all others say; 0/0 is 0.
             self.messages.put(c, self.by.scaled(self.by.over(above, self.messages.get(c)))[0])
         for a, table in zip(own, made[len(self.children[k]) :], strict=False):
             self.marginals[a] = self.by.normalised(table)
-        self.nodes[scope[0]] = self.by.normalised(made[-1])
+        self.nodes[self.tree.scopes[k][0]] = self.by.normalised(made[-1])
 
-    def _marginals(self, parts: list[Array], shape: tuple[int, ...], wanted: list[tuple[int, ...]]) -> list[Array]:
-        """Marginals over some axes each of a product of tables, small ones from larger ones that hold them."""
+    def _marginals(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
+        """Marginals over some axes each, small ones from larger ones that hold them; of children by their columns."""
+        shape = self._shape(k)
+        # What the others say has the axes of the separator: all but the first.
+        parts = [*self._parts(k), self.messages.get(k)[None]]
         plan = targets(shape, wanted)
         first = [t for t, target in enumerate(plan) if target.source < 0]
         made = {t: np.full([shape[axis] for axis in plan[t].axes], self.by.none) for t in first}
 
         def summed(prefix: tuple[int, ...]) -> list[Array]:
             with self.by.held():
-                slab = self._slab(parts, shape, prefix)
+                table = slab(parts, shape, prefix, self.by)
                 gone = range(1, 1 + len(prefix))
                 inside = [axis for axis in range(len(shape)) if axis not in gone]
-                return [self.by.total(slab, tuple(at for at, axis in enumerate(inside) if axis not in plan[t].axes)) for t in first]
+                return [self.by.total(table, tuple(at for at, axis in enumerate(inside) if axis not in plan[t].axes)) for t in first]
 
-        for prefix, pieces in self._over_slabs(shape, summed):
+        for prefix, pieces in self._over(slabs(shape), summed):
             for t, piece in zip(first, pieces, strict=True):
                 whole = made[t]
                 at = tuple(prefix[axis - 1] if 1 <= axis <= len(prefix) else slice(None) for axis in plan[t].axes)
@@ -345,7 +273,29 @@ class Run:
             if target.source >= 0:
                 axes = plan[target.source].axes
                 made[t] = self.by.total(made[target.source], tuple(at for at, axis in enumerate(axes) if axis not in target.axes))
+        for t, c in enumerate(self.children[k]):
+            if (columns := self.columns[c]) is not None:
+                made[t] = made[t].reshape(-1)[columns.all()]
         return [made[t] for t in range(len(plan))]
+
+    def _marginals_by_columns(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
+        """The same where clique k has possible columns alone."""
+        shape, columns = self._shape(k), self._columns(k)
+        parts, told = self._looked_up(k), self.messages.get(k)
+        inside = [self.columns[c] for c in self.children[k]] + [None] * (len(wanted) - len(self.children[k]))
+        goals = [sparse.goal(shape, axes, among, self.by) for axes, among in zip(wanted, inside, strict=True)]
+
+        def found(piece: tuple[int, Array]) -> tuple[Array, list[Array]]:
+            low, column = piece
+            with self.by.held():
+                table = sparse.product(parts, shape[0], column, self.by)
+                self.by.times(table, told[low : low + len(column)], out=table)
+                return table, [goal.cells(column, shape[0]) for goal in goals]
+
+        for _, (table, cells) in self._over(columns.pieces(), found):
+            for goal, cell in zip(goals, cells, strict=True):
+                goal.add(cell, table, self.by)
+        return [goal.made() for goal in goals]
 
     def _factor_marginals(self) -> list[Factor]:
         """In the order of the factors, with the axes that they have."""
@@ -356,26 +306,6 @@ class Run:
                 table = self.marginals[a] if free else np.ones(())
                 made.append((scope, table.transpose([order.index(i) for i in free]).reshape([self.states[i] for i in scope])))
         return made
-
-
-def slabs(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The first indices, after the first axis, of parts of a table of at most SLAB cells each (or of one step of its last axis)."""
-    cells, axes = math.prod(shape), 1
-    while cells > SLAB and axes < len(shape):
-        cells //= shape[axes]
-        axes += 1
-    yield from product(*(range(size) for size in shape[1:axes]))
-
-
-def combined(parts: list[Array], by: Arithmetic) -> list[Array]:
-    """Tables multiplied together as long as that makes none larger than a few thousand cells."""
-    made: list[Array] = []
-    for part in sorted(parts, key=lambda part: part.size):
-        if made and np.broadcast(made[-1], part).size <= SMALL:
-            made[-1] = by.times(made[-1], part)
-        else:
-            made.append(part)
-    return made
 
 
 def targets(shape: tuple[int, ...], wanted: list[tuple[int, ...]]) -> list[Target]:

@@ -20,6 +20,7 @@ from herdcli.numerics.blocks import Source, Statistics, Sums
 from herdcli.records import dataclass
 
 CHUNK = 64  # blocks at most
+SHARED = 1 << 16  # bytes of statistics from which on blocks are not sent them one by one
 EACH = 4  # chunks of a worker at least, where there are as many blocks: so the last ones to come in are few
 
 
@@ -38,6 +39,7 @@ class Rounds:
     found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
     failures: Counter[int] = field(default_factory=Counter)
     asked: bytes = b""
+    shared: Any = None  # the same with a worker, whom others have it from
 
     @property
     def count(self) -> int:
@@ -67,15 +69,27 @@ class Rounds:
         """Give up what was asked in the round before and has not come in, as where a step was too long."""
         self.found.clear()
         self.out.clear()
+        self.shared = None
 
     def _under_way(self) -> set[int]:
         return {chunk for chunk, _ in self.out.values()}
 
     def _submit(self, chunk: int, skipped: int) -> None:
         rows = self._with_a_worker(chunk)
-        wanted = self.farm.wanted
-        future = self.farm.submit(tasks.sums, rows, self.asked, skipped, wanted, workers=[self.owner[chunk]], allow_other_workers=True)
+        asked, own = self._asked_of(chunk), [self.owner[chunk]]
+        future = self.farm.submit(tasks.sums, rows, asked, skipped, self.farm.wanted, workers=own, allow_other_workers=True)
         self.out[future] = chunk, self.round
+
+    def _asked_of(self, chunk: int) -> Any:
+        """The statistics as bytes; where those are many, a copy that leaves this process once a round, and again where it was lost.
+
+        Workers have it from one another, so that it need not come from here with every block.
+        """
+        if len(self.asked) < SHARED:
+            return self.asked
+        if self.shared is None or self.shared.status != "finished":
+            self.shared = self.farm.kept(self.asked, self.owner[chunk])
+        return self.asked if self.shared is None else self.shared
 
     def _with_a_worker(self, chunk: int) -> Any:
         """The rows of a chunk, with the worker that has the fewest where nobody has them."""
@@ -106,6 +120,7 @@ class Rounds:
             return
         if reply is None:
             self.kept.pop(chunk, None)  # it may have gone with the answer
+            self.shared = None
             reply = {"failed": "the workers that had it ended"} if future.status == "error" else None
         if reply is not None:
             self._complain(chunk, reply)

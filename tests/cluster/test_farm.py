@@ -14,7 +14,7 @@ from herdcli.cluster.farm import Farm, refuse
 from herdcli.cluster.rounds import spread
 from herdcli.cluster.where import Asked, Where
 from herdcli.errors import BadUsage, DataError, HerdError, NoInput, Unavailable
-from herdcli.numerics.blocks import About, Blocks, Table, total
+from herdcli.numerics.blocks import About, Blocks, Squares, Table, total
 
 
 class Future:
@@ -39,6 +39,8 @@ class Client:
 
     def __init__(self, *addresses: str, answers=(), scattered=()) -> None:
         self.addresses, self.answers, self.scattered, self.given = list(addresses), list(answers), list(scattered), 0
+        self.sent: list[object] = []
+        self.told = 0  # bytes that went with tasks
 
     def scheduler_info(self, n_workers: int) -> dict[str, object]:
         return {"workers": dict.fromkeys(self.addresses)}
@@ -46,10 +48,12 @@ class Client:
     def scatter(self, value: object, **how: object) -> Future:
         if self.scattered:
             raise self.scattered.pop(0)
+        self.sent.append(value)
         return Future(value)
 
     def submit(self, function, *values: object, **how: object) -> Future:
         self.given += 1
+        self.told += sum(len(value) for value in values if isinstance(value, bytes))
         if self.answers:
             answer = self.answers.pop(0)
             return Future(answer, "error" if answer is None else "finished")
@@ -142,6 +146,25 @@ def test_rounds_go_on_where_workers_were_lost():
     made, _ = farm(client)
     assert wire.packed(total(spread(SOURCE, made, 3), STATISTICS)) == wire.packed(total(SOURCE, STATISTICS))
     assert client.given == SOURCE.count + 4
+
+
+WIDE = Blocks(Table(np.random.default_rng(1).normal(size=(4096 * 5 + 7, 2)) @ np.ones((2, 9000))))
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
+def test_large_statistics_leave_once_a_round(lost):
+    """A copy goes to one worker, whom the others have it from; where that was lost, another one goes."""
+    statistics, rows = Squares(np.zeros(9000)), WIDE.count
+    client = Client("tcp://a:1", "tcp://b:1", answers=[None] if lost else [])
+    made, _ = farm(client)
+    there = spread(WIDE, made, 3)
+    assert wire.packed(total(there, statistics)) == wire.packed(total(WIDE, statistics))
+    asked = wire.packed(statistics)
+    assert client.told == 0
+    assert client.sent.count(asked) == 1 + lost
+    assert client.given == rows + lost
+    total(there, Squares(np.ones(9000)))  # the next round
+    assert client.sent.count(wire.packed(Squares(np.ones(9000)))) == 1
 
 
 def test_rounds_wait_for_workers_that_are_begun_anew():

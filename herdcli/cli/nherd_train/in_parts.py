@@ -13,6 +13,7 @@ import numpy as np
 from herdcli.cli.frame import examples, outputs, shards, spreading
 from herdcli.cli.frame.examples import Rows
 from herdcli.cli.nherd_train import runs
+from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError
 from herdcli.online import parts, rounds
 from herdcli.online.calibration import settled
@@ -46,7 +47,7 @@ def run(session: Session, request: Request) -> None:
                 "--parts divides the rows of a data set, and text is learned as it arrives", hint="herd convert makes a data set"
             )
         try:
-            rows = runs.rows_of(session, given.data, request, None)
+            rows, settings = mixed(session, runs.rows_of(session, given.data, request, None), settings, request)
             if request.rounds > 1:
                 _in_rounds(session, rows, settings, request, given)
                 return
@@ -71,7 +72,7 @@ def _in_rounds(session: Session, rows: Rows, settings: Settings, request: Reques
 
 def _dealt(session: Session, rows: Rows, settings: Settings, request: Request, name: str) -> tuple[Array, list[Array]]:
     """The training rows, and which of them each part has."""
-    train = np.flatnonzero(runs.training(session, rows, settings, name))
+    train = np.flatnonzero(runs.training(session, rows, name))
     if request.parts > len(train):
         raise BadUsage(f"--parts {request.parts} of {len(train)} training rows", hint="ask for fewer")
     return train, parts.rows_of(len(train), request.parts, settings.seed, shuffle=settings.shuffle)

@@ -115,7 +115,13 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Give each example a set of classes, or an interval, that holds the truth for a share P of them in the long run "
         "(adaptive conformal prediction), and have herd apply --want sets give them to new rows.",
     ),
-    click.option("--shuffle", is_flag=True, help="Shuffle the examples before each pass; text is then kept in memory."),
+    click.option(
+        "--shuffle",
+        is_flag=True,
+        help="Shuffle the examples before each pass; text is then kept in memory.  "
+        "Rows of a data set that are sorted by class are shuffled anyway.",
+    ),
+    click.option("--in-order", is_flag=True, help="Learn the rows of a data set in its order, even where that is sorted by class."),
     click.option(
         "--parts",
         type=click.IntRange(1, 1 << 20),

@@ -68,6 +68,7 @@ class Request:
     seed: int
     parts: int = where_changed(1)
     rounds: int = where_changed(1)
+    in_order: bool = where_changed(False)
 
     @property
     def first_algorithm(self) -> str:
@@ -169,6 +170,8 @@ class Request:
             self._refuse_for_numbers(session)
         if self.task == "multilabel":
             self._refuse_for_sets(session)
+        if self.shuffle and self.in_order:
+            raise BadUsage("--shuffle and --in-order contradict each other", hint="leave one of them out")
         if self.holdout == 1:
             raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 judges every tenth")
         if self.parts > 1 and self.coverage is not None:

@@ -18,6 +18,7 @@ from herdcli.cli.frame.console import Console, write_stdout
 from herdcli.cli.frame.examples import Examples, Rows
 from herdcli.cli.frame.session import TRIAL_SECONDS
 from herdcli.cli.nherd_train.cached import Cached
+from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError, HerdError, NegativeResult
 from herdcli.online import predict, race
 from herdcli.online.blocks import DENSE_ROWS, Block, from_rows
@@ -127,7 +128,7 @@ def _learn(session: Session, given: Examples, settings: Settings, request: Reque
     """The classifier of a data set or of text."""
     if given.data is not None:
         return _from_rows(session, rows_of(session, given.data, request, model), settings, request, model, given.name)
-    for name in ("only", "positive", "split", "label"):
+    for name in ("only", "positive", "split", "label", "in_order"):
         session.ignored(name, "with text, which is learned as it arrives")
     made = _from_text(session, given, settings, request, model)
     given.finish()
@@ -164,7 +165,8 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     if model is not None and (model.bits or model.features != columns):
         had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
-    train = training(session, rows, settings, name)
+    train = training(session, rows, name)
+    rows, settings = mixed(session, rows, settings, request)
     settings = request.held(settings, validated=bool((rows.split == VALID).any()))
     settings = request.shaped(settings, columns, session) if model is None else settings
     source = source_of(session, rows, train, settings)
@@ -177,15 +179,13 @@ def _from_rows(session: Session, rows: Rows, settings: Settings, request: Reques
     return settled(with_holdout(replace(made, feature_names=names, race=table), rows))
 
 
-def training(session: Session, rows: Rows, settings: Settings, name: str) -> Array:
-    """Which rows (n,) bool are learned from, with warnings for options of text, and for an order that spoils learning."""
+def training(session: Session, rows: Rows, name: str) -> Array:
+    """Which rows (n,) bool are learned from, with warnings for options of text."""
     for option in ("bits", "zero_based", "skip_bad", "inverse_map", "cache"):
         session.ignored(option, "with a data set")
     train: Array = rows.split == 0
     if not train.any():
         raise DataError("the training part has no rows", where=name, hint="--split .8,.1,.1 draws a new split")
-    if not settings.shuffle and settings.task == "classification" and _class_by_class(rows.y[train]):
-        session.console.warn("the rows are sorted by class, which spoils learning in that order: --shuffle mixes them")
     return train
 
 
@@ -261,12 +261,6 @@ def raced(session: Session, learner: Told, request: Request, name: str = "") -> 
     for line in others:
         session.console.detail(line)
     return replace(learner, settings=settings, source=replay), table
-
-
-def _class_by_class(y: Array) -> bool:
-    """Do the labels change far less often than they would in a mixed order?"""
-    changes = np.count_nonzero(np.diff(y))
-    return bool(changes * 10 < len(y) * (1 - np.sum((np.bincount(y) / len(y)) ** 2)))
 
 
 def block_rows(settings: Settings) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage, DataError
 from herdcli.numerics import linear
+from herdcli.online.coverage import Coverage
 from herdcli.online.model import FIRST_ORDER, Classifier, Progress, Running
 from herdcli.online.numbers import Predictor
 from herdcli.online.tags import Tagger, by_number, in_order
@@ -45,7 +46,7 @@ def merge(models: Sequence[Classifier], rule: str) -> Classifier:
         size=_total([m.size for m in wide if m.size is not None]),
         race=None,
         passes=None,
-        coverage=None,
+        coverage=_coverage(wide),
         running=_running(wide),
         progress=no_progress(),
         holdout=None,
@@ -75,6 +76,19 @@ def _more(models: Sequence[Classifier]) -> dict[str, object]:
     return {"threshold": total / np.maximum(met.sum(axis=0), 1), "missed": sum(model.missed for model in found)}
 
 
+def _coverage(models: Sequence[Classifier]) -> Coverage | None:
+    """How well the shards' sets covered their streams.
+
+    What sets of the merged model go up to is for examples to say that no shard has learned.
+    """
+    found = [model.coverage for model in models if model.coverage is not None]
+    if not found:
+        return None
+    level = found[0].level
+    counts = {name: sum(getattr(each, name) for each in found) for name in ("examples", "covered", "size", "unbounded")}
+    return Coverage(level=level, alpha=1.0 - level, rate=found[0].rate, **counts)
+
+
 def _check(models: Sequence[Classifier]) -> None:
     first = models[0]
     for number, other in enumerate(models[1:], start=2):
@@ -85,6 +99,10 @@ def _check(models: Sequence[Classifier]) -> None:
             learned, other_learned = first.settings.algorithm, other.settings.algorithm
             hint = "one of them has no variances to weigh it by: train all shards with one --algorithm"
             raise DataError(f"model {number} was learned by {other_learned}, model 1 by {learned}", hint=hint)
+        levels = [model.coverage.level if model.coverage else None for model in (other, first)]
+        if levels[0] != levels[1]:
+            own, others = ("without --coverage" if level is None else f"with --coverage {level:g}" for level in (levels[1], levels[0]))
+            raise DataError(f"model {number} was learned {others}, model 1 {own}", hint="train all shards with the same")
         if other.zero_based != first.zero_based:
             starts = [0 if model.zero_based else 1 for model in (other, first)]
             raise DataError(

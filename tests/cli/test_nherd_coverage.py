@@ -118,10 +118,10 @@ def test_what_cannot_have_sets_is_refused_in_a_line(herd, tmp_path, trained):
         2,
         "herd apply: --want sets is for models made by herd nherd-train --coverage, not for a mixture",
     )
-    assert refused("nherd-train", "d.h5", "--coverage", "0.9", "--parts", "2") == (
+    assert refused("nherd-train", "d.h5", "--coverage", "0.9", "--parts", "2", "--split", ".8,0,.2") == (
         2,
-        "herd nherd-train: --coverage follows one stream, and --parts makes several of it",
-        "hint: drop --coverage or --parts",
+        "herd nherd-train: --coverage of parts is calibrated by validation rows, which no part learns, and there are none",
+        "hint: --split .6,.2,.2 draws some",
     )
     few = herd("nherd-train", "-q", *QUICK, "--task", "regression", "--coverage", "0.99", "-o", "few.h5", stdin=text(50, 0, numbers=True))
     assert few.code == 0, few.err
@@ -140,6 +140,53 @@ def test_sets_of_too_few_examples_hold_every_class(herd, tmp_path):
     assert herd("check", "m.h5").code == 0
 
 
-def test_a_merged_model_has_no_sets_of_its_shards(herd, tmp_path, trained):
-    assert herd("merge", "m.h5", "m.h5", "-o", "both.h5").code == 0
-    assert load(str(tmp_path / "both.h5")).value.coverage is None
+def test_sets_of_a_merged_model_are_calibrated_by_examples_that_no_shard_has_learned(herd, tmp_path, trained):
+    (tmp_path / "other.svm").write_bytes(text(1_000, 2))
+    (tmp_path / "held.svm").write_bytes(text(500, 3))
+    assert herd("nherd-train", "-q", *QUICK, "--multiclass", "top-1", "--coverage", "0.9", "other.svm", "-o", "n.h5").code == 0
+    assert herd("merge", "-q", "m.h5", "n.h5", "-o", "both.h5").code == 0
+    one, two, both = (load(str(tmp_path / f"{name}.h5")).value.coverage for name in ("m", "n", "both"))
+    assert (both.examples, both.covered, both.size) == (4_000, one.covered + two.covered, one.size + two.size)
+    assert (both.level, both.calibrated, both.threshold) == (0.9, 0, np.inf)
+    refused = herd("apply", "both.h5", "test.svm", "--want", "sets")
+    assert (refused.code, refused.err.splitlines()[0]) == (65, "herd apply: both.h5: has no scores to calibrate sets by")
+    assert herd("merge", "-q", "m.h5", "n.h5", "--data", "held.svm", "-o", "c.h5").code == 0
+    found = load(str(tmp_path / "c.h5")).value
+    row = json.loads(herd("eval", "c.h5", "--data", "test.svm", "--format", "json").out)[0]
+    assert found.coverage.calibrated == 500
+    assert abs(row["coverage"] - 0.9) < 4 * np.sqrt(0.09 * (1 / 502 + 1 / 2_000))
+    assert herd("nherd-train", "-q", "--continue", "c.h5", "other.svm", "-o", "d.h5").code == 0
+    for options, says in (
+        (("--coverage", "0.8"), "was learned with --coverage 0.8, model 1 with --coverage 0.9"),
+        ((), "without --coverage"),
+    ):
+        assert herd("nherd-train", "-q", *QUICK, "--multiclass", "top-1", *options, "other.svm", "-o", "o.h5").code == 0
+        ended = herd("merge", "m.h5", "o.h5")
+        assert ended.code == 65
+        assert says in ended.err.splitlines()[0]
+
+
+@pytest.mark.parametrize("options", [(), ("--rounds", "2")], ids=["parts", "rounds"])
+def test_sets_of_parts_are_calibrated_by_validation_rows(herd, tmp_path, options):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 4_000)
+    X = random.standard_normal((4_000, 4))
+    X[np.arange(4_000), y] += 2.0
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    line = ("nherd-train", "-q", *QUICK, "t.npz", "--parts", "3", "--coverage", "0.9", *options)
+    assert herd(*line, "-o", "m.h5").code == 0
+    found = load(str(tmp_path / "m.h5")).value
+    valid = found.holdout.split == 1
+    assert found.coverage.calibrated == valid.sum()
+    assert abs(valid.sum() - 800) < 3
+    row = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]
+    assert abs(row["coverage"] - 0.9) < 4 * np.sqrt(0.09 * (2 / 800))
+    if options:
+        assert row["progressive_coverage"] is None  # a round's parts begin where others have been
+        return
+    assert found.coverage.examples == (found.running.examples)
+    assert abs(row["progressive_coverage"] - 0.9) < 0.05
+    for part in (1, 2):
+        assert herd(*line, "--shard", f"{part}/2", "-o", f"{part}.h5").code == 0
+    assert herd("merge", "-q", "2.h5", "1.h5", "-o", "whole.h5").code == 0
+    assert (tmp_path / "whole.h5").read_bytes() == (tmp_path / "m.h5").read_bytes()

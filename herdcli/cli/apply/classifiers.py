@@ -97,6 +97,9 @@ def refuse(fitted: Artifact, request: Request) -> None:
 def _told(session: Session, fitted: Artifact) -> Coverage:
     """The coverage of a model, of whose sets it is said what they assume."""
     found: Coverage = fitted.value.coverage
+    if not found.calibrated:
+        hint = "herd merge --data FILE gives it examples that no shard has learned"
+        raise DataError("has no scores to calibrate sets by", where=fitted.name, hint=hint)
     what = "intervals" if fitted.kind == "predictor" else "sets"
     session.console.note(f"{what} hold the truth of {found.level:g} of the rows if these are exchangeable with the {found.calibrated} that")
     session.console.note("calibrated the model: drawn from one source, and not the later ones of a stream that drifts")

@@ -17,8 +17,10 @@ from herdcli.cli.nherd_train.order import mixed
 from herdcli.errors import BadUsage, DataError
 from herdcli.online import parts, rounds
 from herdcli.online.calibration import settled
+from herdcli.online.coverage import Coverage
 from herdcli.online.learner import Learner
 from herdcli.online.race import EXAMPLES, Replay, race, told
+from herdcli.splits import VALID
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.examples import Examples
@@ -48,6 +50,9 @@ def run(session: Session, request: Request) -> None:
             )
         try:
             rows, settings = mixed(session, runs.rows_of(session, given.data, request, None), settings, request)
+            if request.coverage is not None and not (rows.split == VALID).any():
+                why = "--coverage of parts is calibrated by validation rows, which no part learns, and there are none"
+                raise BadUsage(why, hint="--split .6,.2,.2 draws some")
             if request.rounds > 1:
                 _in_rounds(session, rows, settings, request, given)
                 return
@@ -66,6 +71,8 @@ def _in_rounds(session: Session, rows: Rows, settings: Settings, request: Reques
     columns, size = rows.X.shape[1] + 1, runs.block_rows(settings)
     algorithm = rounds.Rounds(spreading.spread(session, source), settings, columns, list(rows.names), request.rounds, size)
     made = session.run(algorithm, label="learning", memory="the weights of the parts")
+    if request.coverage is not None:
+        made = replace(made, coverage=Coverage(level=request.coverage, alpha=1.0 - request.coverage))
     made = settled(runs.with_holdout(replace(made, feature_names=rows.feature_names, race=table), rows))
     _save(session, made, f"{request.rounds} rounds of {request.parts} parts", given.data)
 
@@ -82,7 +89,7 @@ def _learned(session: Session, rows: Rows, settings: Settings, request: Request,
     train, chosen = _dealt(session, rows, settings, request, name)
     units = shards.units(session, request.parts, "parts")
     settings, table = _raced(session, rows, train, settings, request) if units or session.place.first else (settings, None)
-    learners = [_learner(session, rows, train[chosen[unit]], settings) for unit in units]
+    learners = [_learner(session, rows, train[chosen[unit]], settings, request) for unit in units]
     learning = parts.Parts(learners)
     made = session.run(learning, label="learning", memory="the weights of all parts") if units else []
     return parts.ClassifierShard(
@@ -93,9 +100,9 @@ def _learned(session: Session, rows: Rows, settings: Settings, request: Request,
     )
 
 
-def _learner(session: Session, rows: Rows, chosen: Array, settings: Settings) -> Learner:
+def _learner(session: Session, rows: Rows, chosen: Array, settings: Settings, request: Request) -> Learner:
     source = runs.source_of(session, rows, chosen, settings)
-    return Learner(settings, source, len(rows.names), rows.X.shape[1] + 1, rows)
+    return Learner(settings, source, len(rows.names) or 2, rows.X.shape[1] + 1, rows, coverage=request.covering(None))
 
 
 def _raced(session: Session, rows: Rows, train: Array, settings: Settings, request: Request) -> tuple[Settings, Race | None]:

@@ -174,8 +174,6 @@ class Request:
             raise BadUsage("--shuffle and --in-order contradict each other", hint="leave one of them out")
         if self.holdout == 1:
             raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 judges every tenth")
-        if self.parts > 1 and self.coverage is not None:
-            raise BadUsage("--coverage follows one stream, and --parts makes several of it", hint="drop --coverage or --parts")
         if self.parts > 1 and (self.holdout or self.early_stop):
             raise BadUsage("--parts learns all examples of each part", hint="drop --holdout and --early-stop, or --parts")
         if self.early_stop and self.holdout == 0:
@@ -195,6 +193,10 @@ class Request:
             raise BadUsage("--task regression learns by squared loss, with --algorithm nherd or arow", hint="leave --loss out")
         if not self.linear:
             raise BadUsage("--task regression learns weights of features", hint="drop --kernel")
+        if self.parts > 1:
+            raise BadUsage(
+                "--parts learns classes, not --task regression", hint="herd merge joins models of numbers that were learned apart"
+            )
         for name in ("classes", "max_classes", "multiclass", "label_noise", "only", "positive"):
             if name in session.given:
                 raise BadUsage(f"--{name.replace('_', '-')} is about classes, and --task regression has none", hint="leave it out")

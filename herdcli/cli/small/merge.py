@@ -53,8 +53,8 @@ def command(session: Session, request: Request) -> None:
       herd merge a.h5 b.h5 -o herded.h5
 
     \b
-      herd nherd-train digits.h5 --split .3,.2,.2 --seed 1 -o 1.h5
-      herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 -o 2.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 1 --multiclass top-1 -o 1.h5
+      herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 --multiclass top-1 -o 2.h5
       herd merge 1.h5 2.h5 -o both.h5
 
     Shards, in any order, give exactly the output of the run without --shard: artifact or, by the suffix of -o,

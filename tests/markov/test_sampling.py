@@ -12,7 +12,7 @@ from herdcli.markov import algorithms
 from herdcli.markov.exact.elimination import moral_graph
 from herdcli.markov.method import Settings
 from herdcli.markov.model import generate, network
-from herdcli.markov.query import sampling
+from herdcli.markov.query import blocked_gibbs, sampling
 from herdcli.markov.query.blocked_gibbs import BlockedGibbs, rhat
 from herdcli.markov.query.draws import Draws
 
@@ -43,7 +43,7 @@ def test_blocks_hold_every_free_variable_and_keep_their_tables_small(cells):
 def test_one_block_draws_every_state_as_often_as_it_is_likely(zeros):
     given = random_network(3, zeros, 6)
     truth = weights(given)
-    rows = solve(Draws(given, 20000, burn_in=0, thin=1, chains=0, seed=1))
+    rows = solve(Draws(given, 20000, burn_in=0, thin=1, chains=0, seed=1)).rows
     total = sum(truth.values())
     values, counts = np.unique(rows, axis=0, return_counts=True)
     found = {tuple(row.tolist()): count for row, count in zip(values, counts, strict=True)}
@@ -101,11 +101,27 @@ def test_rhat_is_one_where_halves_agree_and_large_where_they_do_not():
     assert rhat(np.array([[0.0] * 4 + [1.0] * 4]), 1000)[0] == np.inf
 
 
+def test_chains_that_all_stay_where_they_were_begun_have_not_converged(monkeypatch):
+    """A permutation of three things: no block of two variables can leave the state that was searched for, whatever is there."""
+    apart = 1.0 - np.eye(3)
+    given = network.build([3, 3, 3], [((0, 1), apart), ((1, 2), apart), ((0, 2), apart)])
+    monkeypatch.setattr(sampling, "CELLS", 3)
+    monkeypatch.setattr(blocked_gibbs, "TRIES", 0)
+    found = solve(BlockedGibbs(given, Settings(algorithm="gibbs", burn_in=2, sweeps=20, chains=4)))
+    assert gap(found.nodes, [np.full(3, 1 / 3)] * 3) > 0.5
+    assert not found.attributes["converged"]
+    assert found.attributes["residual"] == np.inf
+    drawn = solve(Draws(given, 9, burn_in=2, thin=1, chains=2, seed=0, cells=1))
+    assert (drawn.unmoved, len(np.unique(drawn.rows, axis=0))) == (3, 1)
+    monkeypatch.undo()
+    assert solve(Draws(given, 9, burn_in=2, thin=1, chains=0, seed=0)).unmoved == 0
+
+
 def test_draws_by_chains_have_the_marginals_too():
     given = random_network(2, True, 8)
     method = Draws(given, 4000, burn_in=50, thin=3, chains=400, seed=0, cells=1)
     assert not method.exact
-    rows = solve(method)
+    rows = solve(method).rows
     for i, p in enumerate(brute_force(given)[0]):
         share = np.bincount(rows[:, i], minlength=len(p)) / len(rows)
         assert np.abs(share - p).max() < 0.04
@@ -113,7 +129,7 @@ def test_draws_by_chains_have_the_marginals_too():
 
 def test_draws_depend_on_the_seed_alone():
     given = random_network(2, False, 8)
-    first, again, other = (solve(Draws(given, 30, burn_in=5, thin=2, chains=0, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (solve(Draws(given, 30, burn_in=5, thin=2, chains=0, seed=seed)).rows for seed in (1, 1, 2))
     assert (first == again).all()
     assert not (first == other).all()
 

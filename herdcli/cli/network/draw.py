@@ -48,7 +48,11 @@ def _rows(session: Session, network: Network, request: Request, known: dict[int,
     if number == 0:
         told = "independent rows" if method.exact else f"{method.chains} chains of blocked Gibbs sampling, {len(method.blocks)} blocks"
         session.console.note(told)
-    rows: Array = session.run(method, label="sampling", memory="the rows and the tables of a batch")
+    found = session.run(method, label="sampling", memory="the rows and the tables of a batch")
+    if found.unmoved and request.count > 1:
+        few = "all chains began at the one possible state that was found, and"
+        session.console.warn(f"{few} {found.unmoved} variables never left it: the rows may miss most of what is possible")
+    rows: Array = found.rows
     for i, state in known.items():
         rows[:, i] = state
     return rows

@@ -26,11 +26,15 @@ LOOK = 5  # steps of the search for one state that is possible
 
 @dataclass
 class State:
-    """x (N, chains); how often each state was there, by half of the run (2, Σ card, chains); of each factor's cells (Σ cells,)."""
+    """x (N, chains); how often each state was there, by half of the run (2, Σ card, chains); of each factor's cells (Σ cells,).
+
+    alike: all chains began at one state that was searched for.
+    """
 
     x: Array
     on: Array
     cell: Array
+    alike: bool
     step: int
 
 
@@ -62,8 +66,8 @@ class BlockedGibbs(Stepwise[State]):
     def init(self) -> State:
         """States by chance that are possible."""
         small, settings = self.inner.network, self.settings
-        x = begin(self.inner, self.blocks, settings.chains, settings)
-        return State(x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), 0)
+        x, alike = begin(self.inner, self.blocks, settings.chains, settings)
+        return State(x, np.zeros((2, int(self.first[-1]), settings.chains)), np.zeros(len(small.table)), alike, 0)
 
     def step(self, state: State) -> State:
         """One sweep of every chain."""
@@ -99,7 +103,7 @@ class BlockedGibbs(Stepwise[State]):
         error = halves.std(axis=1, ddof=1) / np.sqrt(halves.shape[1])
         split = [np.split(part, self.first[1:-1]) for part in (halves.mean(axis=1), error)]
         nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
-        worst = float(rhat(halves, n).max(initial=1.0))
+        worst = float(rhat(halves, n, stuck=state.alike).max(initial=1.0))
         draws = 2 * n * self.settings.chains
         cliques = [(scope, self._whole(scope, table / draws)) for scope, table in _tables(small, state.cell)]
         attributes = {
@@ -115,8 +119,10 @@ class BlockedGibbs(Stepwise[State]):
         return made
 
 
-def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings: Settings) -> Array:
+def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings: Settings) -> tuple[Array, bool]:
     """(N, chains) possible states: by chance, then a few sweeps with soft zeros; from one likely state where those end at none.
+
+    And whether all chains begin at that one.
 
     Raises NegativeResult where that finds none either.
     """
@@ -124,10 +130,10 @@ def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings
     random = generator(settings.seed, Stream.CHAINS, unit=4)
     x: Array = (random.random((small.count, chains)) * small.cardinality[:, None]).astype(np.int64)
     if len(blocks) <= 1:
-        return x
+        return x, False
     for _ in range(TRIES):
         if sampling.possible(small, x).all():
-            return x
+            return x, False
         for block in blocks:
             sampling.draw(block, x, small.cardinality.tolist(), random, soft=True)
     bad = ~sampling.possible(small, x)
@@ -137,17 +143,20 @@ def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings
         except NegativeResult as error:
             raise NegativeResult("gibbs found no state with a probability to begin at", hint="--algorithm ups") from error
         x[:, bad] = np.array([found[i] for i in range(small.count)])[:, None]
-    return x
+    return x, bool(bad.all())
 
 
-def rhat(halves: Array, n: int) -> Array:
-    """√(((n−1)/n·W + B/n)/W) of shares (states, half runs) of n sweeps each; 1 for states that never changed in any."""
+def rhat(halves: Array, n: int, *, stuck: bool = False) -> Array:
+    """√(((n−1)/n·W + B/n)/W) of shares (states, half runs) of n sweeps each; 1 for states that never changed in any.
+
+    stuck: chains began at one state, so what has never changed may only never have been left, and has ∞.
+    """
     # A state is there or not, so a half run with share p has a sample variance of n/(n − 1) p (1 − p).
     within = (halves * (1 - halves)).mean(axis=1) * n / max(1, n - 1)
     between = halves.var(axis=1, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.sqrt((n - 1) / n + between / within)
-    return np.where(within > 0, ratio, np.where(between > 0, np.inf, 1.0))
+    return np.where(within > 0, ratio, np.where((between > 0) | stuck, np.inf, 1.0))
 
 
 def _strides(network: Network) -> list[tuple[Array, Array, Array]]:

@@ -20,12 +20,21 @@ MOST_CELLS = 1 << 22  # of the tables of one row, where rows are independent
 
 @dataclass
 class State:
-    """Chains (N, chains) and the rows (count, N) drawn so far."""
+    """Chains (N, chains) and the rows (count, N) drawn so far.  alike: all chains began at one state that was searched for."""
 
     x: Array
     rows: Array
     done: int
+    alike: bool
     step: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows (count, N), and how many variables no row has otherwise where all chains began at one state that was searched for."""
+
+    rows: Array
+    unmoved: int
 
 
 class Draws:
@@ -49,8 +58,8 @@ class Draws:
 
     def init(self) -> State:
         """Where the chains begin."""
-        x = begin(self.inner, self.blocks, self.chains, Settings(seed=self.seed, iterations=100))
-        return State(x, np.zeros((self.count, self.network.count), dtype=np.int64), 0, 0)
+        x, alike = begin(self.inner, self.blocks, self.chains, Settings(seed=self.seed, iterations=100))
+        return State(x, np.zeros((self.count, self.network.count), dtype=np.int64), 0, alike, 0)
 
     def step(self, state: State) -> State:
         """The next batch of rows, or the next sweep."""
@@ -79,6 +88,8 @@ class Draws:
         """Rows so far."""
         return Progress(state.step, self.steps, f"{state.done} rows")
 
-    def result(self, state: State) -> Array:
-        """(count, N) states."""
-        return state.rows
+    def result(self, state: State) -> Drawn:
+        """The states drawn."""
+        same = (state.rows == state.rows[:1]).all(axis=0) if state.alike else np.zeros(self.network.count, dtype=bool)
+        free = [len(kept) > 1 for kept in self.inner.states]
+        return Drawn(state.rows, int((same & free).sum()))

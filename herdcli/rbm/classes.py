@@ -180,6 +180,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
     """The artifact of all models in their order and of what else it holds; models of folds serve the scores and are dropped."""
     count = len(models) // (rest.folds + 1)
     final = models[:count]
+    energies = [model.training_energy for model in final]
     known = [model.base_rates for model in final if model.base_rates is not None]
     settings = {name: value for name, value in vars(rest.settings).items() if name != "hidden"}
     seen = ("holdout", "elsewhere", "classes", "image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
@@ -192,7 +193,7 @@ def assemble(models: Sequence[Learned], rest: Frame) -> RBM:
         best_epoch=None if final[0].best_epoch is None else np.array([model.best_epoch for model in final], dtype=np.int64),
         kept=_joined([model.kept for model in final if model.kept is not None]),
         scores=None if rest.scores is None else _scores(rest.scores, models, rest.folds),
-        training_energy=np.array([model.training_energy for model in final], dtype=np.float64),
+        training_energy=None if None in energies else np.array(energies, dtype=np.float64),
         base_rates=np.stack(known) if len(known) == count else None,
         labels=rest.label_names,
         **settings,

@@ -46,7 +46,7 @@ def completed(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, map: Ma
         def fill(index: int) -> None:
             given = known[index]
             if not given.all():
-                result[index, ~given] = real.product(_weights(h, result[index], given, natural, fixed), means[:, ~given])
+                result[index, ~given] = real.product(weights_of(h, result[index], given, natural, fixed), means[:, ~given])
 
         list(map(fill, range(len(rows))))
         return result
@@ -60,7 +60,7 @@ def completed(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, map: Ma
     return result
 
 
-def _weights(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Array) -> Array:
+def weights_of(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Array) -> Array:
     """p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
     group = h.visible.group
     free = h.visible.log_partition(natural)[:, ~given.reshape(-1, group)[:, 0]].sum(axis=1)

@@ -14,6 +14,7 @@ import numpy as np
 
 from herdcli.errors import BadUsage
 from herdcli.numerics import linear, real
+from herdcli.rbm import gaps
 from herdcli.rbm.enumeration import ENUMERABLE, enumerate_hidden, is_gaussian, precision, states_of
 from herdcli.rbm.gibbs import Sweeper
 from herdcli.rbm.likelihood import alternatives
@@ -98,9 +99,12 @@ def _sums(W: Array, b: Array, c: Array, error: float, hidden: Array) -> Sums:
     return Sums(W, b, c, error, hidden)
 
 
-def exact(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array) -> Sums:
-    """The gradient of the mean log-likelihood of rows (n, D)."""
+def exact(sweeper: Sweeper, visible: Family, hidden: Family, rows: Array, known: Array | None = None) -> Sums:
+    """The gradient of the mean log-likelihood of rows (n, D); of the entries that are known (n, D), where some are not."""
     h = _harmonium(sweeper, visible, hidden)
+    if known is not None and not known.all() and gaps.is_summed(h):
+        first = Moments(*gaps.moments(h, rows.astype(np.float64), known))
+        return _difference(first, model_moments(h), _first_phase(h, rows.astype(np.float64))[1])
     first, error = _first_phase(h, rows.astype(np.float64))
     return _difference(first, model_moments(h), error)
 

@@ -21,9 +21,9 @@ import numpy as np
 from herdcli.numerics import real
 from herdcli.numerics.blocks import Spread
 from herdcli.numerics.blocks import Statistics as OfBlocks
-from herdcli.rbm import labels, tap, tempering
+from herdcli.rbm import gaps, labels, tap, tempering
 from herdcli.rbm.gibbs import Drawings, Sweeper, layer
-from herdcli.rbm.gradients import EXACT_PHASES
+from herdcli.rbm.gradients import EXACT_PHASES, exact
 from herdcli.rbm.likelihood import Map
 from herdcli.rbm.phases import Block, Scratch, contrastive, integers, persistent
 from herdcli.rbm.problem import BLOCK, SHARED, Problem
@@ -229,10 +229,12 @@ def _of_rows(
     """Those of the log-likelihood of rows, by whatever algorithm."""
     settings = problem.settings
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
-        rows, layers = rows_of(problem, state, m, order), (problem.visible, problem.hidden)
+        rows, layers = _chosen(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
         own = sweeper(problem, state, m, step)
         if state.chain is not None:
             sums = tap.phases(own, layers, rows, state.chain[m], settings.sweeps(step / problem.updates(m)))
+        elif settings.algorithm == "exact" and problem.known is not None:
+            sums = exact(own, *layers, rows, problem.known[m][order])
         else:
             sums = EXACT_PHASES[settings.algorithm](own, *layers, rows)
         return Statistics(sums.b, sums.c, sums.error, sums.hidden, sums.W)
@@ -265,7 +267,11 @@ def _elsewhere(problem: Problem, state: State, m: int, order: Array, phases: Pha
     """The same sums in the same order, of groups that other processes take."""
     sent = [(slice(group[0].rows.start, group[-1].rows.stop), slice(group[0].chains.start, group[-1].chains.stop)) for group in groups]
     away.minibatch.groups = [
-        Group(_chosen(problem, state, m, order[rows]), None if state.chain is None else state.chain[m, chains], group[0].number)
+        Group(
+            _chosen(problem, state, m, order[rows], phases.step, group[0].number),
+            None if state.chain is None else state.chain[m, chains],
+            group[0].number,
+        )
         for group, (rows, chains) in zip(groups, sent, strict=True)
     ]
     totals, error, W = (np.zeros_like(state.b[m]), np.zeros_like(state.c[m]), np.zeros_like(state.c[m])), 0.0, state.W[m]
@@ -345,8 +351,11 @@ def _driven(state: State, m: int) -> tuple[Array, Array, Array] | None:
     return state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
 
 
-def _chosen(problem: Problem, state: State, m: int, order: Array) -> Array:
-    """Rows as they are stored; divided by the deviations where those are learned."""
+def _chosen(problem: Problem, state: State, m: int, order: Array, step: int, number: int = 0) -> Array:
+    """Rows as they are stored; divided by the deviations where those are learned, their missing entries drawn given the others."""
+    if problem.known is not None:
+        draws = generator(problem.settings.seed, Stream.MISSING, unit=problem.unit(m), step=step + 1, part=number)
+        return gaps.drawn(replace(sweeper(problem, state, m, step), draws=draws), problem.rows[m][order], problem.known[m][order])
     rows: Array = problem.rows[m][order] if state.log_scale is None else rows_of(problem, state, m, order)
     return rows
 
@@ -355,4 +364,6 @@ def _block(problem: Problem, state: State, m: int, order: Array, phases: Phases,
     """The phases of one block, of rows and chains that are here."""
     R = 1 if state.betas is None else state.betas.shape[1]
     chain = None if state.chain is None else state.chain[m, part.chains.start * R : part.chains.stop * R]
-    return phases.block(_chosen(problem, state, m, order[part.rows]), chain, scratch.part(part.both, part.once), part.number)
+    return phases.block(
+        _chosen(problem, state, m, order[part.rows], phases.step, part.number), chain, scratch.part(part.both, part.once), part.number
+    )

@@ -70,6 +70,7 @@ class Problem:
     most    rows of the largest model of all, where these are some of them; 0: of these.
     valid   rows held out of each model, which are looked at while it learns.
     begun   models that learning goes on from.
+    known   which entries of the rows are known, (n_m, D) bool; None: all.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
@@ -81,6 +82,7 @@ class Problem:
     most: int = 0
     valid: Sequence[Selected | Streamed] | None = None
     begun: Begun | None = None
+    known: Sequence[Array | Selected] | None = None
     _orders: dict[int, tuple[int, Array | Shuffled]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _columns: dict[int, Columns] = field(default_factory=dict, init=False, repr=False, compare=False)
     _bases: dict[int, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -109,6 +111,8 @@ class Problem:
         for index, held in enumerate(self.valid or ()):
             if not len(held):
                 raise DataError("there are no validation rows", where=f"model {index}", hint="--split .6,.2,.2 holds some out")
+        if self.known is not None:
+            self.settings.require_torn()
         if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the rows have {self.rows[0].shape[1]} columns, the model has {self.begun.W.shape[1]} visible units")
         if self.scored is not None and not 0 < self.settings.average_scores <= min(map(self.updates, range(len(self.rows)))):
@@ -123,6 +127,7 @@ class Problem:
             most=self.most or max(map(len, self.rows)),
             valid=None if self.valid is None else [self.valid[m] for m in units],
             begun=None if self.begun is None else self.begun.part(units),
+            known=None if self.known is None else [self.known[m] for m in units],
         )
 
     def unit(self, model: int) -> int:

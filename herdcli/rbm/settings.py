@@ -130,6 +130,17 @@ class Settings:
         if self.algorithm == "tap" and any(family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
             raise BadUsage("tap needs units of one column, softmax units have several", hint="--algorithm pcd")
 
+    def require_torn(self) -> None:
+        """Raise BadUsage for what rows with missing entries do not go with."""
+        units = family(self.visible_units)
+        if units.group > 1 or isinstance(units, Words | Labelled):
+            raise BadUsage(f"missing entries are drawn of units of one column, not of {units.name}", hint="--missing drop or mean")
+        if self.algorithm == "pseudo-likelihood" or self.learn_variances or self.average_scores:
+            raise BadUsage(
+                "missing entries are not drawn for --algorithm pseudo-likelihood, --learn-variances and --average-scores",
+                hint="--missing drop or mean",
+            )
+
     def _require_tracked(self) -> None:
         """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""
         visible, hidden = family(self.visible_units), family(self.hidden_units)

@@ -101,6 +101,8 @@ def _look(problem: Problem, state: State, best: Best, m: int, epochs: int) -> No
     base = problem.rates(m)
     known = None if state.track is None else float(state.track.figures[epochs - 1, m, 0])
     best.figures[number, m] = validation.figures(h, problem.valid[m], problem.rows[m], base, settings.seed, problem.unit(m), known)
+    if problem.known is not None:
+        best.figures[number, m, 2] = np.nan  # what is there of a training row has another free energy than the row
     looks = criterion(best.figures)[:, m]
     if not best.epoch[m] or looks[number] > np.nanmax(looks[:number], initial=-np.inf):
         best.W[m], best.b[m], best.c[m], best.epoch[m] = state.W[m], state.b[m], state.c[m], epochs

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from herdcli.cli.fit_rbm import in_rounds
+from herdcli.cli.fit_rbm import in_rounds, torn
 from herdcli.cli.fit_rbm.labelled import beside_labels, joined
 from herdcli.cli.fit_rbm.remarks import note_best, note_left, warn_of_edge, warn_of_rows
 from herdcli.cli.frame import exact, outputs, shards
@@ -44,6 +44,7 @@ class Inputs:
     history: Artifact
     earlier: RBM | None = None
     labels: list[str] | None = None  # of rows whose labels are their last visible unit
+    known: Array | None = None  # which entries of the rows are, (n, D) bool; None: all
 
 
 def fit_models(session: Session, request: Request) -> None:
@@ -53,6 +54,8 @@ def fit_models(session: Session, request: Request) -> None:
     from herdcli.rbm.learning import Learning, Problem
 
     outputs.check(session, "rbm")
+    if request.draw_missing:
+        torn.refuse(session, request)
     given = _continued(session, request) if request.model else _afresh(session, request)
     rows, settings = given.rows, given.settings
     exact.refuse_units(session, settings.visible_units, settings.hidden_units)
@@ -63,6 +66,7 @@ def fit_models(session: Session, request: Request) -> None:
         groups.X[groups.held] if settings.average_scores else None,
         valid=_held(groups, settings),
         begun=None if given.earlier is None else classes.begun(given.earlier),
+        known=torn.of_models(groups, given.known),
     )
     count = len(problem.rows)
     away = in_rounds.away(session, problem) if count == 1 and not request.per_class else None
@@ -105,11 +109,13 @@ def _afresh(session: Session, request: Request) -> Inputs:
     from herdcli.rbm.units import family
 
     settings = request.settings()
-    data = _data(session, request, settings)
+    data, known = torn.read(session, request) if request.draw_missing else (_data(session, request, settings), None)
     warn_of_weights(session, data.value)
     reading = replace(Reading.asked(request, default=OF_MODELS), in_place=True, sparse=not request.labels)
     rows = in_units(session, data, family(settings.visible_units), reading)
     data = replace(data, value=None)  # the rows take its place in memory
+    if known is not None:
+        rows, known = torn.whole_where_held(session, rows, known)
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     if request.labels:
         rows, labels, settings = joined(request, rows, data.name, settings)
@@ -118,7 +124,7 @@ def _afresh(session: Session, request: Request) -> Inputs:
         return Inputs(rows, y, names, settings, False, data, labels=labels)
     settings = request.fitted(settings, largest(y, rows.split))
     session.request = replace(_as_read(request, rows), learning_rate=settings.learning_rate, centering=settings.centering)
-    return Inputs(rows, y, names, settings, request.per_class, data)
+    return Inputs(rows, y, names, settings, request.per_class, data, known=known)
 
 
 def _data(session: Session, request: Request, settings: Settings) -> Artifact:
@@ -178,6 +184,8 @@ def _learned(
     state = session.run(Learning(problem, session.map, away), label="learning", longer=longer)
     seen = {} if state.log_scale is None else classes.rescaled(groups, state, given.rows.column_mean, given.rows.column_scale)
     made = classes.learned(groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map)
+    if problem.known is not None:
+        made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row
     return made, seen
 
 

@@ -184,6 +184,12 @@ def watch_options(command: Command) -> Command:
             help="Keep log Z along the updates (trajectory annealing): the likelihood after every epoch, with its error, for eval --plot "
             "tracked.",
         ),
+        click.option(
+            "--draw-missing",
+            is_flag=True,
+            default=None,
+            help="Learn from rows with missing values: draw them in every update given the others.",
+        ),
         click.option("--keep-state", is_flag=True, default=None, help="Store in the artifact the state that --continue needs."),
         click.option("--continue", "model", metavar="MODEL", default=None, help="Continue training this rbm for --epochs more."),
         click.option(

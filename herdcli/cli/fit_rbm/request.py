@@ -40,7 +40,15 @@ OF_ONE_MODEL = (
     "learn_variances",
 )
 IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # what reads all rows at once
-WATCHED = ("validate_every", "patience", "average", "keep_state", "track_likelihood", "model")  # what layers and pairs know nothing of
+WATCHED = (
+    "validate_every",
+    "patience",
+    "average",
+    "keep_state",
+    "track_likelihood",
+    "draw_missing",
+    "model",
+)  # what layers and pairs know nothing of
 SHAPING = (
     "hidden",
     "visible_units",
@@ -107,6 +115,7 @@ class Request:
     patience: int | None = where_given()
     average: int | None = where_given()
     keep_state: bool | None = where_given()
+    draw_missing: bool | None = where_given()
     track_likelihood: bool | None = where_given()
     model: str | None = unrecorded()
     on_disk: bool | None = where_given()
@@ -268,6 +277,7 @@ class OfSequences(Request):
     learn_variances: bool | None = unrecorded()
     average: int | None = unrecorded()
     keep_state: bool | None = unrecorded()
+    draw_missing: bool | None = unrecorded()
     track_likelihood: bool | None = unrecorded()
     model: str | None = unrecorded()
 

@@ -1,0 +1,76 @@
+"""`herd fit-rbm --draw-missing`: rows with missing values, which are drawn given the others; the learning is in herdcli.rbm.gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.errors import BadUsage, DataError
+from herdcli.splits import TRAIN
+
+if TYPE_CHECKING:
+    from herdcli.artifacts import Artifact
+    from herdcli.cli.fit_rbm.request import Request
+    from herdcli.cli.frame.rows import Prepared
+    from herdcli.cli.frame.session import Session
+    from herdcli.numerics.rows import Selected
+    from herdcli.rbm.groups import Groups
+    from herdcli.schema import Array
+
+ALONE = ("labels", "folds", "average_scores", "learn_variances", "model", "on_disk")
+
+
+def refuse(session: Session, request: Request) -> None:
+    """Raise BadUsage for options that need whole rows."""
+    for name in ALONE:
+        if getattr(request, name):
+            typed = "--continue" if name == "model" else f"--{name.replace('_', '-')}"
+            raise BadUsage(f"--draw-missing and {typed} exclude each other", hint="--missing drop or mean")
+    if session.missing is not None:
+        raise BadUsage("--draw-missing and --missing exclude each other", hint="leave one of them out")
+    if session.cluster is not None:
+        raise BadUsage("--draw-missing and --cluster exclude each other", hint="leave out --cluster")
+    request.settings().require_torn()
+
+
+def read(session: Session, request: Request) -> tuple[Artifact, Array | None]:
+    """The data set with known values of their columns in the place of those that are missing, and which are known (n, D); None: all are."""
+    import numpy as np
+
+    from herdcli.artifacts import preparation
+    from herdcli.rbm.gaps import filled
+
+    data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
+    if data.value.is_sparse:
+        raise DataError("/X is sparse: what it leaves out is 0, and nothing is missing", where=data.name, hint="leave out --draw-missing")
+    X = preparation.dense(data.value, np.float64)
+    known: Array = ~np.isnan(X)
+    if known.all():
+        session.console.warn("--draw-missing has no effect: no value is missing")
+        return data, None
+    try:
+        return replace(data, value=replace(data.value, X=filled(X, request.seed))), known
+    except DataError as error:
+        error.where = error.where or data.name
+        raise
+
+
+def whole_where_held(session: Session, rows: Prepared, known: Array) -> tuple[Prepared, Array]:
+    """The rows without those held out that have gaps, which no figure is of, and which of their entries are known."""
+    torn: Array = (~known).any(axis=1)
+    session.console.note(f"{int(torn[rows.split == TRAIN].sum())} of {int((rows.split == TRAIN).sum())} training rows have missing values")
+    lost = torn & (rows.split != TRAIN)
+    if not lost.any():
+        return rows, known
+    session.console.note(f"{int(lost.sum())} held-out rows with missing values are left out")
+    y = None if rows.y is None else rows.y[~lost]
+    return replace(rows, X=rows.X[~lost], split=rows.split[~lost], y=y), known[~lost]
+
+
+def of_models(groups: Groups, known: Array | None) -> list[Selected] | None:
+    """Which entries of each model's training rows are known."""
+    from herdcli.numerics.rows import Selected
+
+    if known is None:
+        return None
+    return [Selected(known, rows.index) for rows in groups.training_rows() if isinstance(rows, Selected)]

@@ -57,7 +57,9 @@ def read(session: Session, request: Request) -> tuple[Artifact, Array | None]:
 
 def whole_where_held(session: Session, rows: Prepared, known: Array) -> tuple[Prepared, Array]:
     """The rows without those held out that have gaps, which no figure is of, and which of their entries are known."""
-    torn: Array = (~known).any(axis=1)
+    import numpy as np
+
+    torn = np.asarray((~known).any(axis=1))
     session.console.note(f"{int(torn[rows.split == TRAIN].sum())} of {int((rows.split == TRAIN).sum())} training rows have missing values")
     lost = torn & (rows.split != TRAIN)
     if not lost.any():

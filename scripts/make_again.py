@@ -59,30 +59,34 @@ def stages(folder: Path, quick: bool) -> dict[str, list[Path]]:
     return found
 
 
-def run(target: Path, folder: Path, limit: float | None) -> Row:
-    """`make TARGET` with its resources; stopped after `limit` seconds."""
+def run(target: Path, folder: Path, limit: float | None) -> tuple[Row, int]:
+    """`make TARGET` with its resources, stopped after `limit` seconds or by SIGINT or SIGTERM, whose number comes with the row, else 0."""
     began = time.monotonic()
     process = subprocess.Popen(["make", str(target), f"RESULTS={folder}"], cwd=ROOT, start_new_session=True)
-    stopped = threading.Event()
+    stopped: list[int] = []  # numbers of signals, 0 of the time that is over
 
-    def stop() -> None:
-        stopped.set()
+    def stop(number: int = 0, frame: object = None) -> None:
+        stopped.append(number)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
 
-    timer = threading.Timer(limit, stop) if limit else None
-    if timer:
-        timer.start()
-    _, status, used = os.wait4(process.pid, 0)
-    if timer:
+    timer = threading.Timer(limit or threading.TIMEOUT_MAX, stop)
+    timer.daemon = True
+    timer.start()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _, status, used = os.wait4(process.pid, 0)
+    finally:
         timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
     code = os.waitstatus_to_exitcode(status)
     return {
         "seconds": round(time.monotonic() - began, 1),
         "processor_seconds": round(used.ru_utime + used.ru_stime, 1),
         "peak_mb": round(used.ru_maxrss / 1024),
-        "end": "stopped" if stopped.is_set() else "ended" if code == 0 else f"failed with exit code {code}",
-    }
+        "end": "ended" if code == 0 else "stopped" if stopped else f"failed with exit code {code}",
+    }, max(stopped, default=0)
 
 
 def recorded(folder: Path, head: str) -> list[Row]:
@@ -95,7 +99,7 @@ def recorded(folder: Path, head: str) -> list[Row]:
 
 
 def again(folder: Path, quick: bool, only: list[str] | None, limit: float | None) -> int:
-    """Run what has not ended; 1 if a stage failed."""
+    """Run what has not ended; 1 if a stage failed, 128 and the number of a signal."""
     head, failed = commit(), 0
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     rows = recorded(ROOT / folder, head)
@@ -106,18 +110,17 @@ def again(folder: Path, quick: bool, only: list[str] | None, limit: float | None
         title = f"quick {name}" if quick else name
         if any(row["stage"] == title and row["end"] == "ended" for row in rows):
             continue
-        row = {
-            "stage": title,
-            "commit": head,
-            "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-            **run(known[name][0], folder, limit),
-        }
+        begun = datetime.now(UTC).isoformat(timespec="seconds")
+        found, number = run(known[name][0], folder, limit)
+        row = {"stage": title, "commit": head, "begun": begun, **found}
         rows.append(row)
         write_csv(ROOT / folder / "record.csv", rows)
         print(
             f"{title}: {row['end']} after {row['seconds']} s, {row['processor_seconds']} s of processors, {row['peak_mb']} MB", flush=True
         )
         failed |= row["end"].startswith("failed")
+        if number:
+            return 128 + number
     return failed
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
@@ -344,6 +346,22 @@ $(RESULTS)/one.csv:
 $(RESULTS)/two.csv:
 	sleep 20
 """
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, monkeypatch, tmp_path, number):
+    module = script("make_again")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "commit", lambda: "0" * 40)
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
+    timer.start()
+    before = signal.getsignal(number)
+    assert module.again(Path("again"), False, ["two", "one"], None) == 128 + number
+    timer.join()
+    rows = module.read_csv(tmp_path / "again" / "record.csv")
+    assert [(row["stage"], row["end"]) for row in rows] == [("two", "stopped")]
+    assert signal.getsignal(number) == before
 
 
 def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_path):

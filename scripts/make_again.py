@@ -8,7 +8,7 @@
 A stage is run by `make`, in a process group of its own; after it FOLDER/record.csv has a line more: commit, seconds, processor seconds,
 peak memory of its largest process (this one's at least), and whether the stage ended, was stopped or failed.  A tree with changes that are
 not committed is refused, and so is a folder that another commit has begun: its files would not be those of one commit.  The page gives for
-each file its SHA-256, and how it differs from the one in results/.
+each file its SHA-256, and how it differs from the one that the commit has in results/.
 """
 
 from __future__ import annotations
@@ -124,22 +124,28 @@ def again(folder: Path, quick: bool, only: list[str] | None, limit: float | None
     return failed
 
 
-def difference(made: Path, kept: Path) -> str:
+def committed(head: str, short: Path) -> bytes | None:
+    """A file of results/ at that commit."""
+    found = subprocess.run(["git", "show", f"{head}:results/{short}"], cwd=ROOT, capture_output=True, check=False)
+    return None if found.returncode else found.stdout
+
+
+def difference(made: Path, kept: bytes | None) -> str:
     """How a file differs from the committed one."""
-    if not kept.exists():
+    if kept is None:
         return "not committed"
-    if made.read_bytes() == kept.read_bytes():
+    if made.read_bytes() == kept:
         return "the same"
     if made.suffix != ".csv":
         return "differs"
-    first, second = read_csv(made), read_csv(kept)
+    first, second = read_csv(made), read_csv(kept.decode())
     if len(first) != len(second) or not first or list(first[0]) != list(second[0]):
         return f"differs: {len(first)} rows, committed {len(second)}"
     pairs = [(a[name], b[name]) for a, b in zip(first, second, strict=True) for name in a]
     return f"differs in {sum(a != b for a, b in pairs)} of {len(pairs)} fields"
 
 
-def page(folder: Path, committed: Path) -> str:
+def page(folder: Path) -> str:
     """The page of FOLDER's record and files."""
     rows = read_csv(ROOT / folder / "record.csv")
     if not rows:
@@ -167,7 +173,7 @@ def page(folder: Path, committed: Path) -> str:
         lines.append(f"| {name} | {len(own)} | {seconds:,.0f} | {used:,.0f} | {peak} | {own[-1]['end']} |")
     lines += [
         "",
-        "Files, the first digits of their SHA-256, and how they differ from those committed here:",
+        "Files, the first digits of their SHA-256, and how they differ from those that this commit has in results/:",
         "",
         "| file | SHA-256 | |",
         "|---|---|---|",
@@ -176,7 +182,7 @@ def page(folder: Path, committed: Path) -> str:
         for file in full[name] if name in ended else ():
             short = file.relative_to(folder)
             digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:SHOWN]
-            lines.append(f"| {short} | `{digest}` | {difference(ROOT / file, committed / short)} |")
+            lines.append(f"| {short} | `{digest}` | {difference(ROOT / file, committed(rows[0]['commit'], short))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -194,10 +200,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", metavar="STAGE")
     parser.add_argument("--seconds", type=float, help="stop a stage that has not ended after so long")
-    parser.add_argument("--write", type=Path, help="the page, beside which the committed files are")
+    parser.add_argument("--write", type=Path, help="the page of what has been run")
     asked = parser.parse_args()
     if asked.write:
-        replace(asked.write, page(asked.folder, asked.write.resolve().parent))
+        replace(asked.write, page(asked.folder))
         return 0
     return again(asked.folder, asked.quick, asked.only, asked.seconds)
 

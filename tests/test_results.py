@@ -371,14 +371,14 @@ def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_p
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "one.csv").write_text("a,b\n1,2\n3,5\n")
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(tmp_path))
-    for words in (("init", "-q"), ("add", "Makefile"), ("commit", "-q", "-m", "one")):
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "one")):
         subprocess.run([*git, *words], check=True)
     folder = Path("again")
     assert module.again(folder, False, None, 0.3) == 0  # two is stopped, one is done
     rows = module.read_csv(tmp_path / folder / "record.csv")
     assert [(row["stage"], row["end"]) for row in rows] == [("one", "ended"), ("two", "stopped")]
     assert float(rows[1]["seconds"]) < 10
-    page = module.page(folder, tmp_path / "results")
+    page = module.page(folder)
     assert "1 of 2 stages of `make results` have ended; missing: two (begun)." in page
     assert "| one.csv | `b9485148546419a0` | differs in 1 of 4 fields |" in page
     assert module.again(folder, False, ["one"], None) == 0  # nothing to do

@@ -14,6 +14,7 @@ and those that are in the table already are not run again.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.metadata
 import json
 import os
@@ -220,6 +221,12 @@ def theirs(name: str, seed: int, folder: Path) -> Row:
     return {"quality": sum(wrong) / len(wrong), "seconds": seconds, "mb": peak}
 
 
+@functools.cache
+def herd_version() -> str:
+    """Of the herd that runs, installed or not: the second word of `herd --version`."""
+    return subprocess.run([*HERD, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()[1]
+
+
 def package(name: str) -> tuple[str, str, str] | None:
     """Name, version and settings of a rival, or nothing where it is not installed."""
     from rivals import PROGRAMS
@@ -260,7 +267,7 @@ def main() -> None:
                         continue
                     own = contender not in rivals
                     found = ours(contender.removeprefix("herd "), task.figure, seed, folder) if own else theirs(contender, seed, folder)
-                    distribution, version, told = ("herdcli", importlib.metadata.version("herdcli"), "") if own else rivals[contender]
+                    distribution, version, told = ("herdcli", herd_version(), "") if own else rivals[contender]
                     rows.append(
                         {"task": title, "asked": task.asked, "set": name, "draw": seed, "contender": contender, "package": distribution}
                         | {"version": version, "settings": told, "quality": float(found["quality"]), "seconds": float(found["seconds"])}

@@ -31,6 +31,8 @@ ALGORITHMS = [
     "structured-mean-field",
     "gibbs",
     "tree-reweighted",
+    "tree-ep",
+    "loop-corrected",
     "mean-field",
 ]
 QUERIES = ["mpe", "log-z", "bounds", "mmap:1", "joint:1"]

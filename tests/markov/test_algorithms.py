@@ -45,7 +45,7 @@ def test_factors_times_a_number_move_log_z_alone(name):
     plain, large = (solve(algorithms.method(replace(network, table=network.table * s), settings)) for s in (1.0, 2.0**900))
     for one, other in zip(plain.nodes, large.nodes, strict=True):
         np.testing.assert_allclose(other, one, atol=1e-9)
-    if name != "gibbs":
+    if name not in algorithms.NO_LOG_Z:
         gain = 900 * np.log(2) * len(list(network.factors()))
         assert large.attributes["log_z"] - gain == pytest.approx(plain.attributes["log_z"], abs=1e-8)
 

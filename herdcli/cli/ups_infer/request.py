@@ -22,7 +22,7 @@ ITERATED = ("tolerance", "iterations", "on_nonconvergence")
 USERS = {
     **dict.fromkeys(("orders", "message_passing"), (AUTO, "junction-tree")),
     "schedule": (AUTO, "bp", "loopy-is"),
-    "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap"),
+    "damping": (AUTO, "bp", "loopy-is", "gbp", "mean-field", "tap", "tree-ep", "loop-corrected"),
     **dict.fromkeys(("damping_kind", "damping_schedule"), (AUTO, "bp", "loopy-is")),
     "clamp": (AUTO, "ups"),
     "restarts": RESTARTED,

@@ -12,6 +12,7 @@ from herdcli.cli.ups_infer import queries, tables
 from herdcli.cli.ups_infer.inputs import clamp_sets, regions
 from herdcli.cli.ups_infer.request import AUTO, RESTARTED
 from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.markov.algorithms import NO_LOG_Z
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -36,8 +37,8 @@ def infer(session: Session, loaded: Artifact, given: tuple[Network, dict[int, in
         clamp_sets=clamp_sets(session, loaded.value, request.clamp),
         region_scopes=regions(session, loaded.value, request.regions),
     )
-    if queries.output_format(session, request) == "pr" and asked.algorithm == "gibbs":
-        raise BadUsage("gibbs computes no log Z, and pr holds nothing else", hint="--format mar")
+    if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
+        raise BadUsage(f"{asked.algorithm} computes no log Z, and pr holds nothing else", hint="--format mar")
     try:
         made = _inferred_units(session, loaded.value, given, asked, request)
         shards.close(session, made, "starts", finish, loaded, request)
@@ -60,7 +61,7 @@ def _inferred_units(
         shards.refuse(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.units(session, restarts + 1, "starts")
     inferred = _starts(session, network, asked, units) if restarts else [_inferred(session, network, asked)]
-    bound = None if asked.algorithm == "gibbs" else mean_field_bound(network)
+    bound = None if asked.algorithm in NO_LOG_Z else mean_field_bound(network)
     nodes_only = request.output_marginals == "nodes"
     parts = [
         beliefs.assemble(
@@ -81,7 +82,7 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
         told = "" if made.fixed_point_energy is None else " ".join(f"{energy:.8g}" for energy in made.fixed_point_energy)
         session.console.note(f"{len(whole.parts)} starts: distinct fixed points of free energy {told or '(none converged)'}")
     summary = f"{len(made.node_offset) - 1} variables, {made.algorithm}" + ("" if made.converged else ", not converged")
-    summary += "" if made.algorithm == "gibbs" else f", log Z {made.log_z:.10g}"
+    summary += "" if made.algorithm in NO_LOG_Z else f", log Z {made.log_z:.10g}"
     if not made.converged:
         _not_converged(session, made, request.on_nonconvergence)
     if form == "hdf5":
@@ -140,7 +141,7 @@ def run(session: Session, network: Network, asked: Settings, first: bool = True,
 
     found = session.run(method, label=asked.algorithm, memory=method.words, after=after, ended=ended)
     if found.warning:
-        session.console.warn(f"{found.warning}; --algorithm bp or ups")
+        session.console.warn(found.warning)
     return found
 
 
@@ -153,6 +154,8 @@ def _not_converged(session: Session, made: Beliefs, wanted: str) -> None:
         hint = "raise --iterations"
     elif made.algorithm == "gbp":
         hint = "--damping 0.5, or --algorithm double-loop, which converges"
+    elif made.algorithm in ("tree-ep", "loop-corrected"):
+        hint = "--damping 0.5, or raise --iterations"
     if wanted == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")

@@ -36,12 +36,15 @@ ALGORITHMS: dict[str, str] = {
     "tap": "herdcli.markov.mean.mean_field.MeanField",
     "belief-optimization": "herdcli.markov.bethe.belief_optimization.BeliefOptimization",
     "tree-reweighted": "herdcli.markov.query.tree_reweighted.TreeReweighted",
+    "tree-ep": "herdcli.markov.query.tree_ep.TreeEP",
+    "loop-corrected": "herdcli.markov.bethe.loop_corrected.LoopCorrected",
     "gibbs": "herdcli.markov.mean.gibbs.Gibbs",
 }
 ANY_NETWORK = {  # what the same name runs where the network is no Boltzmann machine
     "gibbs": "herdcli.markov.query.blocked_gibbs.BlockedGibbs",
     "mean-field": "herdcli.markov.mean.any_states.AnyMeanField",
 }
+NO_LOG_Z = {"gibbs", "loop-corrected"}
 TAKES_OBSERVED = {"junction-tree", "enumerate", "ups", "ups-t", "loopy-is", "is-bp", "gis-bp", "mean-field", "tap"}
 WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
 NEEDS_OBSERVED = {"loopy-is", "is-bp", "gis-bp"}

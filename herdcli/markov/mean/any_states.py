@@ -102,5 +102,9 @@ class AnyMeanField(ToTolerance[State, Settings]):
         energy = min(hard, self.free_energy(state.q, self.soft))
         nodes = self.inner.spread(np.split(q, self.first[1:-1]), self.network.cardinality)
         told = certificate(energy, self.met(state), state.step, state.residual, state.free_energy)
-        warning = "" if np.isfinite(hard) else "no product of marginals that mean-field found avoids the zeros of the factors"
+        warning = (
+            ""
+            if np.isfinite(hard)
+            else "no product of marginals that mean-field found avoids the zeros of the factors; --algorithm bp or ups"
+        )
         return Result(nodes, [], told, warning)

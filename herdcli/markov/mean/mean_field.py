@@ -94,7 +94,7 @@ class MeanField(ToTolerance[State, Settings]):
         warning = self._outside(m) if self.settings.algorithm == "tap" else ""
         covariance = self.covariance(m) if self.settings.linear_response else None
         attributes = certificate(energy, self.met(state), state.step, state.residual, state.free_energy, covariance=covariance)
-        return Result(nodes, cliques, attributes, warning)
+        return Result(nodes, cliques, attributes, f"{warning}; --algorithm bp or ups" if warning else "")
 
     def _outside(self, m: Array) -> str:
         """What is wrong with TAP here, "" for nothing.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from herdcli.markov.model.network import Network
+from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -59,6 +59,18 @@ def alike(network: Network, numbers: Iterable[int] | None = None) -> list[Alike]
         Alike(np.array([a for a, _, _ in part]), np.array([at for _, at, _ in part]), np.stack([logs for _, _, logs in part]))
         for part in groups.values()
     ]
+
+
+def joined(factors: Iterable[Factor]) -> list[Factor]:
+    """Factors of the same variables multiplied, scopes increasing, as logarithms."""
+    made: dict[tuple[int, ...], Array] = {}
+    for scope, table in factors:
+        axes = sorted(range(len(scope)), key=scope.__getitem__)
+        key = tuple(scope[axis] for axis in axes)
+        with np.errstate(divide="ignore"):
+            logs = np.log(table).transpose(axes)
+        made[key] = made[key] + logs if key in made else logs
+    return list(made.items())
 
 
 def colours(network: Network) -> list[list[int]]:

@@ -31,6 +31,12 @@ class Restricted:
             made.append(whole)
         return made
 
+    def spread_table(self, scope: tuple[int, ...], p: Array, cardinality: Array) -> Array:
+        """A table over all states of its variables, 0 for those that are not possible."""
+        made = np.zeros([int(cardinality[i]) for i in scope])
+        made[np.ix_(*(self.states[i] for i in scope))] = p
+        return made
+
 
 def restrict(network: Network) -> Restricted:
     """By generalised arc consistency.  Raises NegativeResult where it leaves a variable no state."""

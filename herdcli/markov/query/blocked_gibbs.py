@@ -105,18 +105,14 @@ class BlockedGibbs(Stepwise[State]):
         nodes, errors = (self.inner.spread(part, self.network.cardinality) for part in split)
         worst = float(rhat(halves, n, stuck=state.alike).max(initial=1.0))
         draws = 2 * n * self.settings.chains
-        cliques = [(scope, self._whole(scope, table / draws)) for scope, table in _tables(small, state.cell)]
+        cliques = [
+            (scope, self.inner.spread_table(scope, table / draws, self.network.cardinality)) for scope, table in _tables(small, state.cell)
+        ]
         attributes = {
             "log_z": np.nan, "free_energy": np.nan, "iterations": state.step, "converged": worst < 1.05, "residual": worst - 1,
             "standard_error": errors,
         }  # fmt: skip
         return Result(nodes, cliques, attributes)
-
-    def _whole(self, scope: tuple[int, ...], p: Array) -> Array:
-        """A factor's shares over all states of its variables."""
-        made = np.zeros([int(self.network.cardinality[i]) for i in scope])
-        made[np.ix_(*(self.inner.states[i] for i in scope))] = p
-        return made
 
 
 def begin(inner: Restricted, blocks: list[sampling.Block], chains: int, settings: Settings) -> tuple[Array, bool]:

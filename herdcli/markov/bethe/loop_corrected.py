@@ -1,0 +1,271 @@
+"""Loop-corrected propagation: for each variable what the rest of the network says of its Markov blanket, made to agree between variables.
+
+    Q_i(x_i, x_∂i) ∝ ζ_i(x_∂i) Π_{I ∋ i} f_I(x_I) φ_{i,I}(x_{I∖i})
+
+ζ_i is the distribution of the blanket ∂i in the network without i, by propagation with the blanket held at each of its states; the
+corrections φ make Q_i and Q_j agree about every factor that they share.  Without them, and with a ζ_i that is a product, it is
+propagation.  Exact on trees and on one loop.  Source: Montanari & Rizzo (2005); Mooij & Kappen (2007), sec. 2, whose factors any be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from herdcli import fast
+from herdcli.errors import BadUsage, NegativeResult
+from herdcli.markov.bethe import free_energy as bethe
+from herdcli.markov.bethe.propagation import forward_and_back
+from herdcli.markov.method import Result, Settings, ToTolerance
+from herdcli.markov.model import support
+from herdcli.markov.model.alike import joined
+from herdcli.markov.model.beliefs import certificate
+from herdcli.markov.model.network import Factor, Network, build, condition
+from herdcli.markov.model.pairwise import reduce
+from herdcli.markov.model.restricted import restrict
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+MOST_STATES = 1 << 12  # of a blanket: as many runs of propagation
+SWEEPS = 500  # of one such run
+IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
+
+
+@dataclass
+class State:
+    """log ζ of all variables and log φ of all pairs (i, I), flat; a residual an iteration; blankets that propagation did not settle on."""
+
+    cavity: Array
+    correction: Array
+    residual: Array
+    unsettled: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Around:
+    """A variable, its blanket, the factors over it as tables of (i, ∂i), and where its numbers are in the flat arrays.
+
+    axes  of each factor's other variables in (i, ∂i).
+    """
+
+    scope: tuple[int, ...]
+    shape: tuple[int, ...]
+    factors: list[int]
+    tables: list[Array]
+    axes: list[tuple[int, ...]]
+    cavity: slice
+    corrections: list[slice]
+
+    def placed(self, table: Array, k: int) -> Array:
+        """A table over the other variables of the k-th factor, seen with all axes."""
+        return table.reshape([n if axis in self.axes[k] else 1 for axis, n in enumerate(self.shape)])
+
+
+class LoopCorrected(ToTolerance[State, Settings]):
+    """`loop-corrected`: a step is one variable's ζ, and after the last of these one update of all corrections."""
+
+    state = State
+
+    def __init__(self, network: Network, settings: Settings) -> None:
+        self.network, self.settings = network, settings
+        self.inner = restrict(network)
+        self.factors = joined(self.inner.network.factors())
+        self.around = self._blankets()
+        self.steps = len(self.around) + settings.iterations
+        runs = sum(around.cavity.stop - around.cavity.start for around in self.around)
+        self.note = f"loop-corrected begins with {runs} runs of propagation, one for each state of each Markov blanket"
+
+    def _blankets(self) -> list[Around]:
+        """What is around each variable.  Raises BadUsage where a blanket has too many states."""
+        small = self.inner.network
+        states = small.cardinality.tolist()
+        owners: list[list[int]] = [[] for _ in states]
+        for a, (scope, _) in enumerate(self.factors):
+            for i in scope:
+                owners[i].append(a)
+        made: list[Around] = []
+        cavity = correction = 0
+        for i, mine in enumerate(owners):
+            scope = (i, *sorted({j for a in mine for j in self.factors[a][0]} - {i}))
+            size = math.prod(states[j] for j in scope[1:])
+            if size > MOST_STATES:
+                what = f"that of {self.network.name(i)} has 2^{math.log2(size):.0f}"
+                told = f"--algorithm loop-corrected takes every state of each Markov blanket, at most {MOST_STATES}: {what}"
+                raise BadUsage(told, hint="--algorithm tree-ep, or gbp --regions plaquettes --damping 0.5")
+            shape = tuple(states[j] for j in scope)
+            tables, axes, spans = [], [], []
+            for a in mine:
+                members, logs = self.factors[a]
+                whole = logs.transpose([members.index(j) for j in scope if j in members])
+                tables.append(whole.reshape([n if j in members else 1 for j, n in zip(scope, shape, strict=True)]))
+                axes.append(tuple(axis for axis, j in enumerate(scope) if j in members and axis))
+                length = math.prod(shape[axis] for axis in axes[-1])
+                spans.append(slice(correction, correction + length))
+                correction += length
+            made.append(Around(scope, shape, mine, tables, axes, slice(cavity, cavity + size), spans))
+            cavity += size
+        return made
+
+    def init(self) -> State:
+        """Nothing known."""
+        last = self.around[-1]
+        size = max((part.stop for around in self.around for part in around.corrections), default=0)
+        return State(np.zeros(last.cavity.stop), np.zeros(size), np.empty(0), 0, 0)
+
+    def step(self, state: State) -> State:
+        """The distribution of one blanket; once all are there, an update of all corrections."""
+        if state.step < len(self.around):
+            around = self.around[state.step]
+            state.cavity[around.cavity], settled = self._without(around)
+            if self._logs(state, around).max() == -np.inf:
+                raise NegativeResult(IMPOSSIBLE)
+            return replace(state, unsettled=state.unsettled + (not settled), step=state.step + 1)
+        largest = max((self._agree(state, around, k) for around in self.around for k in range(len(around.factors))), default=0.0)
+        return replace(state, residual=np.append(state.residual, largest), step=state.step + 1)
+
+    def _without(self, around: Around) -> tuple[Array, bool]:
+        """log Z by propagation without a variable, for each state of its blanket; and whether all of it settled."""
+        blanket, small = around.scope[1:], self.inner.network
+        if not blanket:
+            return np.zeros(1), True
+        left = [(scope, np.exp(logs - logs.max())) for a, (scope, logs) in enumerate(self.factors) if a not in set(around.factors)]
+        rest = build(small.cardinality, left)
+        graph = reduce(rest)
+        order, scratch = forward_and_back(graph), graph.scratch()
+        whole, sweeps = np.array([0, len(order)], dtype=np.int64), np.zeros(1, dtype=np.int64)
+        fixed, target = graph.fixed_marginals({})
+        inner, settled = 0.1 * self.settings.tolerance, True
+        found = np.full(math.prod(around.shape[1:]), -np.inf)
+        for cell, states in enumerate(np.ndindex(*around.shape[1:])):
+            held = replace(graph, potential=_held(graph.potential, graph.node_offset, blanket, states))
+            if not _possible(held.potential, graph.node_offset, blanket):
+                continue
+            messages = graph.uniform_messages()
+            far, bad = fast.settle(order, whole, messages, held.arrays, fixed, target, inner, SWEEPS, sweeps, scratch)
+            with np.errstate(invalid="ignore"):
+                energy = bethe.free_energy(held, bethe.beliefs(held, messages, fixed, target)) if bad < 0 else np.nan
+            if np.isfinite(energy):
+                found[cell] = -energy
+                settled = settled and far <= inner
+            elif _consistent(rest, dict(zip(blanket, states, strict=True))):  # messages that vanish where zeros alone do not make them
+                found[cell], settled = np.nan, False
+        known = found[np.isfinite(found)]
+        if not len(known) and np.isneginf(found).all():
+            raise NegativeResult(IMPOSSIBLE)
+        found[np.isnan(found)] = known.mean() if len(known) else 0.0
+        return found - found.max(), settled
+
+    def _terms(self, state: State, around: Around) -> Iterator[Array]:
+        """log ζ and every log φ of a variable, with all axes."""
+        yield state.cavity[around.cavity].reshape(1, *around.shape[1:])
+        for k, part in enumerate(around.corrections):
+            yield around.placed(state.correction[part], k)
+
+    def _logs(self, state: State, around: Around, without: int | None = None) -> Array:
+        """log Q_i, or what it is without one factor; not normalised."""
+        total = np.zeros(around.shape)
+        for term in self._terms(state, around):
+            total = total + term
+        for k, table in enumerate(around.tables):
+            if k != without:
+                total = total + table
+        return total
+
+    def _agree(self, state: State, around: Around, k: int) -> float:
+        """Make φ_{i,I} what the other variables of factor I say of them; how far they were apart."""
+        i, a = around.scope[0], around.factors[k]
+        members = self.factors[a][0]
+        others = [j for j in members if j != i]
+        if not others:
+            return 0.0
+        # Q_i and Q_j without f_I are both the network's distribution without f_I, summed over all but I ∖ i (Mooij & Kappen 2007,
+        # sec. 2.3): φ_{i,I} becomes the geometric mean of what all j ∈ I ∖ i say of it over what Q_i says but for φ_{i,I}.
+        said = np.mean([self._said(state, self.around[j], self.around[j].factors.index(a), set(others)) for j in others], axis=0)
+        mine = self._said(state, around, k, set(others))
+        part = around.corrections[k]
+        old = state.correction[part].reshape(mine.shape)
+        with np.errstate(invalid="ignore"):
+            new = np.where(np.isneginf(said) | np.isneginf(mine), old, old + said - mine)
+            apart = float(np.abs(np.exp(said) - np.exp(mine)).max())
+        kept = self.settings.damping
+        made = (1 - kept) * new + kept * old
+        state.correction[part] = (made - made.max()).ravel()
+        return apart
+
+    def _said(self, state: State, around: Around, k: int, others: set[int]) -> Array:
+        """log of the marginal over some variables, in increasing order, of Q_i without its k-th factor."""
+        logs = self._logs(state, around, k)
+        kept = [axis for axis, j in enumerate(around.scope) if j in others]
+        found = _log_sum(logs, tuple(axis for axis in range(len(around.scope)) if axis not in kept))
+        found = found.transpose(sorted(range(len(kept)), key=lambda axis: around.scope[kept[axis]]))
+        total = float(_log_sum(found, tuple(range(found.ndim))))
+        if total == -np.inf:
+            raise NegativeResult(IMPOSSIBLE)
+        return found - total
+
+    def met(self, state: State) -> bool:
+        """Whether the variables agree about their factors."""
+        return state.step > len(self.around) and super().met(state)
+
+    def bytes_needed(self, state: State) -> tuple[int, str]:
+        """Of the beliefs."""
+        return 8 * sum(math.prod(around.shape) for around in self.around), "the beliefs of Markov blankets"
+
+    def memory(self) -> int:
+        """Of log ζ and log φ."""
+        last = self.around[-1]
+        return 16 * int(last.cavity.stop + sum(part.stop - part.start for around in self.around for part in around.corrections))
+
+    def result(self, state: State) -> Result:
+        """Marginals of each Q_i, and of each factor from that of its first variable.  There is no log Z."""
+        nodes, beliefs = [], []
+        for around in self.around:
+            logs = self._logs(state, around)
+            beliefs.append(np.exp(logs - _log_sum(logs, tuple(range(logs.ndim)))))
+            nodes.append(beliefs[-1].sum(axis=tuple(range(1, logs.ndim))))
+        cliques: list[Factor] = []
+        for members, _ in self.factors:
+            if len(members) > 1:
+                around = self.around[members[0]]
+                p = beliefs[members[0]].sum(axis=tuple(axis for axis, j in enumerate(around.scope) if j not in members))
+                cliques.append((members, self.inner.spread_table(members, p, self.network.cardinality)))
+        told = certificate(np.nan, self.met(state), state.step, state.residual, np.full(len(state.residual), np.nan))
+        warning = (
+            f"propagation did not settle on {state.unsettled} of {len(self.around)} Markov blankets: --algorithm tree-ep may be nearer"
+            if state.unsettled
+            else ""
+        )
+        return Result(self.inner.spread(nodes, self.network.cardinality), cliques, told | {"log_z": np.nan}, warning)
+
+
+def _held(potential: Array, offset: Array, blanket: tuple[int, ...], states: tuple[int, ...]) -> Array:
+    """Potentials with some nodes at one state each."""
+    made = potential.copy()
+    for i, x in zip(blanket, states, strict=True):
+        made[offset[i] : offset[i + 1]] = 0.0
+        made[offset[i] + x] = potential[offset[i] + x]
+    return made
+
+
+def _consistent(network: Network, states: dict[int, int]) -> bool:
+    """Does arc consistency leave the other variables a state beside these?"""
+    try:
+        support.domains(condition(network, states))
+    except NegativeResult:
+        return False
+    return True
+
+
+def _possible(potential: Array, offset: Array, blanket: tuple[int, ...]) -> bool:
+    """Has each of some nodes a state left?"""
+    return all(potential[offset[i] : offset[i + 1]].any() for i in blanket)
+
+
+def _log_sum(logs: Array, axes: tuple[int, ...]) -> Array:
+    """log Σ exp over some axes; −∞ where every entry is."""
+    made: Array = np.logaddexp.reduce(logs, axis=axes)
+    return made

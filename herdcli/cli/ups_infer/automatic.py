@@ -63,7 +63,7 @@ def _tried(choice: Choice, attempted: Callable[[Attempt], tuple[Result | None, i
     for attempt in choice.attempts():
         note(f"auto: {attempt.name}, {attempt.why}")
         found, steps = attempted(attempt)
-        spent += attempt.work * steps
+        spent += attempt.cost(steps)
         choice.add(attempt, found, steps)
     if not choice.found:
         raise Diverged("auto: nothing that was tried gave an answer", hint="--algorithm double-loop, which converges on every network")

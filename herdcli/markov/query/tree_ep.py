@@ -26,6 +26,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FORBIDDEN = -80.0  # the log of what g_a multiplies cells by that f_a forbids: it is divided out again, which zeros cannot be
+LINK = 2000  # cells that are visited in the time of one link's array operations
 EMPTY = "the moments of tree-ep leave no state"
 HINT = "--damping 0.5, or --algorithm double-loop, which converges; where the evidence is impossible --algorithm junction-tree says so"
 
@@ -131,6 +132,10 @@ class TreeEP(ToTolerance[State, Settings]):
         whole = np.broadcast_to(logs, [self.states[i] for i in scope])
         top = float(whole.max())
         return build(states, [*factors, (tuple(number[i] for i in scope), np.exp(whole - top))])
+
+    def work(self) -> float:
+        """What a step costs in table cells: those of all links, and what NumPy takes for each besides."""
+        return float(sum(LINK * len(each.links) + each.at[-1] - each.at[0] for each in self.sites))
 
     def init(self) -> State:
         """Sites that say nothing."""

@@ -117,3 +117,19 @@ def test_effort_that_was_reached_under_time_asks_tree_ep_again():
     assert again[0] == list(timed.found) == ["gbp", "bp", "tree-ep", "gibbs"]
     ours, theirs = again[1].nodes, timed.best()[0].nodes
     assert all(map(np.array_equal, ours, theirs))
+
+
+def test_regions_that_did_not_converge_are_tried_with_more_damping():
+    """Forty iterations are too few with either damping, and the one that came nearer is kept; with enough the second is not needed."""
+    given = generate.make("grid", rows=8, columns=8, sigma_w=5.0, sigma_b=1.0, seed=0)
+    short = Settings(algorithm="auto", tolerance=1e-9, iterations=60)
+    choice = Choice(given, short, "", 1e8, False)
+    residuals = {}
+    for attempt in choice.attempts():
+        found = solve(attempt.method or algorithms.method(given, attempt.settings))
+        if attempt.name == "gbp":
+            residuals[attempt.settings.damping] = found.attributes["residual"]
+        choice.add(attempt, found, found.attributes["iterations"])
+    assert list(residuals) == [0.5, 0.75]
+    assert choice.found["gbp"].attributes["residual"] == min(residuals.values())
+    assert choose(given, Settings(algorithm="auto", tolerance=1e-5), sampled=False)[0] == ["gbp", "bp"]

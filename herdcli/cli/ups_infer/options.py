@@ -197,8 +197,8 @@ def algorithm_options(command: Command) -> Command:
             type=click.Choice([AUTO, *ALGORITHMS, "max-product"]),
             default=AUTO,
             show_default=True,
-            help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, gibbs "
-            "or ups, whichever the others bear out.",
+            help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, "
+            "tree-ep, gibbs or ups, whichever the others bear out.",
         ),
     ):
         command = option(command)

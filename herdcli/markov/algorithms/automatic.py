@@ -26,6 +26,7 @@ from herdcli.schema import Array
 
 MILLION = 1_000_000
 DAMPING = 0.5  # of gbp, which without any diverges on most loops
+HEAVIER = 0.75  # where it has not converged with that
 LEAST = 50  # iterations below which generalised propagation is not begun, sweeps below which chains are not
 LARGEST = 1 << 19  # table cells of a network beyond which regions take longer to find than all else
 CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
@@ -73,6 +74,11 @@ class Choice:
         why = self.why
         if (first := self._regions(why)) is not None:
             yield first
+            again = None
+            if not self._converged("gbp") and not self.settings.damping:
+                again = self._regions("again with more damping, as it did not converge", HEAVIER)
+            if again is not None:
+                yield again
             why = "beside gbp, which is as good as they agree" if self._converged("gbp") else "as gbp did not converge"
             if self._trusted(first):
                 why = "beside gbp, whose regions cover every loop once"
@@ -86,14 +92,14 @@ class Choice:
             why = "as bp did not converge" if first is None else "as nothing else converged"
             yield Attempt("ups", why, replace(self.settings, algorithm="ups"))
 
-    def _regions(self, why: str) -> Attempt | None:
+    def _regions(self, why: str, damping: float = DAMPING) -> Attempt | None:
         """Generalised propagation, if what may be spent is enough for some iterations of it."""
         from herdcli.markov import algorithms
 
         if len(self.network.table) > LARGEST:
             return None
         kind = "plaquettes" if self.settings.regions == "auto" else self.settings.regions
-        asked = replace(self.settings, algorithm="gbp", regions=kind, damping=self.settings.damping or DAMPING)
+        asked = replace(self.settings, algorithm="gbp", regions=kind, damping=self.settings.damping or damping)
         try:
             made: Any = algorithms.method(self.network, asked)
         except DataError:
@@ -146,8 +152,14 @@ class Choice:
     def add(self, attempt: Attempt, found: Result | None, steps: int) -> None:
         """What came of an attempt (None: it failed) after so many steps."""
         self.left = max(0.0, self.left - attempt.cost(steps))
-        if found is not None:
+        if found is not None and not self._worse(attempt.name, found):
             self.found[attempt.name] = found
+
+    def _worse(self, name: str, found: Result) -> bool:
+        """Was there one of the same name that came nearer to its fixed point?"""
+        if name not in self.found or found.attributes["converged"]:
+            return False
+        return bool(self.found[name].attributes["residual"] < found.attributes["residual"])
 
     def _converged(self, name: str) -> bool:
         return name in self.found and bool(self.found[name].attributes.get("converged", True))

@@ -26,7 +26,7 @@ from herdcli.markov.model.pairwise import reduce
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-INNER_SWEEPS = 10_000
+INNER_SWEEPS = 1000  # trees whose zeros make messages vanish never settle
 FIRST = 200  # sweeps of propagation to start from where factors have zeros
 AGREED = 1e-3  # change of messages up to which their marginals can be held together
 LOOSEST = 1e-5  # tolerance on trees; from then on it falls with the free energy's distance from its minimum,

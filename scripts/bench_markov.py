@@ -290,9 +290,7 @@ def corrected() -> None:
                 pairs = zip(runs, exact, strict=True)
                 errors = [np.abs(np.concatenate(list(a.nodes)) - np.concatenate(list(b.nodes))).mean() for a, b in pairs]
                 ended = sum(bool(found.attributes["converged"]) for found in runs)
-                print(
-                    f"corrected {kind:6} σ_w {sigma_w:g} {algorithm:14} error {np.mean(errors):.1e}, {ended} of 5 ended, {seconds:.2f} s"
-                )
+                print(f"corrected {kind:6} σ_w {sigma_w:g} {algorithm:14} error {np.mean(errors):.1e}, {ended} of 5 ended, {seconds:.2f} s")
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def of_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
         variance = graph.op("MatMul", graph.op("Mul", x, x), model.variance.T)
     else:
         variance = _full_variance(graph, model, x)
-    _probabilities(graph, _standard_margins(graph, score, variance, model.count), model)
+    _probabilities(graph, _linked(graph, score, variance, model), model)
     graph.write(path, "classifier")
 
 
@@ -135,9 +135,17 @@ def _standard_margins(graph: Graph, score: str, variance: str, count: int) -> st
     return str(graph.op("Div", margin, graph.op("Sqrt", spread)))
 
 
+def _linked(graph: Graph, score: str, variance: str, model: Classifier) -> str:
+    """What the link of the confidence is of, as `online.predict.linked`."""
+    if model.link != "softmax":
+        return _standard_margins(graph, score, variance, model.count)
+    mean = graph.op("Div", graph.op("ReduceSum", variance, np.array([1]), keepdims=1), float(model.count))
+    return str(graph.op("Div", score, graph.op("Sqrt", graph.op("Add", mean, 1.0))))
+
+
 def _probabilities(graph: Graph, margins: str, model: Classifier) -> None:
     """F(g m / √(1 + v)) of each class, made to sum to 1, and the class of the largest."""
-    if model.link == "logistic":
+    if model.link != "normal":
         _classes(graph, graph.op("Softmax", graph.op("Mul", margins, model.scale), axis=1), margins, model.classes)
         return
     # Φ(z) = ½ (1 + erf(z/√2))

@@ -14,7 +14,7 @@ from herdcli.schema import LARGEST, Array, array
 
 SCALINGS = ("none", "online")
 TASKS = ("classification", "regression", "multilabel")
-LINKS = ("normal", "logistic")
+LINKS = ("normal", "logistic", "softmax")
 
 ALGORITHMS = ("nherd", "arow", "cw", "scw1", "scw2", "pa", "pa1", "pa2", "perceptron", "sop")
 FORMS = ("exact", "project", "drop")
@@ -213,7 +213,7 @@ class Classifier(Classifier2):
     """
 
     settings: Settings
-    link: str = "normal"  # F of the confidence: normal, Φ, or logistic
+    link: str = "normal"  # F of the confidence: normal, Φ, or logistic; of several classes also softmax
     passes: Passes | None = None
     interactions: list[str] | None = None  # pairs of namespaces whose features are multiplied, by their first letters
     coverage: Coverage | None = None
@@ -239,6 +239,8 @@ class Classifier(Classifier2):
             _holdout(self.holdout, self.count, len(self.classes))
         if self.link not in LINKS:
             raise DataError(f"the link of its confidence is '{self.link}', expected {', '.join(LINKS)}")
+        if self.link == "softmax" and self.count == 1:
+            raise DataError("the link of its confidence is 'softmax', which two classes have not")
         if not 0 < self.scale < np.inf:
             raise DataError(f"the scale of its confidence is {self.scale}")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]

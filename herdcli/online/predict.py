@@ -2,7 +2,8 @@
 
 The weights are N(μ, Σ), so a margin is N(m, v) and right with probability Φ(m/√v); v knows nothing of the noise in the
 labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence F(g m / √(1 + v)), with F the normal or the
-logistic distribution, whichever is likelier there.
+logistic distribution; or, of several classes, the softmax of scores g s / √(1 + v̄), v̄ the mean variance of a row's scores, whose
+temperature differs from row to row.  Whichever is likeliest there is taken.
 """
 
 from __future__ import annotations
@@ -104,14 +105,24 @@ def standard_margins(score: Array, variance: Array) -> Array:
 
 
 def probabilities(score: Array, variance: Array, scale: float, link: str = "normal") -> Array:
-    """P(class) (n, classes): F(g m / √(1 + v)) of each class, made to sum to 1; of the logistic link e^{g m / √(1 + v)} is."""
-    margin = standard_margins(score, variance)
-    if link == "logistic":
+    """P(class) (n, classes): F(g m / √(1 + v)) of each class, made to sum to 1; of the logistic link e^{g m / √(1 + v)} is.
+
+    Of the link softmax e^{g s / √(1 + v̄)} is, with s the score of each class.
+    """
+    margin = linked(score, variance, link)
+    if link != "normal":
         return np.asarray(np.exp(_log_softmax(scale * margin)))
     # A score w·x ~ N(m, v) seen with noise N(0, 1) is positive with probability Φ(m/√(1 + v)); g is the one number that held-out examples
     # correct it by.  1e−300: with several classes all may be 0, and their sum is divided by.
     found = normal_cdf(scale * margin) + 1e-300
     return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def linked(score: Array, variance: Array, link: str) -> Array:
+    """What the link of a confidence is of, (n, classes), but for the scale: margins, or scores (softmax)."""
+    if link != "softmax":
+        return standard_margins(score, variance)
+    return np.asarray(score / np.sqrt(1.0 + variance.mean(axis=1, keepdims=True)))
 
 
 def _log_softmax(logits: Array) -> Array:
@@ -121,9 +132,9 @@ def _log_softmax(logits: Array) -> Array:
 
 
 def fit_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
-    """The scale g and the link, normal or logistic, of highest likelihood on held-out examples (the normal one of equals)."""
-    found = {link: _fitted(score, variance, y, link) for link in LINKS}
-    link = min(LINKS, key=lambda name: found[name][1])
+    """The scale g and the link of highest likelihood on held-out examples (the first of equals); softmax is for several classes."""
+    found = {link: _fitted(score, variance, y, link) for link in LINKS if link != "softmax" or score.shape[1] > 1}
+    link = min(found, key=lambda name: found[name][1])
     return found[link][0], link
 
 
@@ -137,7 +148,7 @@ def _fitted(score: Array, variance: Array, y: Array, link: str) -> tuple[float, 
 
     The likelihood of two classes is log-concave in g; golden-section search over log g.
     """
-    margin = standard_margins(score, variance)
+    margin = linked(score, variance, link)
     # g and the margins matter by their product alone: in units of the margins' size the search finds any g
     unit = float(np.sqrt(np.mean(margin**2))) or 1.0
     margin = margin / unit
@@ -146,7 +157,7 @@ def _fitted(score: Array, variance: Array, y: Array, link: str) -> tuple[float, 
     def loss(log_scale: float) -> float:
         # log of Φ_k/Σ Φ, with the largest log Φ taken out first: Φ of margins below −39 is 0 in float64, its logarithm is not.
         scaled = np.exp(log_scale) * margin
-        log_p = _log_softmax(scaled if link == "logistic" else log_normal_cdf(scaled))
+        log_p = _log_softmax(log_normal_cdf(scaled) if link == "normal" else scaled)
         own = log_p[rows, y]
         return float(-((1 - smooth) * own + smooth * np.maximum(log_p, -700.0).mean(axis=1)).sum())
 

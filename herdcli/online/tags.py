@@ -70,7 +70,7 @@ class Tagger(Classifier):
             raise DataError("needs 'threshold' with a number for each label")
         if np.isnan(self.threshold).any():
             raise DataError("dataset 'threshold' has values that are no numbers")
-        if self.link not in LINKS or not 0 < self.scale < np.inf or not 0 <= self.missed < np.inf:
+        if self.link not in LINKS[:2] or not 0 < self.scale < np.inf or not 0 <= self.missed < np.inf:
             raise DataError("the link or scale of its confidence, or its figures, are out of their range")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):

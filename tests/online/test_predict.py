@@ -105,6 +105,19 @@ def test_the_link_that_made_the_labels_is_found_with_its_scale(link, classes):
     assert scale == pytest.approx(0.8, rel=0.03)
 
 
+def test_a_softmax_whose_temperature_differs_from_row_to_row_is_found():
+    random = np.random.default_rng(0)
+    score, variance = 3.0 * random.standard_normal((20_000, 5)), random.exponential(4.0, (20_000, 5))
+    logits = 1.3 * score / np.sqrt(1.0 + variance.mean(axis=1))[:, None]
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (random.random(20_000)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    scale, link = fit_link(score, variance, y)
+    assert link == "softmax"
+    assert scale == pytest.approx(1.3, rel=0.03)
+    assert probabilities(score, variance, 1.3, link) == pytest.approx(p)
+    assert fit_link(score[:, :1], variance[:, :1], (y > 2).astype(int))[1] != "softmax"
+
+
 def test_calibration_uses_its_own_rows_alone():
     score = np.concatenate([np.linspace(-2, 2, 40), [9.0] * 5])[:, None]
     y, split = (score[:, 0] > 0.3).astype(np.int64), np.repeat([1, 2], [40, 5]).astype(np.uint8)

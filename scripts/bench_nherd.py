@@ -1,13 +1,10 @@
-"""How fast and how good online learning is, beside scikit-learn and Vowpal Wabbit in one run, one thread.
+"""How fast and how good online learning is, beside scikit-learn in one run, one thread; whole processes are in bench_nherd_vw.py.
 
-    python scripts/bench_nherd.py [--data FOLDER] [--vw PYTHON]
+    python scripts/bench_nherd.py [--data FOLDER]
 
-FOLDER holds newsgroups20_bow.h5, usps_all.h5 and mnist.h5 (default $HERD_DATA, else ../shared/data); PYTHON is an
-interpreter with the package vowpalwabbit.  What is not there is left out.  Times are the best of several in CPU seconds,
-so that a busy machine disturbs them less; programs are run in turn.  Vowpal Wabbit gets one pass over the same lines, a table of
-2^18 and a file to store its model in, as ours does; the first pass, which makes its cache, is not counted.  Ours also digests
-its input (SHA-256, a quarter of its time) and keeps progressive scores and float64.  What was measured, what made the
-difference and what was tried without gain is in docs/nherd.md; a package that is installed, not editable, starts 10 ms sooner.
+FOLDER holds newsgroups20_bow.h5, usps_all.h5 and mnist.h5 (default $HERD_DATA, else ../shared/data).  What is not there is left
+out.  Times are the best of several in CPU seconds, so that a busy machine disturbs them less.  What was measured, what made the
+difference and what was tried without gain is in docs/nherd.md.
 """
 
 from __future__ import annotations
@@ -17,11 +14,10 @@ import io
 import os
 import resource
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -225,76 +221,19 @@ def children_seconds(commands: dict[str, list[str]], rounds: int = 5) -> dict[st
     return {name: (min(wall for wall, _ in times), min(cpu for _, cpu in times)) for name, times in found.items()}
 
 
-def from_text(X: csr_matrix, y: np.ndarray, vw: str | None) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        lines = as_text(X, y)
-        few, svm, vwt = folder / "few.svm", folder / "x.svm", folder / "x.vw"
-        few.write_text("".join(f"{label} {pairs}\n" for label, pairs in lines[:20]))
-        svm.write_text("".join(f"{label} {pairs}\n" for label, pairs in lines) * 8)
-        vwt.write_text("".join(f"{label} | {pairs}\n" for label, pairs in lines) * 8)
-        size = svm.stat().st_size
-        text = svm.read_bytes()
-        pieces = [text[k : k + (1 << 20)] for k in range(0, size, 1 << 20)]
-        seconds = best(lambda: [None for _ in Reader("x", False).blocks(pieces)], 3)
-        tell("parsing svmlight text", f"{size / seconds / 1e6:.0f} MB/s", "≥ 500")
-        vw_text = vwt.read_bytes()
-        vw_pieces = [vw_text[k : k + (1 << 20)] for k in range(0, len(vw_text), 1 << 20)]
-        seconds = best(lambda: [None for _ in Reader("x", True, bits=18).blocks(vw_pieces, lend=True)], 3)
-        tell("parsing Vowpal Wabbit text", f"{len(vw_text) / seconds / 1e6:.0f} MB/s", f"{seconds / X.nnz / 8 * 1e9:.1f} ns a feature")
-        herd = [str(Path(sys.executable).with_name("herd")), "nherd-train", "-q", "-o", str(folder / "m.h5"), *PLAIN]
-        commands = {"few": [*herd, str(few)], "herd": [*herd, str(svm)]}
-        if vw:
-            run = [vw, "-m", "vowpalwabbit", "--quiet", "-b", "18", "--loss_function", "hinge", "-d", str(vwt), "-f", str(folder / "m.vw")]
-            cached = [*run, "--cache_file", str(folder / "x.cache")]
-            children_seconds({"make the cache": [*cached, "-k"]}, 1)
-            commands |= {"the same lines": run, "from its cache": cached}
-        times = children_seconds(commands, 9)
-        wall, cpu = times.pop("few")
-        tell("herd nherd-train, 20 lines of text, whole process", f"{wall:.2f} s", f"{cpu:.2f} s CPU")
-        wall, cpu = times.pop("herd")
-        tell(
-            f"herd nherd-train, {size / 1e6:.0f} MB of text, whole process",
-            f"{wall:.2f} s",
-            f"{cpu:.2f} s CPU, {size / wall / 1e6:.0f} MB/s",
-        )
-        for (name, (their_wall, their_cpu)), bar in zip(times.items(), (2, 1), strict=False):
-            tell(f"  Vowpal Wabbit, {name}", f"{their_cpu / cpu:.2f} × ours", f"{their_wall:.2f} s, {their_cpu:.2f} s CPU; ≥ {bar}")
+def _read(pieces: list[bytes], vw: bool) -> None:
+    for _ in Reader("x", vw, bits=18 * vw).blocks(pieces, lend=True):
+        pass
 
 
-def from_cache(X: csr_matrix, y: np.ndarray, vw: str | None) -> None:
-    """Whole processes with parsed text in a file (--cache, made beforehand) and without, beside Vowpal Wabbit with its own."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        lines = as_text(X, y)
-        texts = {"svmlight": ("x.svm", "{} {}\n"), "Vowpal Wabbit": ("x.vw", "{} | {}\n")}
-        commands: dict[str, list[str]] = {}
-        for kind, (file, form) in texts.items():
-            (folder / file).write_text("".join(form.format(*line) for line in lines) * 8)
-            herd = [
-                str(Path(sys.executable).with_name("herd")),
-                "nherd-train",
-                "-q",
-                "-o",
-                str(folder / "m.h5"),
-                *PLAIN,
-                str(folder / file),
-            ]
-            cached = [*herd, "--cache", str(folder / f"{file}.herd")]
-            making = children_seconds({f"{kind}, 1 pass, making the cache": cached}, 1)
-            for said, (wall, cpu) in making.items():
-                tell(said, f"{wall:.2f} s", f"{cpu:.2f} s CPU, {(folder / f'{file}.herd').stat().st_size / 1e6:.0f} MB")
-            for passes in ("1", "5"):
-                more = ["--passes", passes, "--holdout", "0"]
-                commands |= {f"{kind}, --passes {passes}": [*herd, *more], f"{kind}, --passes {passes} --cache": [*cached, *more]}
-        if vw:
-            run = [vw, "-m", "vowpalwabbit", "--quiet", "-b", "18", "--loss_function", "hinge", "-d", str(folder / "x.vw")]
-            run += ["-f", str(folder / "m.vw"), "--cache_file", str(folder / "x.cache"), "--holdout_off"]
-            children_seconds({"make the cache": [*run, "-k"]}, 1)
-            commands |= {f"vw, --passes {passes}, its cache": [*run, "--passes", passes] for passes in ("1", "5")}
-            commands["start of vw alone"] = [vw, "-c", "import vowpalwabbit"]
-        for said, (wall, cpu) in children_seconds(commands, 3).items():
-            tell(said, f"{wall:.2f} s", f"{cpu:.2f} s CPU")
+def from_text(X: csr_matrix, y: np.ndarray) -> None:
+    """Text into blocks, in this process."""
+    lines = as_text(X, y)
+    for kind, form in (("svmlight", "{} {}\n"), ("Vowpal Wabbit", "{} | {}\n")):
+        text, vw = "".join(form.format(*line) for line in lines).encode(), kind != "svmlight"
+        pieces = [text[k : k + (1 << 20)] for k in range(0, len(text), 1 << 20)]
+        seconds = best(partial(_read, pieces, vw), 9)
+        tell(f"parsing {kind} text", f"{len(text) / seconds / 1e6:.0f} MB/s", f"{seconds / X.nnz * 1e9:.1f} ns a feature; ≥ 500 MB/s")
 
 
 def data_sets(X: csr_matrix, y: np.ndarray) -> None:
@@ -320,7 +259,6 @@ def data_sets(X: csr_matrix, y: np.ndarray) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=FOLDER)
-    parser.add_argument("--vw", default=None, metavar="PYTHON")
     options = parser.parse_args()
     print(f"kernels: {fast.kernels()}, NumPy {np.__version__}, load {os.getloadavg()[0]:.1f}")
     large_table()
@@ -330,8 +268,7 @@ def main() -> None:
         in_memory(X, y)
         data_sets(X, y)
         errors(options.data, X, y, split)
-        from_text(X, y, options.vw)
-        from_cache(X, y, options.vw)
+        from_text(X, y)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_kalman import kalman_filter, kalman_smoother
     from herdcli.fast.numpy_lattice import lattice_rows, lattice_sweep
     from herdcli.fast.numpy_markov import residual_updates, settle, update_messages
-    from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, normal_cdf, rescale, solve_step
+    from herdcli.fast.numpy_online import learn_binary, learn_multiclass, linear_scores, normal_cdf, rescale, solve_step, with_bias
     from herdcli.fast.numpy_online_pairs import with_products
     from herdcli.fast.numpy_online_text import murmur3, parse_text
 
@@ -50,7 +50,7 @@ TWINS = {  # what the twin names in `__all__`
     "kalman": "kalman_filter kalman_smoother",
     "lattice": "lattice_rows lattice_sweep",
     "markov": "residual_updates settle update_messages",
-    "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_products",
+    "online": "learn_binary learn_multiclass linear_scores murmur3 normal_cdf parse_text rescale solve_step with_bias with_products",
 }
 
 __all__ = [
@@ -107,6 +107,7 @@ __all__ = [
     "two_state_sample",
     "update_messages",
     "use",
+    "with_bias",
     "with_products",
 ]
 

@@ -178,7 +178,7 @@ typedef double online_four __attribute__((vector_size(32), aligned(8)));
 
 /* What is fetched before it is used: values and indices, which lie in order; and weights of a table beyond the cache, two entries
  * or, where fewer than NEAR are on their way, four for each four that are worked on, so that memory is never idle. */
-enum { STREAM = 256, NEAR = 64, FAR = 256 };
+enum { STREAM = 256, NEAR = 64, FAR = 256, AHEAD = 32 };
 
 static inline int64_t online_fetch(const online_pair *table, const int32_t *at, int64_t i, int64_t fetched, int64_t left)
 {
@@ -320,6 +320,7 @@ static void online_rescale(double *restrict sizes, const int32_t *restrict index
     for (int64_t i = 0; i < count; i++) {
         double *const at = sizes + 2 * (ptrdiff_t)index[i];
         const double size = fabs(x[i]);
+        ONLINE_FETCH(sizes + 2 * (ptrdiff_t)index[i + AHEAD < count ? i + AHEAD : i], 3);
         if (frozen && frozen[i]) {
             out[i] = at[1] > 0.0 ? x[i] * at[0] / at[1] : (double)((x[i] > 0.0) - (x[i] < 0.0));
             continue;
@@ -328,6 +329,23 @@ static void online_rescale(double *restrict sizes, const int32_t *restrict index
         at[1] += size;
         out[i] = at[1] > 0.0 ? x[i] * at[0] / at[1] : 0.0;
     }
+}
+
+/* Rows with a constant feature in front: table row 0, value 1. */
+static void online_with_bias(const int64_t *pointer, const int32_t *restrict index, const double *restrict x, ptrdiff_t rows, int64_t *out_pointer,
+                             int32_t *restrict out_index, double *restrict out)
+{
+    int64_t at = 0;
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        const int64_t begin = pointer[row], count = pointer[row + 1] - begin;
+        out_pointer[row] = at;
+        out_index[at] = 0;
+        out[at++] = 1.0;
+        memcpy(out_index + at, index + begin, sizeof(int32_t) * (size_t)count);
+        memcpy(out + at, x + begin, sizeof(double) * (size_t)count);
+        at += count;
+    }
+    out_pointer[rows] = at;
 }
 
 /* Φ(x) = ½ erfc(−x/√2), by the erfc of the C library, which is also Python's. */

@@ -27,6 +27,8 @@ cdef extern from "_online.h" nogil:
                               const int32_t *label, const double *weight, ptrdiff_t rows, const online_rule *rule, int top,
                               double *running, double *score, double *variance, double *scratch)
     void online_normal_cdf(const double *x, ptrdiff_t count, double *out)
+    void online_with_bias(const int64_t *pointer, const int32_t *index, const double *x, ptrdiff_t rows, int64_t *out_pointer, int32_t *out_index,
+                          double *out)
     void online_rescale(double *sizes, const int32_t *index, const double *x, const uint8_t *frozen, int64_t count, double *out)
 
 cdef extern from "online_text.h" nogil:
@@ -145,6 +147,22 @@ def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] va
             online_rescale(&sizes[0, 0], &index[0], &value[0], still_at, count, &out[0])
 
 
+def with_bias(const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value):
+    """See the twin."""
+    cdef ptrdiff_t rows = pointer.shape[0] - 1
+    _twin.check_rows(np.asarray(pointer), np.asarray(index), np.asarray(value))
+    made = np.empty(rows + 1, dtype=np.int64), np.empty(pointer[rows] - pointer[0] + rows, dtype=np.int32), np.empty(pointer[rows] - pointer[0] + rows)
+    cdef int64_t[::1] out_pointer = made[0]
+    cdef int32_t[::1] out_index = made[1]
+    cdef double[::1] out = made[2]
+    if rows == 0:
+        out_pointer[0] = 0
+        return made
+    with nogil:
+        online_with_bias(&pointer[0], _indices(index), _values(value), rows, &out_pointer[0], &out_index[0], &out[0])
+    return made
+
+
 def normal_cdf(const double[::1] x, double[::1] out):
     """See the twin."""
     cdef ptrdiff_t count = x.shape[0]
@@ -198,15 +216,15 @@ def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, doubl
     return report.rows, report.used, report.lines, report.code, report.column, report.token, report.length
 
 
-cdef const int64_t *_places(const int64_t[::1] array):
+cdef const int64_t *_places(const int64_t[::1] array) noexcept nogil:
     return &array[0]
 
 
-cdef const int32_t *_indices(const int32_t[::1] array):
+cdef const int32_t *_indices(const int32_t[::1] array) noexcept nogil:
     return &array[0] if array.shape[0] else NULL
 
 
-cdef const double *_values(const double[::1] array):
+cdef const double *_values(const double[::1] array) noexcept nogil:
     return &array[0] if array.shape[0] else NULL
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "parse_text",
     "rescale",
     "solve_step",
+    "with_bias",
     "with_products",
 ]
 
@@ -180,6 +181,20 @@ def check_examples(
             raise ValueError("a label of the examples is outside the classes")
     if np.ndim(score) == 2 and not np.shape(score)[1] == np.shape(variance)[1] == classes:
         raise ValueError("the room for scores does not fit the classes")
+
+
+def check_rows(pointer: Array, index: Array, value: Array) -> None:
+    """Raise ValueError unless CSR rows have their entries."""
+    if not (len(pointer) and pointer[0] >= 0 and pointer[-1] <= len(index) == len(value) and (pointer[1:] >= pointer[:-1]).all()):
+        raise ValueError("the arrays of the examples do not fit each other")
+
+
+def with_bias(pointer: Array, index: Array, value: Array) -> tuple[Array, Array, Array]:
+    """CSR rows with a constant feature in front of each: table row 0, value 1."""
+    check_rows(pointer, index, value)
+    used, starts = slice(int(pointer[0]), int(pointer[-1])), pointer[:-1] - pointer[0]
+    made = np.insert(index[used], starts, 0).astype(np.int32), np.insert(value[used], starts, 1.0)
+    return (pointer - pointer[0] + np.arange(len(pointer))).astype(np.int64), *made
 
 
 def normal_cdf(x: Array, out: Array) -> None:

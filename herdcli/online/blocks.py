@@ -123,7 +123,7 @@ def prepared(block: Block, *, normalize: bool, bias: bool) -> Block:
         norm = np.sqrt(np.add.reduceat(value * value, pointer[:-1][filled]))
         value = value / np.repeat(np.where(norm > 0, norm, 1.0), lengths[filled])
     if bias:
-        index = np.insert(index, pointer[:-1], 0).astype(np.int32)
-        value = np.insert(value, pointer[:-1], 1.0)
-        pointer = pointer + np.arange(len(pointer))
+        pointer, index, value = fast.with_bias(
+            *(np.ascontiguousarray(each, dtype=kind) for each, kind in ((pointer, np.int64), (index, np.int32), (value, np.float64)))
+        )
     return Block(pointer, index, value, block.label, block.weight)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -334,6 +336,22 @@ def test_frozen_values_are_scaled_and_add_nothing():
     first = [k for k in range(len(still)) if still[k] and not (data["index"][:k][~still[:k]] == data["index"][k]).any()]
     assert first
     assert np.array_equal(found[0][first], np.sign(data["value"][first]))
+
+
+@pytest.mark.parametrize("first", [0, 7, 60])
+def test_a_constant_feature_stands_in_front_of_each_row(first):
+    """By its definition, with rows before those that are taken, with an empty one among them, and with none."""
+    made = rows(4)
+    pointer = made["pointer"][first:]
+    for side in (compiled, twin):
+        at, index, value = side.with_bias(pointer, made["index"], made["value"])
+        assert (at.dtype, index.dtype, value.dtype) == (np.int64, np.int32, np.float64)
+        assert np.array_equal(at, pointer - pointer[0] + np.arange(len(pointer)))
+        for row, (begin, end) in enumerate(pairwise(pointer)):
+            assert index[at[row] : at[row + 1]].tolist() == [0, *made["index"][begin:end].tolist()]
+            assert value[at[row] : at[row + 1]].tolist() == [1.0, *made["value"][begin:end].tolist()]
+        with pytest.raises(ValueError, match="do not fit each other"):
+            side.with_bias(made["pointer"] + 1, made["index"], made["value"])
 
 
 @pytest.mark.parametrize("bits", [3, 18, 30])

@@ -104,9 +104,9 @@ class Statistics:
         W: Array = self.W[units]
         if self.v is None or self.h is None or self.there:
             return W
-        if any(block.difference is None for block in self.blocks):
+        if not all(block.apart for block in self.blocks):
             return real.product(self.v[:, units].T, self.h, out=W)
-        room = integers(max(block.rows for block in self.blocks), len(W))
+        room = integers(max(max(block.rows, len(block.v) - block.rows) for block in self.blocks), len(W))
         for number, block in enumerate(self.blocks):
             block.add(W, units, room, first=number == 0)
         return W

@@ -59,18 +59,36 @@ class Block:
     difference: Array | None  # (n, D) v~ − v if it is sparse
     error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not asked for
     total: Array | None = None  # (n, K) the sum of both halves of h, if the difference is sparse
+    persistent: bool = False  # whether the chain did not begin at the rows
+    chain_sparse: bool = False  # of a persistent chain: whether what it shows is
     rejected: Array | None = None  # (R − 1,) of chains at several temperatures: exchanges that were refused, NaN where none was tried
+
+    @property
+    def apart(self) -> bool:
+        """Whether v'h is made of parts, of which one at least is sparse."""
+        return self.difference is not None or (self.sparse and self.persistent)
 
     def pairs(self, scratch: Scratch) -> Array:
         """v'h (D, K) over all rows, in `scratch.pairs`."""
-        if self.difference is None:
+        if not self.apart:
             return real.product(self.v.T, self.h, out=scratch.pairs)
         self.add(scratch.pairs, slice(None), scratch.integers, first=True)
         return scratch.pairs
 
     def add(self, out: Array, units: slice, integers: Array, *, first: bool) -> None:
-        """Add v'h of some visible units to `out` (units, K), where the difference of chain and data is sparse; first: begin at 0."""
-        assert self.difference is not None
+        """Add v'h of some visible units to `out` (units, K), of which a part at least is sparse; first: begin at 0."""
+        if self.difference is None:
+            chain, h = self.v[self.rows :, units].T, self.h[self.rows :]
+            if first and self.chain_sparse:
+                out.fill(0.0)
+            elif first:
+                real.product(chain, h, out=out)
+            elif not self.chain_sparse:
+                out += real.product(chain, h)
+            if self.chain_sparse:
+                fast.add_sparse_product(chain, h, out, integers)
+            fast.add_sparse_product(self.v[: self.rows, units].T, self.h[: self.rows], out, integers)
+            return
         assert self.total is not None
         data = self.v[: self.rows, units].T
         if first and not self.sparse:
@@ -170,24 +188,33 @@ def persistent(
     n = len(rows)
     total = n + len(chain)
     v, h = scratch.v[:total], scratch.h[:total]
-    error = first_phase(sweeper, rows, counts[0], reconstruct, scratch)
+    error, sparse = first_phase(sweeper, rows, counts[0], reconstruct, scratch)
+    shown, worth, chain_sparse = v[n:], chain.size * v.shape[1] >= WORTH, False
     for _ in range(steps):
-        driving.down(chain, scratch.visible[: len(chain)], v[n:])
-        driving.up(v[n:], h[n:], chain, scale=-1.0 / counts[1])
-    return Block(v, h, n, False, None, error)
+        driving.down(chain, scratch.visible[: len(chain)], shown)
+        chain_sparse = worth and is_sparse(shown)
+        multiply(shown, driving.W, h[n:], chain_sparse, scratch)
+        driving.hidden.sample(h[n:], driving.c, chain, driving.draws, scale=-1.0 / counts[1])
+    return Block(v, h, n, sparse, None, error, persistent=True, chain_sparse=chain_sparse)
 
 
-def first_phase(sweeper: Sweeper, rows: Array, count: int, reconstruct: bool, scratch: Scratch) -> float:
-    """Rows (n, D) of a minibatch of `count` and their hidden means, first in scratch.v and scratch.h; their error if asked for."""
+def first_phase(sweeper: Sweeper, rows: Array, count: int, reconstruct: bool, scratch: Scratch) -> tuple[float, bool]:
+    """Rows (n, D) of a minibatch of `count` and their hidden means, first in scratch.v and scratch.h; their error if asked for.
+
+    Also whether the rows are sparse.
+    """
     n = len(rows)
     v, h, states = scratch.v[:n], scratch.h[:n], scratch.hidden[:n]
     v[...] = rows
-    sweeper.up(v, h, states if reconstruct else None, scale=1.0 / count)
+    sparse = h.size * v.shape[1] >= WORTH and is_sparse(v)
+    multiply(v, sweeper.W, h, sparse, scratch)
     if not reconstruct:
-        return 0.0
+        sweeper.hidden.means(h, sweeper.c, scale=1.0 / count)
+        return 0.0, sparse
+    sweeper.hidden.sample(h, sweeper.c, states, sweeper.draws, scale=1.0 / count)
     means = scratch.visible[:n]
     sweeper.down(states, means)
-    return squared_distance(means, v)
+    return squared_distance(means, v), sparse
 
 
 def squared_distance(means: Array, rows: Array) -> float:

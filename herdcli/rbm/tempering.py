@@ -99,7 +99,7 @@ def tempered(
     """
     n, R = len(rows), len(ladder.betas)
     C = len(chain) // R
-    error = first_phase(sweeper, rows, counts[0], reconstruct, scratch)
+    error, sparse = first_phase(sweeper, rows, counts[0], reconstruct, scratch)
     h, refused = chain.reshape(C, R, -1), np.full((sweeps[0], R - 1), np.nan)
     for sweep in range(sweeps[0]):
         v, x, refused[sweep] = ladder.sweep(sweeper, h, (sweeps[1] + sweep) % 2)
@@ -109,7 +109,7 @@ def tempered(
     sweeper.hidden.means(scratch.h[n : n + C], sweeper.c, scale=-1.0 / counts[1])
     known = ~np.isnan(refused)
     shares = np.where(known.any(axis=0), np.where(known, refused, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)
-    return Block(scratch.v[: n + C], scratch.h[: n + C], n, False, None, error, rejected=shares)
+    return Block(scratch.v[: n + C], scratch.h[: n + C], n, sparse, None, error, persistent=True, rejected=shares)
 
 
 def adapt(betas: Array, rejected: Array, seen: Array) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from herdcli import fast
+from herdcli.algorithm import solve
 from herdcli.errors import BadUsage, DataError, Diverged
 from herdcli.rbm import enumeration, learning, likelihood, minibatch, phases, updates
 from herdcli.rbm.gibbs import uniform_words
@@ -447,3 +448,21 @@ def test_rows_that_cannot_be_learned_are_refused(bad: list[np.ndarray], message:
 def test_a_zero_is_not_a_spin() -> None:
     with pytest.raises(DataError, match="values other than -1 and 1"):
         Problem([np.array([[-1, 0, 1]], dtype=np.int8)], Settings(2, visible_units="spin"))
+
+
+@pytest.mark.parametrize("algorithm", ["pcd", "pt"])
+@pytest.mark.parametrize("chains", [30, 150])
+def test_persistent_chains_learn_the_same_from_sparse_products(monkeypatch: pytest.MonkeyPatch, algorithm: str, chains: int) -> None:
+    """Sparse rows and what chains show cost their entries; dense products are the same numbers but for their rounding."""
+    X = (np.random.default_rng(2).random((240, 20)) < 0.15).astype(np.int8)
+    settings = Settings(hidden=9, algorithm=algorithm, chains=chains, epochs=2, batch_size=120, learning_rate=0.01, initial_scale=0.001)
+    monkeypatch.setattr(phases, "WORTH", 0)
+    seen = []
+    real = phases.Block.add
+    monkeypatch.setattr(phases.Block, "add", lambda self, *rest, **named: (seen.append(self.sparse), real(self, *rest, **named))[1])
+    sparse = solve(learning.Learning(Problem([X], settings)))
+    assert any(seen)
+    monkeypatch.setattr(phases, "WORTH", 2**62)
+    dense = solve(learning.Learning(Problem([X], settings)))
+    np.testing.assert_allclose(sparse.W, dense.W, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(sparse.b, dense.b, rtol=0, atol=1e-5)

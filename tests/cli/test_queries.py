@@ -9,6 +9,13 @@ import h5py
 import numpy as np
 import pytest
 from pyarrow import parquet
+from small_networks import brute_force, random_network
+
+from herdcli.algorithm import solve
+from herdcli.markov.mean.bound import mean_field_bound
+from herdcli.markov.method import Settings
+from herdcli.markov.query import bounds as enclosing
+from herdcli.markov.query.tree_reweighted import TreeReweighted
 
 THREE = b"MARKOV\n3\n2 3 2\n2\n2 0 1\n2 1 2\n6\n1 2 3 4 5 6\n6\n6 1 4 0 2 3\n"
 # Π f over (x0, x1, x2): the largest is x = (1, 0, 0), 4·6 = 24; Z = Σ_1 (Σ_0 f)(Σ_2 f) = 5·7 + 7·4 + 9·5 = 108.
@@ -137,3 +144,48 @@ def test_eval_does_not_take_the_value_of_an_assignment_for_log_z(herd, three, qu
     assert figures.get("log_z") is None
     assert figures["log_value"] == pytest.approx(value)
     assert figures["log_value_upper"] == pytest.approx(value)
+
+
+def test_log_z_alone_as_an_artifact_names_what_has_it(herd, three):
+    ended = herd("ups-infer", "three.uai", "--query", "log-z", "-o", "z.h5")
+    assert ended.code == 2
+    assert "--query log-z cannot be written as hdf5\n" in ended.err
+    assert "hint: --format pr, csv, parquet; without --query the artifact has log_z beside the marginals\n" in ended.err
+
+
+@pytest.mark.parametrize("typed", [("--effort", "5"), ("--time", "9s")])
+def test_what_auto_may_spend_is_told_to_have_no_effect_where_it_is_exact(herd, three, typed):
+    ended = herd("ups-infer", "three.uai", *typed, "--format", "pr")
+    assert ended.code == 0, ended.err
+    assert f"warning: {typed[0]} has no effect where auto is exact\n" in ended.err
+    assert "no effect" not in herd("ups-infer", "three.uai", "--format", "pr").err
+
+
+@pytest.mark.parametrize("name", ["tree-ep", "loop-corrected"])
+def test_corrected_propagation_as_a_command(herd, three, tmp_path, name):
+    """A chain of three is exact; eval reads it, a checkpoint is taken, and pr is refused where there is no log Z."""
+    ended = herd("ups-infer", "three.uai", "--algorithm", name, "-o", "m.h5", "--checkpoint", "c.ckpt")
+    assert ended.code == 0, ended.err
+    with h5py.File(tmp_path / "m.h5") as file:
+        assert np.allclose(file["node"][:2], [30 / 108, 78 / 108], atol=1e-12)
+    report = herd("eval", "m.h5", "--format", "json")
+    assert report.code == 0, report.err
+    assert herd("check", "m.h5").code == 0
+    text = herd("ups-infer", "three.uai", "--algorithm", name, "--format", "pr")
+    if name == "tree-ep":
+        assert float(text.out.split()[1]) == pytest.approx(math.log10(108))
+    else:
+        assert text.code == 2
+        assert "loop-corrected computes no log Z, and pr holds nothing else\n" in text.err
+
+
+@pytest.mark.slow
+def test_bounds_enclose_log_z_on_fifty_networks():
+    for seed in range(50):
+        given = random_network(seed, seed % 2 == 1, 7)
+        exact_log_z = brute_force(given)[1]
+        settings = Settings(algorithm="tree-reweighted", iterations=5 + seed)
+        above = solve(TreeReweighted(given, settings)).attributes["log_z"]
+        told = enclosing.enclose(given, mean_field_bound(given), float(above), 64, settings)
+        assert told.lower <= exact_log_z + 1e-9
+        assert told.upper >= exact_log_z - 1e-9

@@ -36,6 +36,8 @@ def infer(session: Session, network: Network, asked: Settings, run: Run) -> tupl
     limit = session.max_memory or memory.default_limit()
     exact = algorithms.exactly(network, asked, limit, partial(session.aside, label="orders"), room=arrays_file.room() // 2, map=session.map)
     if isinstance(exact, algorithms.Candidate):
+        for option in ("effort", "time"):
+            session.ignored(option, "where auto is exact")
         session.console.note(f"auto: {exact.name}, {exact.why}")
         return run(session, network, replace(asked, algorithm=exact.name), True, exact.method), exact.name
     request = session.request

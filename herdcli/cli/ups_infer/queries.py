@@ -51,7 +51,8 @@ def output_format(session: Session, request: Request) -> str:
     if form == "hdf5" and request.format is None and form not in able and session.output == "-":
         form = able[0]
     if form not in able:
-        raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"--format {', '.join(able)}")
+        other = "; without --query the artifact has log_z beside the marginals" if (kind, form) == ("log-z", "hdf5") else ""
+        raise BadUsage(f"--query {kind} cannot be written as {form}", hint=f"--format {', '.join(able)}{other}")
     if form in tables.TABLES and not request.evidence_rows:
         outputs.check(session, "dataset", form)
     elif form in tables.TABLES:

@@ -14,6 +14,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SLAB = 1 << 18  # table cells
+FEW = 1 << 8  # table cells that are folded at once
 SMALL = 1 << 12  # table cells of factors that are multiplied together beforehand
 
 
@@ -176,6 +177,9 @@ def sum_out(table: Array, axes: tuple[int, ...]) -> Array:
 
 def folded(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
     """Fold some axes, neighbours together; short last axes are folded slice by slice, which NumPy's own loops are slow at."""
+    if table.size <= FEW:
+        short: Array = by.reduce(table, axis=axes)
+        return short
     shape, gone = table.shape, set(axes)
     kept = tuple(size for axis, size in enumerate(shape) if axis not in gone)
     left, axis = 1, 0

@@ -21,6 +21,9 @@ from herdcli.schema import Array
 
 HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing better to compare with
 
+NOISE = (0.0, 0.1, 0.3)  # standard deviation of the logarithm of what prices are multiplied by, in turn
+MORE = 8  # times as many orders as are asked for, at most, where tables are large
+PER_VARIABLE = 12_000  # numbers of tables that take as long as a variable of a run
 LONGEST = 1 << 15  # variables that are arranged along a line
 
 KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `_price`
@@ -79,28 +82,43 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
 def step(network: Network, graph: Graph, seed: int, state: Search) -> Search:
     """One more run, of the KINDS in turn, and one along a line; given up once they cost more than the best.
 
+    After all KINDS come runs whose prices have noise, as what is best now need not be in the end (Fishelson & Geiger 2004, who
+    draw from the best few).
+
     Under evidence the same run on the network without it gives a second order.  What evidence takes out of a graph makes no
     clique of an order larger, so that conditioning never raises the cost.
     """
     several = len(set(states_before(network).tolist()) - {1}) > 1
     kinds = KINDS if several else KINDS[:2]  # the last two are min-fill again where all variables have as many states
     kind = kinds[state.step % len(kinds)]
-    ties = generator(seed, Stream.ELIMINATION, step=state.step).random(network.count).tolist()
-    for made in _both(graph, network.cardinality.tolist(), kind, ties, state.cost if state.complete else HOPELESS):
+    spread = NOISE[state.step // len(kinds) % len(NOISE)]
+    states, before = network.cardinality.tolist(), states_before(network).tolist()
+    luck = _luck(seed, state.step, spread, states)
+    for made in _both(graph, states, kind, luck, state.cost if state.complete else HOPELESS):
         _keep(state, made)
-    before = states_before(network)
-    if not np.array_equal(before, network.cardinality):
-        for whole in _both(moral_graph(network, before), before.tolist(), kind, ties, state.whole or HOPELESS):
+    if before != states:
+        luck = _luck(seed, state.step, spread, before)
+        for whole in _both(moral_graph(network, states_before(network)), before, kind, luck, state.whole or HOPELESS):
             if whole.order is not None and not 0 < state.whole <= whole.cost:
                 state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
-                _keep(state, _along([set(near) for near in graph], network.cardinality.tolist(), whole.order))
+                _keep(state, _along([set(near) for near in graph], states, whole.order))
     state.step += 1
     return state
 
 
-def _both(graph: Graph, states: list[int], kind: str, ties: list[float], limit: float) -> Iterator[Run]:
+def _luck(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
+    """Ties, and noise on prices, of each variable: those of one state change nothing for the others."""
+    free = np.array(states) > 1
+    random, ties, noise = generator(seed, Stream.ELIMINATION, step=step), np.zeros(len(states)), np.ones(len(states))
+    ties[free] = random.random(int(free.sum()))
+    noise[free] = np.exp(spread * random.standard_normal(int(free.sum())))
+    return ties.tolist(), noise.tolist()
+
+
+def _both(graph: Graph, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float) -> Iterator[Run]:
     """A greedy run, and an arrangement along a line where that may cost no more than the best that is known."""
-    greedy = _run([set(near) for near in graph], states, kind, ties, limit)
+    ties, noise = luck
+    greedy = _run([set(near) for near in graph], states, kind, ties, limit, noise=noise)
     yield greedy
     if greedy.width <= 1 or len(graph) > LONGEST:
         return
@@ -108,6 +126,14 @@ def _both(graph: Graph, states: list[int], kind: str, ties: list[float], limit: 
     line = arrangement.order(graph, [math.log2(count) for count in states], ties, 16 * least)
     if line is not None:
         yield _along([set(near) for near in graph], states, line)
+
+
+def enough(network: Network, state: Search, orders: int) -> bool:
+    """Whether the orders that were asked for are tried, and others would cost more than half of what the best one will.
+
+    Counted, not timed.  Under evidence no fewer are tried than without it.
+    """
+    return state.step >= orders and state.step * network.count * PER_VARIABLE > max(state.cost, state.whole)
 
 
 def fill_order(network: Network, seed: int) -> list[int]:
@@ -177,10 +203,25 @@ def _price(graph: Graph, states: list[int], kind: str) -> Callable[[int], float]
     return by_fill if kind == "fill" else by_weighted_fill
 
 
-def _run(graph: Graph, states: list[int], kind: str, ties: list[float], limit: float, widest: int = MOST_AXES) -> Run:
-    """One greedy elimination, given up where it costs more than `limit` or is as wide as `widest`; the graph is used up."""
+def _run(
+    graph: Graph,
+    states: list[int],
+    kind: str,
+    ties: list[float],
+    limit: float,
+    widest: int = MOST_AXES,
+    noise: Sequence[float] | None = None,
+) -> Run:
+    """One greedy elimination, given up where it costs more than `limit` or is as wide as `widest`; the graph is used up.
+
+    noise  of each variable, what its price is multiplied by (raised by half an edge, as many cost nothing).
+    """
     weight = [math.log2(count) for count in states]
-    price, by_fill = _price(graph, states, kind), kind != "weight"
+    plain, by_fill = _price(graph, states, kind), kind != "weight"
+
+    def price(i: int) -> float:
+        return plain(i) if noise is None or noise[i] == 1.0 else (plain(i) + 0.5) * noise[i]
+
     now = [price(i) for i in range(len(graph))]
     heap = [(now[i], ties[i], i) for i in range(len(graph))]
     heapq.heapify(heap)

@@ -44,7 +44,7 @@ class JunctionTree(Stepwise[Search]):
     state = Search
 
     def __init__(self, network: Network, settings: Settings, map: Map = map) -> None:
-        self.settings, self.steps, self.map = settings, settings.orders, map
+        self.settings, self.steps, self.map = settings, elimination.MORE * settings.orders, map
         self.trimmed = support.trimmed(network)
         self.network = self.trimmed.network
         self.graph = elimination.moral_graph(self.network)
@@ -68,7 +68,9 @@ class JunctionTree(Stepwise[Search]):
         return elimination.step(self.network, self.graph, self.settings.seed, state)
 
     def met(self, state: Search) -> bool:
-        """A forest cannot be improved, and where two runs were hopeless the others will be."""
+        """A forest cannot be improved, where two runs were hopeless the others will be, and more than `orders` are only for large trees."""
+        if elimination.enough(self.network, state, self.settings.orders):
+            return True
         return (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete)
 
     def figure(self, state: Search) -> str:

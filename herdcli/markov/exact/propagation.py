@@ -21,7 +21,7 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact import sparse
-from herdcli.markov.exact.arithmetic import Arithmetic, Linear, Logarithmic, combined, slab, slabs
+from herdcli.markov.exact.arithmetic import SMALL, Arithmetic, Linear, Logarithmic, combined, slab, slabs
 from herdcli.markov.exact.columns import Columns, lookup
 from herdcli.markov.exact.junction_tree import Tree, free_scopes
 from herdcli.markov.exact.messages import Kept, Messages, Schedule, waiting_at
@@ -166,6 +166,8 @@ class Run:
 
     def _up(self, k: int) -> Array:
         parts, shape = self._parts(k), self._shape(k)
+        if math.prod(shape) <= SMALL:
+            return self.by.total(slab(parts, shape, (), self.by), (0,))
         up = np.empty(shape[1:])
 
         def summed(prefix: tuple[int, ...]) -> Array:
@@ -252,6 +254,10 @@ class Run:
         shape = self._shape(k)
         # What the others say has the axes of the separator: all but the first.
         parts = [*self._parts(k), self.messages.get(k)[None]]
+        if math.prod(shape) <= SMALL:
+            table = slab(parts, shape, (), self.by)
+            sums = [self.by.total(table, tuple(axis for axis in range(len(shape)) if axis not in axes)) for axes in wanted]
+            return self._of_columns(k, sums)
         plan = targets(shape, wanted)
         first = [t for t, target in enumerate(plan) if target.source < 0]
         made = {t: np.full([shape[axis] for axis in plan[t].axes], self.by.none) for t in first}
@@ -273,10 +279,14 @@ class Run:
             if target.source >= 0:
                 axes = plan[target.source].axes
                 made[t] = self.by.total(made[target.source], tuple(at for at, axis in enumerate(axes) if axis not in target.axes))
+        return self._of_columns(k, [made[t] for t in range(len(plan))])
+
+    def _of_columns(self, k: int, made: list[Array]) -> list[Array]:
+        """The marginals of a clique, those of children with possible columns over these alone."""
         for t, c in enumerate(self.children[k]):
             if (columns := self.columns[c]) is not None:
                 made[t] = made[t].reshape(-1)[columns.all()]
-        return [made[t] for t in range(len(plan))]
+        return made
 
     def _marginals_by_columns(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
         """The same where clique k has possible columns alone."""

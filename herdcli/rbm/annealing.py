@@ -125,7 +125,9 @@ class Annealing(Counted[State]):
 
     def progress(self, state: State) -> Progress:
         """With the inverse temperature β that chains are at."""
-        return Progress(state.step, self.steps, f"β {self._betas(state.step)[0]:.2f}")
+        last = self.problem.temperatures
+        beta = min(state.step * TEMPERATURES_PER_STEP, last) / last  # the last step may be shorter
+        return Progress(state.step, self.steps, f"β {1.0 - beta if self.problem.reverse else beta:.2f}")
 
     def result(self, state: State) -> list[Estimate]:
         """log Z of each model."""

@@ -323,6 +323,15 @@ def test_expectations_where_exponentials_are_no_floats() -> None:
     )
 
 
+@pytest.mark.parametrize(("temperatures", "told"), [(1, "0.00 1.00"), (15, "0.00 0.67 1.00"), (20, "0.00 0.50 1.00")])
+def test_annealing_tells_its_temperature_to_the_last_step(temperatures: int, told: str) -> None:
+    algorithm = annealing.Annealing(annealing.Problem((of(4, 2),), (np.zeros(4),), chains=2, temperatures=temperatures))
+    seen: list[str] = []
+    solve(algorithm, watch=lambda now: seen.append(now.figure))
+    assert seen == [f"β {beta}" for beta in told.split()][-len(seen) :]
+    assert seen[-1] == "β 1.00"
+
+
 def test_weights_at_the_edge_of_what_is_normalisable() -> None:
     gauss, poisson = family("gaussian"), family("poisson")
     assert proper.fault(poisson, poisson, np.zeros((2, 2))) is None

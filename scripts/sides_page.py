@@ -31,7 +31,7 @@ def finished(found: Values) -> Values:
 
 def shown(number: float, asked: str) -> str:
     """A quality, time or memory."""
-    return f"{number:.2%}" if "error" in asked and "squared" not in asked else f"{number:.4g}"
+    return f"{number:.2%}" if "error" in asked and "squared" not in asked else f"{number:.6g}"
 
 
 def standing(own: str, rows: list[Row]) -> Iterator[tuple[str, bool, str]]:

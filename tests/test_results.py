@@ -318,7 +318,7 @@ def test_sides_of_the_league_are_paired_draw_by_draw(script):
     assert "- `herd em`, speech, minus nats a row: 11 against mixture 10.91, beyond twice the standard error" in lines
     assert "In time behind the best rival in 0 of 1:" in lines
     table = page.whole([*ours, *theirs, *broken])
-    assert "| 10.91 | 0.5831 | 2.00 | 100 | mixture | scikit-learn 1.0 |" in table
+    assert "| 10.91 | 0.583124 | 2.00 | 100 | mixture | scikit-learn 1.0 |" in table
     assert table[-1] == "| | | | | glum | failed in 2 of 3 draws; glum 1.0 |"
 
 

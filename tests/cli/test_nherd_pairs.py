@@ -98,3 +98,23 @@ def test_three_letters_are_no_pair(herd, text):
     ended = herd("nherd-train", "-", "--interactions", text, stdin=parity(4))
     assert ended.code == 2
     assert f"'{text}' is not a pair: the first letters of two namespaces, as ab, or :: for all pairs" in ended.err
+
+
+def test_namespaces_that_no_line_has_multiply_nothing(herd, tmp_path):
+    (tmp_path / "x.vw").write_bytes(parity(200))
+    for name, pairs in (("plain.h5", ()), ("unknown.h5", ("--interactions", "zq,az"))):
+        assert herd("nherd-train", "-q", "x.vw", "--bits", "10", "--C", "1", *pairs, "-o", name).code == 0
+    plain, unknown = (load(str(tmp_path / name)).value for name in ("plain.h5", "unknown.h5"))
+    assert unknown.interactions == ["zq", "az"]
+    # entries of a row are added up in another order
+    assert np.allclose(plain.mean, unknown.mean, rtol=1e-12, atol=0)
+    assert np.allclose(plain.variance, unknown.variance, rtol=1e-12, atol=0)
+
+
+def test_new_rows_may_have_namespaces_that_the_model_never_met(herd, tmp_path, model):
+    (tmp_path / "m.h5").write_bytes(model)
+    assert herd("apply", "-q", "m.h5", "-", "-o", "p.csv", stdin=b"|age a1 |bag b1\n|age a1 |bag b1 |zoo lion\n|zoo\n").code == 0
+    one, two, three = (tmp_path / "p.csv").read_text().splitlines()[1:]
+    p = [float(line.split(",")[0]) for line in (one, two, three)]
+    assert p[0] < 0.2  # equal bits: class 1
+    assert abs(p[1] - p[0]) < abs(p[2] - p[0])  # a word never met has mean 0

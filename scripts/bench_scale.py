@@ -76,6 +76,22 @@ def apart(work: Callable[..., None], *arguments: object, **options: object) -> N
         raise SystemExit("the rows cannot be written")
 
 
+def table_in(path: Path, made: Path) -> None:
+    """The rows of an HDF5 file as Parquet, in groups."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with h5py.File(path) as file:
+        X, groups = file["X"], None
+        for start in range(0, len(X), PIECE // 8):
+            part = X[start : start + PIECE // 8]
+            table = pa.table({f"x{column}": part[:, column] for column in range(part.shape[1])})
+            groups = groups or parquet.ParquetWriter(made, table.schema, compression="none")
+            groups.write_table(table)
+        if groups is not None:
+            groups.close()
+
+
 def started(folder: Path, *words: object) -> subprocess.Popen[bytes]:
     line = [*HERD, *map(str, words)]
     return subprocess.Popen(line, cwd=folder, env=os.environ | ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -134,6 +150,7 @@ def parts(asked: argparse.Namespace, folder: Path) -> bool:
 
 
 OF_RBM = ("--batch-size", 1000, "--learning-rate", 0.001, "-j", 1, "-o", "rbm-ROWS")
+OF_COUNTS = ("--range", "-40,40", "--threshold", ".5", "--structure", "independent", "--split", "1,0,0", "-o", "out.h5")
 STREAMED = {  # commands whose peaks do not grow with the rows; that of eval does, by the scores of each, and misses the bar
     "kernel-herd --block-rows": ("kernel-herd", "ROWS", "-m", 100, "--block-rows", 50_000, "-j", 1, "-o", "out.h5"),
     "nherd-train": ("nherd-train", "ROWS", "--C", 1, "-o", "out.h5"),
@@ -143,6 +160,8 @@ STREAMED = {  # commands whose peaks do not grow with the rows; that of eval doe
     "classifier: eval --data": ("eval", "learned.h5", "--data", "ROWS", "-o", "out.json"),
     "fit-rbm --on-disk": (*("fit-rbm", "ROWS", "--on-disk", "--visible-units", "gaussian", "--hidden", 8, "--epochs", 1), *OF_RBM),
     "rbm: eval --data": ("eval", "rbm-ROWS", "--data", "ROWS", "-j", 1, "-o", "out.json"),
+    "fit-mrf": ("fit-mrf", "ROWS", *OF_COUNTS),
+    "Parquet: apply to CSV": ("apply", "learned.h5", "TABLE", "-j", 1, "-o", "out.csv"),
     "em --on-disk": ("em", "ROWS", "--on-disk", "--model", "kmeans", "--components", 4, "--iterations", 2, "-j", 1, "-o", "out.h5"),
 }
 
@@ -151,13 +170,16 @@ def memory(asked: argparse.Namespace, folder: Path) -> bool:
     sizes, good = [int(float(text)) for text in asked.memory.split(",")], True
     for rows in sizes:
         apart(rows_in, folder / f"{rows}.h5", rows, asked.columns, repeated=True)
+        if "Parquet: apply to CSV".startswith(tuple(asked.only.split(","))):
+            apart(table_in, folder / f"{rows}.h5", folder / f"{rows}.parquet")
     apart(rows_in, folder / "few.h5", 5000, asked.columns)
     run(folder, "em", "few.h5", "--model", "ppca", "--components", 2, "--iterations", 2, "-q", "-o", "model.h5")
     run(folder, "nherd-train", "few.h5", "--C", 1, "-q", "-o", "learned.h5")
     for name, words in STREAMED.items():
         if not name.startswith(tuple(asked.only.split(","))):
             continue
-        peaks = [run(folder, *(str(word).replace("ROWS", f"{rows}.h5") for word in words), "-q")[1] for rows in sizes]
+        lines = [[str(word).replace("ROWS", f"{rows}.h5").replace("TABLE", f"{rows}.parquet") for word in words] for rows in sizes]
+        peaks = [run(folder, *line, "-q")[1] for line in lines]
         told = ", ".join(f"{rows * asked.columns * 8 / 1e9:g} GB {peak:.0f} MB" for rows, peak in zip(sizes, peaks, strict=True))
         print(f"{name}: {told}", flush=True)
         good &= max(peaks) - min(peaks) <= 20 + 30 * (max(sizes) - min(sizes)) / 1e6

@@ -154,6 +154,11 @@ def stays(source: Source) -> bool:
     return source.regular and source.size >= LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
 
 
+def in_groups(source: Source) -> bool:
+    """Whether an input is a large Parquet file, whose rows are read group by group."""
+    return source.regular and source.size >= LEAST and source.head.startswith(b"PAR1")
+
+
 @dataclass(frozen=True)
 class _PutBy:
     """Rows of float64 in a file of our own, as what reads a file."""

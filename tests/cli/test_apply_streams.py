@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from herdcli.artifacts import lazy
 from herdcli.cli.apply import streams
@@ -25,6 +27,22 @@ LABELLED = ("classifier", "regression", "classes")
 
 def run(*words: object) -> None:
     cli.main([*map(str, words), "-q"], prog_name="herd", standalone_mode=False, obj=[])
+
+
+@pytest.mark.parametrize("kind", streams.OF_GROUPS)
+def test_groups_of_parquet_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind):
+    X = np.random.default_rng(1).normal(size=(300, 3)).round(4)
+    rows = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": (X[:, 0] > 0).astype(int), "split": np.arange(300) // 200})
+    parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=70)
+    monkeypatch.chdir(tmp_path)
+    command, *options = MODELS[kind]
+    run(command, "rows.parquet", *options, "-o", "model.h5")
+    run("apply", "model.h5", "rows.parquet", "-o", "whole.csv")
+    monkeypatch.setattr(lazy, "LEAST", 1)
+    monkeypatch.setattr(streams, "STRETCH", 24 * 77)
+    monkeypatch.delattr(streams.delimited, "write")
+    run("apply", "model.h5", "rows.parquet", "-o", "streamed.csv")
+    require_same_lines(tmp_path)
 
 
 WANTED = [("mixture", "responsibilities"), ("mixture", "completed"), ("factors", "scores"), ("ica", "energies")]
@@ -54,6 +72,11 @@ def test_stretches_make_the_lines_of_all_rows(tmp_path, monkeypatch, kind, want)
     monkeypatch.setattr(streams.delimited, "append", lambda out, data, **how: (made.append(len(data.X)), append(out, data, **how)))
     run("apply", "model.h5", "rows.h5", *wanted, "-o", "streamed.csv")
     assert made == [77, 77, 77, 69]
+    require_same_lines(tmp_path)
+
+
+def require_same_lines(tmp_path):
+    """What was made in stretches, and of all rows at once."""
     ours, theirs = ((tmp_path / name).read_text().splitlines() for name in ("streamed.csv", "whole.csv"))
     assert ours[0] == theirs[0]
     assert len(ours) == len(theirs) == 301

@@ -117,6 +117,15 @@ def test_without_the_extra_the_line_says_what_to_install(digits, tmp_path):
     assert (done.returncode, done.stderr) == (2, told)
 
 
+def test_pods_need_a_package_of_their_own(digits, tmp_path):
+    pytest.importorskip("distributed", reason="dask.distributed is not installed: herdcli[dask]")
+    words = ["herd", str(digits), "--iterations", "5", "--per-class", "-q", "--cluster", "kubernetes:2"]
+    program = f"import sys; sys.modules['dask_kubernetes'] = None; from herdcli.cli.main import main; main({words!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    told = "herd herd: --cluster needs dask_kubernetes, which is not installed\nhint: pip install dask-kubernetes\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_nothing_of_dask_is_imported_unasked(digits, tmp_path):
     program = (
         "import sys\n"

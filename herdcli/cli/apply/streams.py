@@ -1,4 +1,4 @@
-"""`herd apply` of a large HDF5 file: its rows stay in it, go through the model a stretch at a time, and leave as CSV."""
+"""`herd apply` of a large HDF5 or Parquet file: its rows stay in it, go through the model a stretch at a time, and leave as CSV."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from herdcli.artifacts import Artifact
     from herdcli.artifacts.dataset import Dataset
+    from herdcli.artifacts.inputs import Source
     from herdcli.artifacts.ranges import Ranges
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.session import Session
@@ -37,6 +38,7 @@ ROW_BY_ROW = (
     "tagger",
     "predictor",
 )  # kinds of which a row alone decides what it becomes
+OF_GROUPS = ("ica", "kmeans", "classifier")  # those whose rows, with no gaps and no further column, Parquet gives in stretches too
 GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 
@@ -48,10 +50,10 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
     if ranges.several(request.source):
         return False
     with open_source(request.source, limit=UNBOUNDED) as source:
-        if not lazy.stays(source):
+        if not _stays(source, fitted):
             return False
     with ranges.opened(request.source, input_format=request.input_format, note=session.console.note, verified=True) as found:
-        if found is None or lazy.dataset(found) is None:
+        if found is None or not (lazy.dataset(found) is not None or _numbers_alone(found)):
             return False
         found.splits = True
         found.gaps, session.inputs["data"] = fitted.kind in GAPS, found.artifact
@@ -60,6 +62,16 @@ def streamed(session: Session, fitted: Artifact, request: Request, applied: Appl
         summary = f"{found.count}{said.removeprefix(str(len(first.X)))}"
         outputs.pieces(session, partial(_write, first, stretches), summary, "dataset")
     return True
+
+
+def _stays(source: Source, fitted: Artifact) -> bool:
+    """Whether the rows of an input can stay in it for this model."""
+    return lazy.stays(source) or (fitted.kind in OF_GROUPS and lazy.in_groups(source))
+
+
+def _numbers_alone(found: Ranges) -> bool:
+    """Whether Parquet says nothing of its rows that a stretch of them does not: labels of text are numbered by all."""
+    return hasattr(found.parts[0][1], "pictured") and not found.read(0, 1).class_names
 
 
 def _stretches(session: Session, fitted: Artifact, request: Request, applied: Applied, rows: Ranges) -> Iterator[tuple[Dataset, str]]:
@@ -101,7 +113,7 @@ def _could(session: Session, fitted: Artifact, request: Request) -> bool:
     if ranges.several(request.source):
         return False
     with open_source(request.source, limit=UNBOUNDED) as source:
-        return lazy.stays(source)
+        return _stays(source, fitted)
 
 
 def _text(session: Session) -> bool:
@@ -109,7 +121,7 @@ def _text(session: Session) -> bool:
 
 
 def _plain(session: Session, fitted: Artifact, request: Request) -> bool:
-    as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5") and request.source != "-"
+    as_it_is = request.label in (None, "y") and request.input_format in (None, "hdf5", "parquet") and request.source != "-"
     changes = (request.split, request.threshold, request.value_range, session.missing, "categorical" in session.given)
     in_time = request.want == "forecasts" or bool(fitted.recoding)  # or gaps and texts that become what all rows of training say
     return fitted.kind in ROW_BY_ROW and as_it_is and not in_time and not any(changes)

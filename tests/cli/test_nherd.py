@@ -200,7 +200,7 @@ def test_strained_C_is_warned_of(herd, text):
 
 
 def test_a_C_that_won_the_race_is_not_warned_of(herd, tmp_path):
-    (tmp_path / "sets.vw").write_text("1,3 | a b c\n2 | b d\n | a\n1 | a c\n3,2 | d\n" * 100)
+    (tmp_path / "sets.vw").write_text("1,3 | a b c\n2 | b d\n | a\n1 | a c\n3,2 | d\n" * 400)
     done = herd("nherd-train", "sets.vw", "--task", "multilabel", "-o", "m.h5")
     assert "nherd with C = 22.8" in done.err
     assert "warning" not in done.err

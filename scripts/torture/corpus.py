@@ -29,6 +29,7 @@ MADE: dict[str, str] = {
     "kernel.h5": "nherd-train real.h5 --kernel gaussian",
     "stream.h5": "nherd-train stream.svm",
     "predictor.h5": "nherd-train numbers.svm --task regression",
+    "tagger.h5": "nherd-train labels.svm --task multilabel",
     "joint.h5": "fit-rbm bin.h5 --hidden 3 --epochs 1 --labels hybrid",
     "samples.h5": "kernel-herd points.csv -m 4",
     "network.h5": "network grid --rows 3 --columns 3 --observe border",
@@ -78,6 +79,7 @@ OF_KIND: dict[str, str] = {
     "herding": "herding.h5",
     "classifier": "linear.h5",
     "predictor": "predictor.h5",
+    "tagger": "tagger.h5",
     "samples": "samples.h5",
     "network": "network.h5",
     "beliefs": "beliefs.h5",
@@ -164,6 +166,12 @@ READ: dict[str, tuple[str, ...]] = {
         "eval EVIL --data real.h5",
         "nherd-train real.h5 --covariance full --continue EVIL -o out.h5",
         "merge EVIL linear.h5 -o out.h5",
+    ),
+    "tagger.h5": (
+        "apply EVIL labels.svm -o out.h5",
+        "eval EVIL --data labels.svm",
+        "nherd-train labels.svm --task multilabel --continue EVIL -o out.h5",
+        "merge EVIL tagger.h5 -o out.h5",
     ),
     "predictor.h5": (
         "apply EVIL numbers.svm -o out.h5",
@@ -283,7 +291,7 @@ for _command, (_option, _line, _special) in VARIED.items():
 
 
 def texts(folder: Path) -> None:
-    """rows.csv (binary, two classes), points.csv, sources.csv (real), stream.svm, numbers.svm."""
+    """rows.csv (binary, two classes), points.csv, sources.csv (real), stream.svm, numbers.svm, labels.svm."""
     random = np.random.default_rng(0)
     rows = random.integers(0, 2, (40, 6))
     lines = [",".join(map(str, row)) + f",{i % 2},{'train' if i < 30 else 'test'}" for i, row in enumerate(rows)]
@@ -298,6 +306,8 @@ def texts(folder: Path) -> None:
     (folder / "stream.svm").write_text("\n".join(lines) + "\n")
     lines = [f"{x @ weights:.3f} " + " ".join(f"{j + 1}:{v:.4f}" for j, v in enumerate(x)) for x in X]
     (folder / "numbers.svm").write_text("\n".join(lines) + "\n")
+    sets = [f"{'1,3' if row % 2 else '3' if row % 3 else ''} {line.partition(' ')[2]}" for row, line in enumerate(lines)]
+    (folder / "labels.svm").write_text("\n".join(sets) + "\n")
     counts = [f"{x:.4f},{int(y > 1)},{z:.4f},{1 + int(abs(4 * y)) % 3},{i % 3}" for i, (x, y, z) in enumerate(points)]
     (folder / "counts.csv").write_text("\n".join(["a,b,c,y,label", *counts]) + "\n")
     steps = np.cumsum(random.normal(size=(40, 2)), axis=0) * 0.3

@@ -218,7 +218,7 @@ def test_auto_says_what_it_chose_and_what_it_tried(shell):
     made = "herd network grid --rows 10 --columns 10 --sigma-w 5 --seed 2 -o g.h5 && herd ups-infer g.h5 --iterations 500 --tolerance 1e-3"
     done = shell(f"{made} --max-memory 50k --format pr")
     assert "auto: gbp, as the junction tree, treewidth " in done.err
-    assert "auto: bp, beside gbp, which is as good as they agree" in done.err
+    assert "auto: bp, beside gbp, whose regions cover every loop once" in done.err
     assert "auto: gibbs" not in done.err
     assert "(not converged): gbp is the answer" in done.err
     assert "100 variables, gbp, log Z 168.31" in done.err

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
-from herdcli.errors import BadUsage, Diverged, NegativeResult
+from herdcli.errors import BadUsage, DataError, Diverged, NegativeResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,8 +80,12 @@ def _attempt(session: Session, choice: Choice, run: Run, ends: float | None, att
     watched = Watched(method, ends if attempt.name == "gbp" else None)
     try:
         return run(session, choice.network, attempt.settings, True, watched), watched.steps_done
-    except (Diverged, NegativeResult) as error:
-        if isinstance(error, NegativeResult) and attempt.name != "gibbs":  # chains may only not know where to begin
+    except (Diverged, NegativeResult, DataError) as error:
+        if isinstance(error, DataError) and attempt.name != "tree-ep":  # a third opinion may take too much memory
+            raise
+        if (
+            isinstance(error, NegativeResult) and not isinstance(error, Diverged) and attempt.name != "gibbs"
+        ):  # chains may only not know where to begin
             raise
         session.console.note(f"auto: {attempt.name} fails: {error.message}")
         return None, watched.steps_done

@@ -105,10 +105,14 @@ class Choice:
         except DataError:
             return None
         work = max(1.0, made.regions.work(self.network.cardinality))
-        if LEAST * work > self.left:
+        if LEAST * work > self.left or (damping != DAMPING and self._late(made, LEAST)):
             return None
         made.steps = int(min(made.steps, self.left // work))
         return Attempt("gbp", why, asked, made, work)
+
+    def _late(self, method: Method, steps: int) -> bool:
+        """Is there no time for so many steps?  What is not begun is not counted, and the effort that is told leaves it out again."""
+        return self.allowed is not None and self.allowed(method) < steps
 
     def _trusted(self, first: Attempt) -> bool:
         """Did gbp converge over regions that cover every loop once?"""
@@ -125,7 +129,7 @@ class Choice:
         asked = replace(self.settings, algorithm="tree-ep")
         made: Any = algorithms.method(self.network, asked)
         whole = THIRD * max(1.0, made.work())
-        if whole > min(self.left, MOST_THIRD):
+        if whole > min(self.left, MOST_THIRD) or self._late(made, THIRD):
             return None
         made.steps = min(made.steps, THIRD)
         return Attempt("tree-ep", "as gbp and bp disagree", asked, made, whole=whole)

@@ -76,7 +76,7 @@ def load_checkpoint(
                 guard.check_readable(guard.walk(file, where=path), limit=memory.available(), where=path)
                 state: State = _read(file, state_type, path, saved, digest)
         schema.check(state, where=path)
-        if longer is not None and saved.partition(" ")[0] != digest.partition(" ")[0]:
+        if longer is not None and saved != digest:
             _refuse_other(saved, longer.digest(state), path)
             state = longer.grown(state)
         if like is not None:

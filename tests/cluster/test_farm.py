@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 
-from herdcli.cluster import files, tasks, wire
+from herdcli.cluster import files, rounds, tasks, wire
 from herdcli.cluster.begun import Begun
 from herdcli.cluster.farm import Farm, refuse
 from herdcli.cluster.rounds import spread
@@ -148,23 +148,21 @@ def test_rounds_go_on_where_workers_were_lost():
     assert client.given == SOURCE.count + 4
 
 
-WIDE = Blocks(Table(np.random.default_rng(1).normal(size=(4096 * 5 + 7, 2)) @ np.ones((2, 9000))))
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
-def test_large_statistics_leave_once_a_round(lost):
+def test_large_statistics_leave_once_a_round(lost, monkeypatch):
     """A copy goes to one worker, whom the others have it from; where that was lost, another one goes."""
-    statistics, rows = Squares(np.zeros(9000)), WIDE.count
+    statistics = Squares(np.zeros(2))
+    monkeypatch.setattr(rounds, "SHARED", len(wire.packed(statistics)))
     client = Client("tcp://a:1", "tcp://b:1", answers=[None] if lost else [])
     made, _ = farm(client)
-    there = spread(WIDE, made, 3)
-    assert wire.packed(total(there, statistics)) == wire.packed(total(WIDE, statistics))
+    there = spread(SOURCE, made, 3)
+    assert wire.packed(total(there, statistics)) == wire.packed(total(SOURCE, statistics))
     asked = wire.packed(statistics)
     assert client.told == 0
     assert client.sent.count(asked) == 1 + lost
-    assert client.given == rows + lost
-    total(there, Squares(np.ones(9000)))  # the next round
-    assert client.sent.count(wire.packed(Squares(np.ones(9000)))) == 1
+    assert client.given == SOURCE.count + lost
+    total(there, Squares(np.ones(2)))  # the next round
+    assert client.sent.count(wire.packed(Squares(np.ones(2)))) == 1
 
 
 def test_rounds_wait_for_workers_that_are_begun_anew():

@@ -24,6 +24,7 @@ HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing bett
 NOISE = (0.0, 0.1, 0.3)  # standard deviation of the logarithm of what prices are multiplied by, in turn
 MORE = 8  # times as many orders as are asked for, at most, where tables are large
 PER_VARIABLE = 12_000  # numbers of tables that take as long as a variable of a run
+BEYOND = float(1 << 36)  # cells past which a few bits less would not bring a tree within reach
 LONGEST = 1 << 15  # variables that are arranged along a line
 
 KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `_price`
@@ -133,7 +134,8 @@ def enough(network: Network, state: Search, orders: int) -> bool:
 
     Counted, not timed.  Under evidence no fewer are tried than without it.
     """
-    return state.step >= orders and state.step * network.count * PER_VARIABLE > max(state.cost, state.whole)
+    least = state.cost if state.whole > BEYOND else max(state.cost, state.whole)
+    return state.step >= orders and (least > BEYOND or state.step * network.count * PER_VARIABLE > least)
 
 
 def fill_order(network: Network, seed: int) -> list[int]:

@@ -5,8 +5,6 @@ They are read by place into memory and never mapped, so that what a process hold
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import tempfile
 from dataclasses import field
@@ -14,11 +12,9 @@ from typing import IO
 
 import numpy as np
 
-from herdcli.errors import DataError, WriteFailed
+from herdcli.artifacts.unnamed import get, put, unnamed
 from herdcli.records import dataclass
 from herdcli.schema import Array
-
-HINT = "make room, or set TMPDIR to a folder with room"
 
 
 def room() -> int:
@@ -33,7 +29,7 @@ class ArraysFile:
     end: int = 0
     places: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)  # number -> where it begins, and its shape
     free: dict[int, list[int]] = field(default_factory=dict)  # size -> places
-    file: IO[bytes] = field(default_factory=lambda: tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
+    file: IO[bytes] = field(default_factory=unnamed)
 
     def put(self, k: int, message: Array) -> None:
         """Keep one, in place of what was kept by this number."""
@@ -44,27 +40,12 @@ class ArraysFile:
         place = places.pop() if places else self.end
         self.end = max(self.end, place + whole.nbytes)
         self.places[k] = place, message.shape
-        left = whole.data.cast("B") if whole.size else memoryview(b"")
-        try:
-            while left:
-                done = os.pwrite(self.file.fileno(), left, place)
-                left, place = left[done:], place + done
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise WriteFailed(f"writing failed ({error.strerror})", where="a file of messages in $TMPDIR", hint=HINT) from error
+        put(self.file, place, whole, "messages")
 
     def get(self, k: int) -> Array:
         """One that is kept."""
         place, shape = self.places[k]
-        made = np.empty(shape)
-        left = made.data.cast("B") if made.size else memoryview(b"")
-        while left:
-            got = os.preadv(self.file.fileno(), [left], place)
-            if not got:
-                raise DataError("the file of messages in $TMPDIR was cut off")
-            left, place = left[got:], place + got
-        return made
+        return get(self.file, place, np.empty(shape), "messages")
 
     def drop(self, k: int) -> None:
         """Forget one."""

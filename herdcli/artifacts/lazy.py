@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ from herdcli.artifacts.dataset import Dataset, validate
 from herdcli.artifacts.inputs import Source
 from herdcli.artifacts.parts import RowsFile
 from herdcli.artifacts.ranges import Hdf5, Note, Ranges, known
-from herdcli.errors import DataError
+from herdcli.artifacts.unnamed import get, put, unnamed
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -117,12 +115,11 @@ class PutBy:
     @classmethod
     def of(cls, rows: Converted) -> PutBy:
         """All rows, read once."""
-        file, (count, columns) = tempfile.TemporaryFile(buffering=0), rows.shape  # noqa: SIM115
+        file, (count, columns) = unnamed(), rows.shape
         step = max(1, PIECE // max(1, columns * rows.dtype.itemsize))
         for start in range(0, count, step):
-            left = np.ascontiguousarray(rows[start : min(start + step, count)]).data.cast("B")
-            while left:
-                left = left[file.write(left) :]
+            part = np.ascontiguousarray(rows[start : min(start + step, count)])
+            put(file, start * columns * rows.dtype.itemsize, part, "rows")
         return cls(rows.shape, rows.dtype, file)
 
     def __len__(self) -> int:
@@ -131,13 +128,7 @@ class PutBy:
     def __getitem__(self, rows: slice) -> Array:
         start, stop, _ = rows.indices(len(self))
         found = np.empty((max(0, stop - start), self.shape[1]), dtype=self.dtype)
-        left, place = found.data.cast("B") if found.size else memoryview(b""), start * self.shape[1] * self.dtype.itemsize
-        while left:
-            got = os.preadv(self.file.fileno(), [left], place)
-            if not got:
-                raise DataError("the file of rows in $TMPDIR was cut off")
-            left, place = left[got:], place + got
-        return found
+        return get(self.file, start * self.shape[1] * self.dtype.itemsize, found, "rows")
 
 
 def quick(rows: Lazy) -> bool:

@@ -6,8 +6,6 @@ process holds does not grow with them.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import IO, Any
@@ -22,6 +20,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.files import Artifact
 from herdcli.artifacts.inputs import open_source
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.unnamed import get, put, unnamed
 from herdcli.errors import DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -37,7 +36,7 @@ class RowsFile:
     columns: int
     weighted: bool
     count: int = 0
-    file: IO[bytes] = field(default_factory=lambda: tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
+    file: IO[bytes] = field(default_factory=unnamed)
 
     @property
     def width(self) -> int:
@@ -50,20 +49,13 @@ class RowsFile:
         rows[:, : self.columns] = X
         if weight is not None:
             rows[:, -1] = weight
-        left = rows.data.cast("B")
-        while left:
-            left = left[self.file.write(left) :]
+        put(self.file, self.count * self.width * rows.itemsize, rows, "rows")
         self.count += len(X)
 
     def read(self, start: int, stop: int) -> tuple[Array, Array | None]:
         """Rows [start, stop) and their weights."""
         rows = np.empty((max(0, min(stop, self.count) - start), self.width))
-        left, place = rows.data.cast("B") if rows.size else memoryview(b""), start * self.width * rows.itemsize
-        while left:
-            got = os.preadv(self.file.fileno(), [left], place)
-            if not got:
-                raise DataError("the file of rows in $TMPDIR was cut off")
-            left, place = left[got:], place + got
+        get(self.file, start * self.width * rows.itemsize, rows, "rows")
         return (rows[:, :-1], rows[:, -1].copy()) if self.weighted else (rows, None)
 
 

@@ -27,3 +27,15 @@ def test_no_room_for_an_artifact(
     name = "run.state" if checkpoint else "out.h5"
     assert (done.returncode, done.stdout, done.stderr) == (74, "", f"herd fit-rbm: {name}: writing failed (File too large)\n")
     assert [path.name for path in tmp_path.iterdir()] == ["small.h5"]
+
+
+def test_no_room_for_rows_that_are_read_in_blocks(herd_command: Path, herd_environment: Callable, tmp_path: Path) -> None:
+    """Rows of text go into a file without a name, which is told of as any other."""
+    (tmp_path / "rows.csv").write_text("a,b,c\n" + "0,1,0\n" * 4000)
+    command = [herd_command, "fit-rbm", "rows.csv", "--on-disk", "--hidden", "2", "--epochs", "1", "-q", "-o", "out.h5"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=herd_environment(), preexec_fn=limited(9000), capture_output=True, text=True, timeout=120, check=False
+    )
+    told = "herd fit-rbm: a file of rows in $TMPDIR: writing failed (File too large)\nhint: make room, or set TMPDIR to a folder with room\n"
+    assert (done.returncode, done.stdout, done.stderr) == (74, "", told)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]

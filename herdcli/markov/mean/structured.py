@@ -24,6 +24,7 @@ from herdcli.markov.bethe import free_energy as bethe
 from herdcli.markov.bethe.propagation import memory_of_result
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.beliefs import certificate
+from herdcli.markov.model.joined import root
 from herdcli.markov.model.network import Network
 from herdcli.markov.model.pairwise import Pairwise, reduce
 from herdcli.records import dataclass
@@ -159,7 +160,7 @@ def partition(graph: Pairwise) -> tuple[Array, Array]:
 
     Two trees are joined where exactly one edge runs between them, so that no edge is cut inside a tree.
     """
-    root = list(range(graph.nodes))
+    parent = list(range(graph.nodes))
     between: list[dict[int, int]] = [defaultdict(int) for _ in range(graph.nodes)]
     strength = np.empty(graph.edges)
     for e in range(graph.edges):
@@ -172,18 +173,12 @@ def partition(graph: Pairwise) -> tuple[Array, Array]:
             odds = logs[:, None, :, None] - logs[:, None, None, :] - logs[None, :, :, None] + logs[None, :, None, :]
         strength[e] = np.inf if np.isneginf(logs).any() else odds.max()
 
-    def find(i: int) -> int:
-        while root[i] != i:
-            root[i] = root[root[i]]
-            i = root[i]
-        return i
-
     kept = np.zeros(graph.edges, dtype=bool)
     for e in np.argsort(-strength, kind="stable").tolist():
-        a, b = find(int(graph.tail[2 * e])), find(int(graph.head[2 * e]))
+        a, b = root(parent, int(graph.tail[2 * e])), root(parent, int(graph.head[2 * e]))
         if a == b or between[a][b] != 1:
             continue
-        kept[e], root[b] = True, a
+        kept[e], parent[b] = True, a
         for other, count in between[b].items():
             if other != a:
                 between[a][other] += count
@@ -191,7 +186,7 @@ def partition(graph: Pairwise) -> tuple[Array, Array]:
             del between[other][b]
         between[a].pop(b, None)
         between[b].clear()
-    roots = np.array([find(i) for i in range(graph.nodes)])
+    roots = np.array([root(parent, i) for i in range(graph.nodes)])
     return np.unique(roots, return_inverse=True)[1], kept
 
 

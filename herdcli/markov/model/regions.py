@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from herdcli.errors import DataError
+from herdcli.markov.model.joined import root
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -44,19 +45,12 @@ class Regions:
         Plaquettes of a lattice do: faces − inner edges + inner corners is 1.  Of sparse random graphs they miss loops, of dense ones they
         overlap.
         """
-        root: dict[int, int] = {i: i for scope in self.outer for i in scope}
+        parent: dict[int, int] = {i: i for scope in self.outer for i in scope}
         for scope in self.outer:
             for i in scope[1:]:
-                root[_top(root, i)] = _top(root, scope[0])
-        parts = sum(root[i] == i for i in root)
+                parent[root(parent, i)] = root(parent, scope[0])
+        parts = sum(parent[i] == i for i in parent)
         return len(self.outer) + sum(self.count) == parts
-
-
-def _top(root: dict[int, int], i: int) -> int:
-    while root[i] != i:
-        root[i] = root[root[i]]
-        i = root[i]
-    return i
 
 
 def find(network: Network, kind: str) -> Regions:

@@ -13,6 +13,7 @@ import numpy as np
 
 from herdcli.errors import NegativeResult
 from herdcli.markov.exact.junction_tree import log_sum
+from herdcli.markov.model.joined import root
 from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -61,12 +62,12 @@ def span(network: Network, factors: Sequence[Factor]) -> Forest:
         if len(scope) > 1:
             for pair, told in _informations(scope, logs, singles).items():
                 weight[pair] = max(told, weight.get(pair, 0.0))
-    root = list(range(network.count))
-    near: list[list[int]] = [[] for _ in root]
+    parent = list(range(network.count))
+    near: list[list[int]] = [[] for _ in parent]
     for i, j in sorted(weight, key=lambda pair: (-weight[pair], pair)):
-        ends = [_root(root, i), _root(root, j)]
+        ends = root(parent, i), root(parent, j)
         if ends[0] != ends[1]:
-            root[ends[0]] = ends[1]
+            parent[ends[0]] = ends[1]
             near[i].append(j)
             near[j].append(i)
     return _rooted(near)
@@ -86,13 +87,6 @@ def _informations(scope: Sequence[int], logs: Array, singles: dict[int, Array]) 
         some = both > 0
         found[scope[a], scope[b]] = float((both[some] * np.log(both[some] / apart[some])).sum())
     return found
-
-
-def _root(parent: list[int], i: int) -> int:
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
 
 
 def _rooted(near: list[list[int]]) -> Forest:

@@ -21,6 +21,7 @@ from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.markov.method import Result, Settings, ToTolerance
 from herdcli.markov.model.alike import Alike, alike, starts
 from herdcli.markov.model.beliefs import certificate
+from herdcli.markov.model.joined import root
 from herdcli.markov.model.network import Network, build
 from herdcli.markov.model.restricted import restrict
 from herdcli.records import dataclass
@@ -172,22 +173,15 @@ def forests(network: Network, seed: int) -> list[list[int]]:
     while missing or len(made) < FORESTS:
         random = generator(seed, Stream.CLAMP, unit=1, step=len(made)).permutation(network.factor_count).tolist()
         ranked = sorted(random, key=lambda a: (a not in missing, -len(scopes[a]) if a in missing else 0)) if missing else random
-        root = list(range(network.count))
+        parent = list(range(network.count))
         members = []
         for a in ranked:
-            ends = {_root(root, i) for i in scopes[a]}
+            ends = {root(parent, i) for i in scopes[a]}
             if len(ends) == len(scopes[a]):
                 members.append(a)
                 first = ends.pop()
                 for end in ends:
-                    root[end] = first
+                    parent[end] = first
         missing.difference_update(members)
         made.append(sorted(members))
     return made
-
-
-def _root(parent: list[int], i: int) -> int:
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
